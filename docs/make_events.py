@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from agent_cli.protocol import events, messages, usage
+from agent_cli.protocol import events, hints, messages, usage
 from agent_cli.ui.headless import runner
 
 TARGET = Path(__file__).with_name("events.md")
@@ -32,16 +32,16 @@ def main() -> None:
 
 def page() -> str:
     """The whole page."""
-    notes = _notes(events, messages, usage, runner)
+    notes = _notes(events, hints, messages, usage, runner)
     kinds = [*get_args(events.AnyEvent), runner.RunResult]
     parts = [HEAD, _table(events.Event, notes, shared=True)]
     for kind in kinds:
         tag = msgspec.inspect.type_info(kind).tag  # type: ignore[attr-defined]
         parts += [f"\n## `{tag}`\n", _doc(kind), _table(kind, notes)]
     values = (
-        events.ErrorInfo, events.ApprovalItem, events.RestoreReport, events.Conflict, messages.FileChange,
-        messages.PlanItem, usage.Usage, runner.UsageTotals, runner.ChangedFile, runner.CommandRun,
-        runner.Denied,
+        events.ErrorInfo, hints.Hint, events.ApprovalItem, events.RestoreReport, events.Conflict,
+        messages.FileChange, messages.PlanItem, usage.Usage, runner.UsageTotals, runner.ChangedFile,
+        runner.CommandRun, runner.Denied,
     )  # fmt: skip
     parts.append("\n# Values inside events")
     for value in values:

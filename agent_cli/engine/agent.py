@@ -25,6 +25,7 @@ from agent_cli.protocol.events import (
     SessionClosed,
     TurnFailed,
 )
+from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
@@ -378,5 +379,5 @@ def _died(failure: BaseException) -> ErrorInfo:
     return ErrorInfo(
         kind="internal_error",
         message=f"the engine stopped unexpectedly: {type(failure).__name__}: {failure}",
-        hint="The session is saved; resume it with `agent -c`.",
+        hints=(Hint("own_fault"), Hint("restart")),
     )

@@ -8,6 +8,7 @@ from agent_cli.model.transport.connection_errors import Unreachable
 from agent_cli.model.transport.errors import explain
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.events import ErrorInfo, OperationFailed, TurnAborted, TurnFailed
+from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import ChangeSettings, Submission, UserInput
 from agent_cli.protocol.stop_reason import StopReason
@@ -25,24 +26,23 @@ def explain_failure(error: BaseException, model: str) -> tuple[StopReason, Error
     if isinstance(error, ModelError):
         return stop_reason_of(error), explain(error, model)
     if isinstance(error, ContextFull):
-        return "context_limit", ErrorInfo(kind="context_full", message=str(error), hint=_MAKE_ROOM)
+        return "context_limit", ErrorInfo(kind="context_full", message=str(error), hints=(Hint("make_room"),))
     if isinstance(error, StoreError | NothingToRestore | OperationRefused | OverBudget):
         is_disk = isinstance(error, StoreError) and isinstance(error.__cause__, OSError)
-        return "internal_error", ErrorInfo("not_done", str(error), _OTHER_PLACE if is_disk else "")
+        return "internal_error", ErrorInfo("not_done", str(error), hints=(Hint("disk"),) if is_disk else ())
     return "internal_error", ErrorInfo(
         kind="internal_error",
         message=f"{type(error).__name__}: {error}",
-        hint="This is a fault of agent-cli. The session is saved; run again with --debug for a log.",
+        hints=(Hint("own_fault"),),
     )
 
 
 def with_next_step(error: BaseException, info: ErrorInfo) -> ErrorInfo:
-    """Return the words for a prompt that failed, with how it goes on once the hint is followed."""
-    if not isinstance(error, ModelError) or "/retry" in info.hint or error.kind == "content_filter":
+    """Return the words for a prompt that failed, with how to continue once the hint is followed."""
+    if not isinstance(error, ModelError) or error.kind == "content_filter":
         return info
     is_setting = error.kind == "auth" or (isinstance(error, Unreachable) and error.lasting)
-    on = "Then start again with `agent -c`." if is_setting else "Then /retry carries on."
-    return msgspec.structs.replace(info, hint=f"{info.hint} {on}".strip())
+    return msgspec.structs.replace(info, hints=(*info.hints, Hint("restart" if is_setting else "retry")))
 
 
 def stop_reason_of(error: BaseException) -> StopReason:
@@ -50,16 +50,6 @@ def stop_reason_of(error: BaseException) -> StopReason:
     if isinstance(error, ContextFull):
         return "context_limit"
     return _BY_KIND.get(error.kind, "provider_error") if isinstance(error, ModelError) else "internal_error"
-
-
-_MAKE_ROOM = (
-    "Choose a model with a larger window (/model), drop what is large (/context drop N), offer fewer tools "
-    "(--tools core), or shorten the instructions files."
-)
-_OTHER_PLACE = (
-    "Make room there or fix its permissions (`agent doctor` checks); AGENT_STATE_DIR names another folder, and "
-    "--no-session saves nothing."
-)
 
 
 _BY_KIND: dict[str, StopReason] = {

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from .actions import Mode, Reach
+from .hints import Hint
 from .messages import FileChange, Finish, PlanItem, ResultKind, ToolStatus
 from .operations import Rewound
 from .stop_reason import StopReason
@@ -34,9 +35,11 @@ class ErrorInfo(msgspec.Struct, frozen=True):
     message: str
     """One or two sentences, with the provider's own words."""
     hint: str = ""
-    """What to do next."""
+    """What to do next, in words for where the user sits."""
     request_id: str | None = None
     """The provider's id of the failed request, for its support."""
+    hints: tuple[Hint, ...] = ()
+    """What to do next, as values that a program can tell apart; `hint` words them."""
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session_started"):

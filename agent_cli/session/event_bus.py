@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.protocol.events import TERMINAL, AnyEvent, SessionClosed, TurnFailed
+from agent_cli.protocol.hints import Hint
 
 if TYPE_CHECKING:
     from agent_cli.redaction.redactor import Redactor
@@ -52,8 +53,8 @@ class EventBus:
 
     def _send(self, event: AnyEvent) -> None:
         if self._log_place and isinstance(event, TurnFailed):
-            hint = f"{event.error.hint}\nLog: {self._log_place}".strip()
-            event = msgspec.structs.replace(event, error=msgspec.structs.replace(event.error, hint=hint))
+            hints = (*event.error.hints, Hint("log", self._log_place))
+            event = msgspec.structs.replace(event, error=msgspec.structs.replace(event.error, hints=hints))
         self._seq += 1
         stamped = msgspec.structs.replace(event, seq=self._seq, time=time.time())
         self._queue.put_nowait(stamped)

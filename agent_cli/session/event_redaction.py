@@ -126,6 +126,8 @@ class EventRedactor:
             return event if items == event.items else msgspec.structs.replace(event, items=items)
         if isinstance(event, _FAILURES) and event.error is not None:
             error = _with(event.error, ("message", "hint"), mask)
+            hints = tuple(_with(hint, ("about",), mask) for hint in error.hints)
+            error = error if hints == error.hints else msgspec.structs.replace(error, hints=hints)
             return event if error is event.error else msgspec.structs.replace(event, error=error)
         return event
 

@@ -228,11 +228,16 @@ def test_without_a_key(world: World, changes: dict[str, str | None], message: st
     [
         (
             Reply(status=401, headers={"x-request-id": "req_7"}, body={"error": {"message": "Incorrect API key"}}),
-            ("refused the key (HTTP 401): Incorrect API key", "req_7", "OPENAI_API_KEY", "again with `agent -c`"),
+            (
+                "refused the key (HTTP 401): Incorrect API key",
+                "req_7",
+                "OPENAI_API_KEY",
+                'Then continue with `agent run -c "continue"`',
+            ),
         ),
         (
             Reply(status=404, headers={"x-request-id": "req_8"}, body={"error": {"message": "No such model"}}),
-            ("(HTTP 404): No such model", "req_8", "--model chooses", 'Then `agent run -c "go on"` carries on'),
+            ("(HTTP 404): No such model", "req_8", "--model chooses", 'Continue with `agent run -c "continue"`'),
         ),
         (
             Reply(status=404, body="<html><title>Hotel</title></html>"),

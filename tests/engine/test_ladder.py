@@ -14,6 +14,7 @@ from agent_cli.protocol.events import (
     TurnCompleted,
     TurnFailed,
 )
+from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import (
     Compact,
@@ -234,7 +235,7 @@ async def test_what_cannot_fit_is_said_before_anything_is_sent(tmp_path: Path) -
         end = await it.prompt("hello again")
         assert isinstance(end, TurnFailed) and end.stop_reason == "context_limit"
         assert "window takes 1,000" in end.error.message and "tools" in end.error.message
-        assert "--tools core" in end.error.hint and model.requests == []
+        assert end.error.hints == (Hint("make_room"),) and model.requests == []
 
 
 async def test_the_person_may_drop_what_is_too_large(tmp_path: Path) -> None:

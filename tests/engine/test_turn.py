@@ -179,7 +179,7 @@ async def test_a_failed_model_ends_the_turn_and_the_session_goes_on(
     async with engine(tmp_path, fail(kind, "no luck"), say("back")) as it:  # type: ignore[arg-type]
         end = await it.prompt("my words")
         assert isinstance(end, TurnFailed) and end.stop_reason == reason
-        assert "no luck" in end.error.message and end.error.hint
+        assert "no luck" in end.error.message and end.error.hints
         end = await it.prompt("")
         assert isinstance(end, TurnCompleted) and end.text == "back"
         assert it.model.requests[1].messages[0].text == "my words"  # type: ignore[union-attr]

@@ -8,6 +8,7 @@ import pytest
 
 from agent_cli.config.schema import Config, Provider
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Attachment,
@@ -62,12 +63,18 @@ WHOLE: list[ev.AnyEvent] = [
     ev.Attached(name="T", kind="file", tokens=1, note="T"),
     ev.TurnCompleted(stop_reason="end_turn", text="T", steps=1, duration_s=0.0),
     ev.TurnAborted(stop_reason="interrupted", text="T"),
-    ev.TurnFailed(stop_reason="auth_error", error=ev.ErrorInfo("auth", "T", "T")),
+    ev.TurnFailed(
+        stop_reason="auth_error", error=ev.ErrorInfo("auth", "T", "T", hints=(Hint("proxy_forbids", "T"),))
+    ),
     ev.OperationCompleted(operation="compact", detail="T"),
-    ev.OperationFailed(operation="compact", error=ev.ErrorInfo("auth", "T", "T")),
-    ev.RetryScheduled(attempt=2, delay_s=0.0, error=ev.ErrorInfo("auth", "T", "T")),
-    ev.FellBack(model="a/b", error=ev.ErrorInfo("auth", "T", "T")),
-    ev.SessionClosed(session_id="s", error=ev.ErrorInfo("auth", "T", "T")),
+    ev.OperationFailed(
+        operation="compact", error=ev.ErrorInfo("auth", "T", "T", hints=(Hint("proxy_forbids", "T"),))
+    ),
+    ev.RetryScheduled(
+        attempt=2, delay_s=0.0, error=ev.ErrorInfo("auth", "T", "T", hints=(Hint("proxy_forbids", "T"),))
+    ),
+    ev.FellBack(model="a/b", error=ev.ErrorInfo("auth", "T", "T", hints=(Hint("proxy_forbids", "T"),))),
+    ev.SessionClosed(session_id="s", error=ev.ErrorInfo("auth", "T", "T", hints=(Hint("proxy_forbids", "T"),))),
 ]
 EXACT: list[ev.AnyEvent] = [
     ev.ApprovalRequested(request_id="r", items=(item("T"),)),

@@ -12,6 +12,7 @@ from agent_cli.model.transport.connection_errors import Unreachable
 from agent_cli.model.transport.diagnose import LIMIT_S, HopResult, Target, list_path, walk
 from agent_cli.model.transport.errors import explain
 from agent_cli.model.types.provider_table import Route
+from agent_cli.ui.text.hints import AT_A_SHELL, advice
 
 _NO_LIST = frozenset({404, 405, 501})
 _MOST_NAMED = 3
@@ -49,7 +50,7 @@ def _finding(step: HopResult, route: Route) -> Finding:
         return Finding("note", step.hop, text)
     told = explain(step.error, route.name)
     message = step.error.message if isinstance(step.error, Unreachable) else told.message
-    return Finding("note" if step.status == 429 else "FAIL", step.hop, message, told.hint)
+    return Finding("note" if step.status == 429 else "FAIL", step.hop, message, advice(told.hints, AT_A_SHELL))
 
 
 def _answered(step: HopResult, route: Route) -> Finding:

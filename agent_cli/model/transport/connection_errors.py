@@ -9,6 +9,7 @@ from typing import Literal
 
 from agent_cli.net.certificates import unreadable
 from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
+from agent_cli.protocol.hints import Hint
 
 from ..types.base import ErrorKind, ModelError
 
@@ -23,7 +24,7 @@ class Unreachable(ModelError):
 
     Attributes:
         hop: where it ended.
-        hint: what the user can do, a sentence.
+        hint: what the user can do.
         lasting: nothing but another setting will help.
     """
 
@@ -32,7 +33,7 @@ class Unreachable(ModelError):
         kind: ErrorKind,
         message: str,
         hop: Hop,
-        hint: str,
+        hint: Hint,
         *,
         status: int | None = None,
         lasting: bool = False,
@@ -55,13 +56,13 @@ def no_address(host: str, reason: str, via: Proxy | None) -> Unreachable:
             "connection",
             f"the name of the proxy {via} cannot be resolved: {reason}",
             "dns",
-            f"Check the address in {via.source}, the network and any VPN.",
+            Hint("check_proxy_address", via.source),
         )
     return Unreachable(
         "connection",
         f"the name {host} cannot be resolved: {reason}",
         "dns",
-        "Check the network, any VPN and the host in the base URL; where a proxy is needed, set HTTPS_PROXY.",
+        Hint("check_host"),
     )
 
 
@@ -72,13 +73,13 @@ def not_connected(place: str, reason: str, via: Proxy | None) -> Unreachable:
             "connection",
             f"cannot connect to the proxy {via}: {reason}",
             "tcp",
-            f"Check that it runs and that {via.source} is right; NO_PROXY lists hosts reached without it.",
+            Hint("check_proxy", via.source),
         )
     return Unreachable(
         "connection",
         f"cannot connect to {place}: {reason}",
         "tcp",
-        "Check that the server runs, host and port of the base URL, the network and any firewall or proxy.",
+        Hint("check_server"),
     )
 
 
@@ -90,10 +91,10 @@ def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachab
             "does not accept the user name and password" if via.credentials else "wants a user name and password"
         )
         message = f"the proxy {via} {what} ({said})"
-        hint = f"Put them into {via.source}: http://USER:PASSWORD@HOST:PORT, special characters percent-encoded."
+        hint = Hint("proxy_login", via.source)
     else:
         message = f"the proxy {via} does not connect to {place} ({said})"
-        hint = f"Ask whoever runs the proxy to allow {place}; hosts that need no proxy belong in NO_PROXY."
+        hint = Hint("proxy_forbids", place)
     return Unreachable("connection", message, "proxy", hint, status=status, lasting=status not in _TEMPORARY)
 
 
@@ -103,7 +104,7 @@ def proxy_broke(reason: str, via: Proxy) -> Unreachable:
         "connection",
         f"the proxy {via} broke the connection off: {reason}",
         "proxy",
-        f"Check that {via.source} names an HTTP proxy: host, port and scheme.",
+        Hint("not_a_proxy", via.source),
     )
 
 
@@ -116,17 +117,16 @@ def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
         "connection",
         f"the certificate of {host}{by} is not trusted: {reason}.{note}".replace("..", "."),
         "tls",
-        "If your company signs its own certificates, name the file of its authority in SSL_CERT_FILE (instead "
-        "of the system's authorities) or NODE_EXTRA_CA_CERTS (besides them).",
+        Hint("certificate"),
         lasting=True,
     )
 
 
 def tls_broke(host: str, reason: str) -> Unreachable:
     """Return the TLS handshake failed for another reason than trust."""
-    hint = "A firewall or proxy may be in between; check the port and that the server speaks https."
+    hint = Hint("tls_blocked")
     if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason:
-        hint = "Something answers there without TLS: use http:// in the base URL, or another port."
+        hint = Hint("no_tls")
     return Unreachable("connection", f"the TLS handshake with {host} failed: {reason}", "tls", hint)
 
 
@@ -134,20 +134,20 @@ def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreach
     """Return a station did not answer in time."""
     where = f"the proxy {via}" if via is not None and hop in ("dns", "tcp", "proxy") else place
     message, hint = {
-        "dns": (f"the name of {where} was not resolved", "Check the network, its name server and any VPN."),
+        "dns": (f"the name of {where} was not resolved", Hint("slow_dns")),
         "tcp": (
             f"no connection to {where}",
-            "Check the network and any firewall; where a proxy is needed, set HTTPS_PROXY.",
+            Hint("slow_connect"),
         ),
         "proxy": (
             f"{where} took the connection and did not answer",
-            f"Check that {via.source if via else 'HTTPS_PROXY'} names an HTTP proxy: host, port and scheme.",
+            Hint("not_a_proxy", via.source if via else "HTTPS_PROXY"),
         ),
         "tls": (
             f"the TLS handshake with {place} did not finish",
-            "A firewall may be in between, or the server is not one for https; check the port.",
+            Hint("slow_tls"),
         ),
-    }.get(hop, (f"no answer from {place}", "Check the network, any proxy and the base URL."))
+    }.get(hop, (f"no answer from {place}", Hint("check_connection")))
     return Unreachable("timeout", f"{message} within {limit_s:g} s", hop, hint)
 
 

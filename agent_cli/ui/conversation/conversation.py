@@ -148,7 +148,7 @@ class Conversation:
                 self._ended.add(event.submission_id)
                 self.open.discard(event.submission_id)
             if not self._closing or isinstance(event, Notice):
-                yield event
+                yield _worded(event, self.snapshot())
 
     async def close(self, consumer: "asyncio.Future[None]") -> None:
         """Shut the engine down and wait for `consumer`, which shows its last notices."""
@@ -158,6 +158,15 @@ class Conversation:
             await self._context.client.submit(Interrupt("terminated"))
         await self._context.client.submit(Shutdown())
         await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
+
+
+def _worded(event: AnyEvent, now: Snapshot) -> AnyEvent:
+    """Return an event whose error, if it has one, says what to do next in the REPL's words."""
+    if getattr(event, "error", None) is None:
+        return event
+    from ..text.hints import with_advice
+
+    return with_advice(event, "repl", now)
 
 
 def shell_command(text: str) -> str:

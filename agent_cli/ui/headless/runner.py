@@ -16,6 +16,7 @@ import msgspec
 
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client
+from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import FileChange, Image
 from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from agent_cli.protocol.sanitize import clean, escape_json
@@ -189,7 +190,8 @@ class _Run:
             self._progress(f"the answer does not fit the schema: {lines.one_line(self._unfit)}; asked once more")
             completed = await self._turn(UserInput(_AGAIN.format(self._unfit)))
             if completed and not self._fits(structure) and self._reason == "end_turn":
-                self._error = ev.ErrorInfo("schema", _UNFIT.format(self._unfit), _UNFIT_HINT)
+                unfit = ev.ErrorInfo("schema", _UNFIT.format(self._unfit), hints=(Hint("unfit_answer"),))
+                self.failed("end_turn", unfit)
         self.turn_over.set()
         if completed and verify:
             self._verified = await verify()
@@ -212,6 +214,10 @@ class _Run:
     async def _consume(self) -> bool:
         """Reads events until ours has ended; whether the turn came to an end of its own."""
         async for event in self._client.events():
+            if getattr(event, "error", None) is not None:
+                from ..text.hints import with_advice
+
+                event = with_advice(event, "shell", self._client.snapshot())
             self._seq = event.seq
             if self._format == "stream-json":
                 self._out.write(encode(event))
@@ -286,8 +292,10 @@ class _Run:
 
     def failed(self, reason: StopReason, error: ev.ErrorInfo) -> None:
         """The run ends with this error; the first one counts."""
+        from ..text.hints import error_with_advice, situation
+
         self._reason = reason
-        self._error = self._error or error
+        self._error = self._error or error_with_advice(error, situation("shell", self._client.snapshot()))
 
     def _progress(self, line: str) -> None:
         if not self._quiet:
@@ -313,14 +321,13 @@ class _Run:
 
     def _tell_end(self, result: RunResult, *, from_outside: bool) -> None:
         """Says what went wrong or stopped the run, and what to do next."""
-        from . import exit_hints
+        from ..text.hints import run_stopped
 
         if result.error:
-            error = msgspec.structs.replace(result.error, hint=exit_hints.hint(result.error.hint))
-            self._err.write(lines.error(error, NONE, NO_WRAP) + "\n")
+            self._err.write(lines.error(result.error, NONE, NO_WRAP) + "\n")
         else:
             saved = bool(self._client.snapshot().session_path)
-            line = exit_hints.stopped(result.stop_reason, saved=saved, from_outside=from_outside)
+            line = run_stopped(result.stop_reason, saved=saved, from_outside=from_outside)
             self._err.write(f"{line}\n")
 
     async def close(self) -> None:
@@ -383,9 +390,6 @@ _AGAIN = (
     "it, and nothing else."
 )
 _UNFIT = "The answer does not fit the schema, nor did the one before it: {}"
-_UNFIT_HINT = (
-    "Say in the task what each field is to hold, make the schema simpler, or choose another model with /model."
-)
 
 
 def _sum(before: FileChange | None, after: FileChange) -> FileChange:

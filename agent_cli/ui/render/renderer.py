@@ -377,6 +377,8 @@ class Renderer:
         event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed,
         error: ev.ErrorInfo | None = None,
     ) -> None:
+        from ..text.hints import STOPPED
+
         self._end_answer()
         self._answered = False
         self.live.answered(time.monotonic())
@@ -385,8 +387,8 @@ class Renderer:
         self._previewed.clear()
         if error:
             self._print("other", lines.error(error, self._theme, self._width()).split("\n"))
-        elif lines.REASONS[reason]:
-            self._print("other", warning(lines.REASONS[reason], self._theme, self._width()))
+        elif STOPPED[reason]:
+            self._print("other", warning(STOPPED[reason], self._theme, self._width()))
         spent = lines.totals_since(self._before, self._snapshot().totals)
         worked_s = None if since is None else time.monotonic() - since - self.live.waited_s
         self._print("end", [notices.turn_end(event, spent, worked_s, self._theme)])

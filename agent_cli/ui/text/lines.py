@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from agent_cli.protocol.events import Attached, ErrorInfo, ToolCallFinished
 from agent_cli.protocol.messages import FileChange, PlanItem, ToolStatus
 from agent_cli.protocol.sanitize import clean
-from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.protocol.usage import CostLine, Totals
 
 from .theme import Role, Theme
@@ -24,29 +23,6 @@ ICONS: dict[ToolStatus, tuple[str, Role]] = {
     "cancelled": ("■", "warning"),
     "unknown": ("?", "warning"),
 }
-
-REASONS: dict[StopReason, str] = {
-    "end_turn": "",
-    "abandoned": "Went on with your new message.",
-    "turn_limit": "Stopped at the limit of model calls for one prompt. /retry carries on.",
-    "cost_limit": "Stopped at a limit on cost. To go on: agent -c --set KEY=MORE, with the key named above.",
-    "declined": "Stopped, as you said. /retry carries on.",
-    "time_limit": "Stopped at the time limit. /retry carries on.",
-    "length_limit": "The answer was cut off at the output limit again and again.",
-    "context_limit": "The conversation no longer fits the model. Try /compact, or /new.",
-    "stuck": "Stopped: the model repeated itself. Tell it what to do differently.",
-    "no_answer": "The model gave no usable answer. /retry asks again.",
-    "content_filter": "The provider's content filter stopped the answer.",
-    "rules_unmet": "Ended without what a rule requires. /retry asks again.",
-    "auth_error": "The provider refused the credentials.",
-    "provider_error": "The provider failed. /retry tries again.",
-    "bad_model": "The provider does not know this model. Choose another with /model.",
-    "usage_error": "Wrong usage or configuration.",
-    "interrupted": "Stopped. Your message and all that arrived are kept; /retry carries on.",
-    "terminated": "Terminated.",
-    "internal_error": "Something broke inside the program.",
-}
-
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _NARROW = re.compile("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u2193\u2500-\u257f●✓✗⊘■↷↻⋮−▌❯]*")

@@ -11,6 +11,7 @@ import pytest
 from agent_cli.model.transport.connection_errors import Unreachable
 from agent_cli.model.transport.errors import explain
 from agent_cli.net.certificates import unreadable
+from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from tests.model.network import Listener, Tls, authority
 from tests.model.reaching import answer, clear, failure
 from tests.model.server import Reply, Server
@@ -66,7 +67,7 @@ async def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch
         assert isinstance(error, Unreachable) and (error.hop, error.kind) == ("tls", "connection")
         assert not error.retryable
         assert error.message.startswith("the certificate of 127.0.0.1 is not trusted: unable to get local issuer")
-        assert "SSL_CERT_FILE" in explain(error, "openai/x").hint
+        assert "SSL_CERT_FILE" in advice(explain(error, "openai/x").hints, AT_A_SHELL)
         assert "is not trusted" in (await failure(url.replace("https", "HTTPS"))).message
         monkeypatch.setenv("NODE_EXTRA_CA_CERTS", str(tmp_path / "gone.pem"))
         assert "NODE_EXTRA_CA_CERTS cannot be read" in (await failure(url)).message
@@ -89,7 +90,7 @@ async def test_https_where_none_is_spoken() -> None:
     async with _PlainHttp() as server:
         error = await failure(f"https://127.0.0.1:{server.port}/v1")
     assert isinstance(error, Unreachable) and (error.hop, error.kind) == ("tls", "connection")
-    assert "http://" in error.hint
+    assert error.hint.kind == "no_tls"
 
 
 class _HangsUp(Listener):

@@ -18,9 +18,16 @@ from agent_cli.model.types.base import ErrorKind, ModelError
 from agent_cli.model.types.classify import classify
 from agent_cli.net.proxies import Proxy
 from agent_cli.protocol.events import ErrorInfo
+from agent_cli.protocol.hints import Hint
+from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from tests.rows import each_row
 
 PROXY = Proxy("http://p:1", "ALL_PROXY")
+
+
+def next_step(error: ErrorInfo) -> str:
+    """What somebody at a shell is told to do."""
+    return advice(error.hints, AT_A_SHELL)
 
 
 @each_row("kind", get_args(ErrorKind))
@@ -28,7 +35,7 @@ def test_every_kind_has_words_and_a_next_step(kind: ErrorKind) -> None:
     info = explain(ModelError(kind, "their {words}", status=400), "some/model")
     assert info.kind == kind
     assert info.message.endswith("(HTTP 400): their {words}")
-    assert info.hint and "{" not in info.hint
+    assert next_step(info) and "{" not in next_step(info)
 
 
 def test_a_refused_key_names_its_variable() -> None:
@@ -36,24 +43,26 @@ def test_a_refused_key_names_its_variable() -> None:
     assert explain(error, "deepseek/deepseek-chat") == ErrorInfo(
         kind="auth",
         message="deepseek refused the key (HTTP 401): Incorrect API key",
-        hint="Check that DEEPSEEK_API_KEY holds a valid key of this provider.",
+        hints=(Hint("check_key", "DEEPSEEK_API_KEY"),),
         request_id="r1",
     )
-    assert "providers.mine.api_key_env" in explain(error, "mine").hint
-    assert explain(error, "azure/gpt").hint.startswith("Check that AZURE_API_KEY, which LiteLLM reads, or ")
+    assert "providers.mine.api_key_env" in next_step(explain(error, "mine"))
+    assert next_step(explain(error, "azure/gpt")).startswith("Check that AZURE_API_KEY, which LiteLLM reads, or ")
 
 
 def test_a_local_server_that_is_down_is_to_be_started() -> None:
-    assert "ollama serve" in explain(ModelError("connection", "refused"), "ollama/qwen").hint
-    assert "ollama serve" in explain(not_connected("127.0.0.1:11434", "refused", None), "ollama/qwen").hint
-    assert "ollama serve" not in explain(no_address("gpu-box", "unknown", None), "ollama/qwen").hint
-    assert "load the model first" in explain(ModelError("not_found", "no such model"), "ollama/qwen").hint
+    assert "ollama serve" in next_step(explain(ModelError("connection", "refused"), "ollama/qwen"))
+    assert "ollama serve" in next_step(explain(not_connected("127.0.0.1:11434", "refused", None), "ollama/qwen"))
+    assert "ollama serve" not in next_step(explain(no_address("gpu-box", "unknown", None), "ollama/qwen"))
+    assert "Load the model there first" in next_step(
+        explain(ModelError("not_found", "no such model"), "ollama/qwen")
+    )
 
 
 def test_the_wait_is_told() -> None:
-    assert "Wait 30 s" in explain(ModelError("rate_limit", "slow", retry_after_s=30), "openai").hint
-    assert "10 minutes" in explain(ModelError("rate_limit", "slow", retry_after_s=600), "openai").hint
-    assert "3.9 hours" in explain(ModelError("rate_limit", "slow", retry_after_s=13_872), "openai").hint
+    assert "Wait 30 s" in next_step(explain(ModelError("rate_limit", "slow", retry_after_s=30), "openai"))
+    assert "10 minutes" in next_step(explain(ModelError("rate_limit", "slow", retry_after_s=600), "openai"))
+    assert "3.9 hours" in next_step(explain(ModelError("rate_limit", "slow", retry_after_s=13_872), "openai"))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +82,7 @@ def test_the_wait_is_told() -> None:
     ],
 )
 def test_the_wait_is_told_in_fitting_units(seconds: float | None, told: str) -> None:
-    assert explain(ModelError("rate_limit", "slow", retry_after_s=seconds), "openai").hint.startswith(told)
+    assert next_step(explain(ModelError("rate_limit", "slow", retry_after_s=seconds), "openai")).startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +95,7 @@ def test_the_wait_is_told_in_fitting_units(seconds: float | None, told: str) -> 
 )
 def test_what_was_never_sent_is_not_blamed_on_the_provider(error: ModelError) -> None:
     told = explain(error, "openai/x")
-    assert told.message == str(error) and "agent doctor" in told.hint
+    assert told.message == str(error) and "agent doctor" in next_step(told)
     assert not error.retryable
 
 
@@ -131,20 +140,20 @@ def test_a_reason_is_never_missing() -> None:
 def test_each_station_has_its_own_words_and_its_own_next_step(error: Unreachable, what: str, step: str) -> None:
     told = explain(error, "openai/x")
     assert told.message.startswith("cannot talk to openai") and what in told.message
-    assert step in told.hint
+    assert step in next_step(told)
 
 
 @pytest.mark.parametrize(("status", "named"), [(None, ""), (404, " (HTTP 404)"), (403, " (HTTP 403)")])
 def test_a_web_page_is_no_word_of_the_provider(status: int | None, named: str) -> None:
     told = explain(classify(status, "<html><title>Welcome</title></html>"), "openai/m")
     assert told.message == f"a web page answered, not openai{named}: Welcome"
-    assert "OPENAI_BASE_URL or `providers.openai.base_url`" in told.hint and "login page" in told.hint
+    assert "OPENAI_BASE_URL or `providers.openai.base_url`" in next_step(told) and "login page" in next_step(told)
 
 
 def test_a_web_page_of_a_gateway_that_fails_is_a_failure_to_wait_for() -> None:
     told = explain(classify(502, "<html><title>502 Bad Gateway</title></html>"), "openai/m")
-    assert told.message.startswith("openai failed (HTTP 502): an HTML page") and "Try again" in told.hint
+    assert told.message.startswith("openai failed (HTTP 502): an HTML page") and "Try again" in next_step(told)
 
 
 def test_a_wrong_model_or_address_names_where_the_address_is_set() -> None:
-    assert "in `providers.mine.base_url`" in explain(ModelError("not_found", "no"), "mine/m").hint
+    assert "in `providers.mine.base_url`" in next_step(explain(ModelError("not_found", "no"), "mine/m"))

@@ -7,6 +7,7 @@ import pytest
 from agent_cli.model.transport.connection_errors import Unreachable
 from agent_cli.model.transport.errors import explain
 from agent_cli.net.proxies import BadProxy, excluded_by, proxy_for
+from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from tests.model.network import Proxy, Socks, Tls, authority, refusing_port
 from tests.model.reaching import answer, clear, failure
 from tests.model.server import Reply, Server
@@ -215,7 +216,7 @@ async def test_a_proxy_that_refuses(
         assert error.retryable != lasting
         told = explain(error, "openai/x")
         assert told.message.startswith("cannot talk to openai") and f"{scheme.upper()}_PROXY" in told.message
-        assert told.hint
+        assert told.hints
         await proxy.until_closed()
 
 
@@ -232,7 +233,7 @@ async def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Non
         error = await failure(f"https://{HOST}/v1")
     said = f"cannot connect to the proxy http://127.0.0.1:{port} (HTTPS_PROXY): Connection refused"
     assert error.message == said
-    assert "HTTPS_PROXY is right" in explain(error, "openai/x").hint
+    assert "HTTPS_PROXY is right" in advice(explain(error, "openai/x").hints, AT_A_SHELL)
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:3128")
     error = await failure(f"https://{HOST}/v1")
     assert isinstance(error, Unreachable) and error.hop == "dns"

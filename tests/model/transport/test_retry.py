@@ -36,7 +36,7 @@ async def test_a_failed_attempt_is_announced_and_tried_again() -> None:
     retrying = events[1]
     assert isinstance(retrying, Retrying)
     assert (retrying.attempt, retrying.error.kind) == (2, "server")
-    assert "boom" in retrying.error.message and retrying.error.hint
+    assert "boom" in retrying.error.message and retrying.error.hints
     assert events[2:] == [TextPiece("ok"), Finished("stop", "stop")]
     model.check()
 

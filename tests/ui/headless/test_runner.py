@@ -130,7 +130,13 @@ async def test_a_failure_still_ends_with_a_result(reason: Any, code: int) -> Non
     result, out, err = await run(script, output_format="stream-json", quiet=True)
     last = json.loads(out.splitlines()[-1])
     assert (last["type"], last["exit_code"], last["stop_reason"]) == ("result", code, reason)
-    assert last["error"] == {"kind": "kind", "message": "it broke", "hint": "do this", "request_id": "req_1"}
+    assert last["error"] == {
+        "kind": "kind",
+        "message": "it broke",
+        "hint": "do this",
+        "hints": [],
+        "request_id": "req_1",
+    }
     assert "it broke" in err
     assert result.exit_code == code
 
