@@ -60,7 +60,7 @@ class SnapshotBuilder:
             compacting=False,
             waiting=(),
             open_calls=len(view.open_calls),
-            context_tokens=self._meter.tokens(),
+            context_tokens=self._meter.shown_tokens(),
             context_window=self._meter.window(),
             context_parts=self._meter.parts(),
             context_source=self._meter.source(),
@@ -101,7 +101,7 @@ class SnapshotBuilder:
             window=self._meter.window(),
             budget=self._meter.budget(),
             compact_at=self._services.compactor.threshold,
-            tokens=self._meter.tokens(),
+            tokens=self._meter.shown_tokens(),
             source=self._meter.source(),
             parts=self._meter.parts(),
             can_go=tuple(

@@ -99,10 +99,10 @@ class Person(Terminal):
 
     def stop(self, key: str) -> None:
         """Press a key that stops the turn; wait until the prompt is back."""
-        before = self.text.count("Stopped.")
+        before = self.text.count("Interrupted.")
         end = time.monotonic() + 30
         self.send(key)
-        while self.text.count("Stopped.") == before:
+        while self.text.count("Interrupted.") == before:
             assert self.pump(0.01) and time.monotonic() < end, f"not stopped:\n{self.text}"
         self._turns += 1
 

@@ -20,14 +20,14 @@ def _streaming(world: World, person: Person) -> str:
     world.script(Reply(text="word " * 9000, piece=5, event_delay_s=0.01))
     person.say("talk")
     person.wait(r"(?m)^word word")
-    return "Stopped."
+    return "Interrupted."
 
 
 def _silent(world: World, person: Person) -> str:
     world.script(Reply(text="one two three four", piece=4, hang="mid_stream", after=3))
     person.say("talk")
     person.wait(r"(?m)^one tw")
-    return "Stopped."
+    return "Interrupted."
 
 
 def _connecting(world: World, person: Person) -> str:
@@ -35,14 +35,14 @@ def _connecting(world: World, person: Person) -> str:
     world.script(Reply(hang="before_headers"))
     person.say("talk")
     until(lambda: not person.pump(0.01) or len(world.server.requests) > asked)
-    return "Stopped."
+    return "Interrupted."
 
 
 def _command(world: World, person: Person) -> str:
     world.script(shell("sleep 60"))
     person.say("rest")
     until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
-    return "Stopped."
+    return "Interrupted."
 
 
 def _approval(world: World, person: Person) -> str:
@@ -50,14 +50,14 @@ def _approval(world: World, person: Person) -> str:
     person.say("make it")
     person.wait("Allow shell")
     person.pump(GUARD_S)
-    return "Stopped."
+    return "Interrupted."
 
 
 def _retry(world: World, person: Person) -> str:
     world.script(Reply(status=503, headers={"retry-after": "200"}, body={"error": {"message": "busy"}}))
     person.say("talk")
-    person.wait("next attempt in")
-    return "Stopped."
+    person.wait("Retry 1 in")
+    return "Interrupted."
 
 
 def _compaction(world: World, person: Person) -> str:
@@ -66,7 +66,7 @@ def _compaction(world: World, person: Person) -> str:
     person.say("/compact")
     until(lambda: not person.pump(0.01) or len(world.server.requests) > asked)
     person.wait("Esc stops")
-    return "interrupted|Stopped|stopped"
+    return "interrupted|Interrupted|stopped"
 
 
 def _own_command(world: World, person: Person) -> str:
@@ -125,7 +125,7 @@ def test_what_waits_does_not_begin_because_something_was_stopped(world: World) -
         person.send("\t")
         person.wait("queued: then run the tests")
         person.send("\x1b")
-        person.wait("Stopped.")
+        person.wait("Interrupted.")
         person.wait(r"(?m)^> and look left\n\n  then run the tests$")
         person.pump(0.3)
         assert not person.busy and len(world.server.requests) == 1
@@ -149,7 +149,7 @@ def test_a_stop_hands_back_what_was_queued_by_a_command_and_drops_waiting_comman
         until(lambda: not person.pump(0.01) or person.line == "> /compact")
         person.send("\x15")
         person.send("\x1b")
-        person.wait("Stopped.")
+        person.wait("Interrupted.")
         person.wait("(?m)^> do docs$")
         person.wait("Not carried out: /undo")
         until(lambda: not person.pump(0.02) or not person.busy)

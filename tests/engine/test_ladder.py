@@ -238,6 +238,14 @@ async def test_what_cannot_fit_is_said_before_anything_is_sent(tmp_path: Path) -
         assert end.error.hints == (Hint("make_room"),) and model.requests == []
 
 
+async def test_a_refused_request_does_not_show_as_a_full_window(tmp_path: Path) -> None:
+    model = ScriptedModel(then=lambda request: fail("context_overflow", "too long"), context_window=100_000)
+    async with engine(tmp_path, model=model, interactive=False) as it:
+        assert isinstance(await it.prompt("hello"), TurnFailed)
+        assert it.agent.snapshot().context_tokens < 50_000
+        assert it.agent.context().tokens < 50_000
+
+
 async def test_the_person_may_drop_what_is_too_large(tmp_path: Path) -> None:
     def first_option(asked: QuestionAsked) -> Operation:
         return QuestionAnswer(asked.request_id, asked.options[0])

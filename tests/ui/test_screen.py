@@ -58,7 +58,7 @@ def test_the_cursor_stands_behind_what_was_typed(tmp_path: Path, streams: bool) 
             term.wait("(?m)^>$")
         if streams:
             term.send("\x1b")
-            term.wait("Stopped")
+            term.wait("Interrupted")
         term.leave()
 
 
@@ -126,7 +126,7 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
         term.send("ly\r")
         term.wait("steers: rightly")
         term.send("\x1b")
-        term.wait("Stopped")
+        term.wait("Interrupted")
         term.wait(r"(?m)^> left\n\n  rightly$")
         term.send("\x03")
         term.leave()
@@ -145,7 +145,7 @@ def test_tab_right_behind_a_letter_queues(tmp_path: Path) -> None:
             term.send("\t")
             term.wait("(?m)^>$")
         term.send("\x1b")
-        term.wait("Stopped")
+        term.wait("Interrupted")
         term.pump(0.5)
         term.send("\x1b\x1b")
         term.pump(0.5)
@@ -229,7 +229,7 @@ def test_resizing_leaves_no_torn_rows_behind(tmp_path: Path) -> None:
         whole = term.text.replace("\n", "")
         assert whole.count("· ready") == 1 and whole.count("/help for commands") == 1
         term.send("\x1b")
-        term.wait("Stopped")
+        term.wait("Interrupted")
         term.send("\x03")
         term.leave()
 
@@ -249,7 +249,7 @@ def test_being_stopped_and_going_on(tmp_path: Path) -> None:
         term.send("ed")
         term.wait("(?m)^> drafted$")
         term.send("\x1b")
-        term.wait("Stopped")
+        term.wait("Interrupted")
         term.send("\x03")
         term.leave()
 

@@ -84,6 +84,8 @@ class TokenMeter:
         self._learnt: dict[str, int] = {}
         self._ratio = 1.0
         """Tokens by the provider's count for each that is estimated."""
+        self._refused_ratio = 0.0
+        """The ratio at which a refused request fills the window; 0 once a call has told the size again."""
         self._learnt_from = ""
         """Id of the call it was learnt from."""
         self._distrusted = ""
@@ -109,12 +111,18 @@ class TokenMeter:
         return min(MAX_RESULT_TOKENS, max(_LEAST_RESULT_TOKENS, self.budget() // _RESULT_SHARE))
 
     def tokens(self) -> int:
-        """Estimated size of the next request."""
+        """Estimated size of the next request, for decisions: one that was refused as too large counts as filling
+        the window."""
+        return max(self.shown_tokens(), int(self._estimated() * self._refused_ratio))
+
+    def shown_tokens(self) -> int:
+        """Estimated size of the next request, for people."""
         last = self._session.view.last_call
         if last is not None and last[1].id != self._distrusted:
             index, call = last
             known = call.usage.context if call.usage else None
             if known is not None and call.model == self._info().name:
+                self._refused_ratio = 0.0
                 new = self._added_since(index)
                 added = estimate(new)
                 self._learn_ratio(call.id, known, added)
@@ -135,11 +143,11 @@ class TokenMeter:
         last = self._session.view.last_call
         self._distrusted = last[1].id if last else ""
         full = self.window() or self.budget()
-        self._ratio = max(self._ratio, full / max(1, self._estimated()))
+        self._refused_ratio = max(self._ratio, full / max(1, self._estimated()))
 
     def tokens_after(self, before: int, after: int) -> int:
         """Return the size of the next request once messages estimated at `before` are estimated at `after`."""
-        return int(self.tokens() - (before - after) * self._ratio)
+        return int(self.tokens() - (before - after) * max(self._ratio, self._refused_ratio))
 
     def at_least(self) -> int:
         """Return what the next request has in all likelihood at least; 0 where the provider's own count says that

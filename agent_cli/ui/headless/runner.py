@@ -10,7 +10,7 @@ import errno
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
@@ -25,6 +25,9 @@ from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason, exit_
 from ..services import SHUTDOWN_S
 from ..text import lines
 from ..text.theme import NONE
+
+if TYPE_CHECKING:
+    from ..text.retries import RetryProgress
 
 OutputFormat = Literal["text", "json", "stream-json"]
 
@@ -176,6 +179,7 @@ class _Run:
         self._unfit = ""
         """Why the answer does not fit its schema."""
         self._closed = False
+        self._retry: RetryProgress | None = None
         self.turn_over = asyncio.Event()
         """Set when the turn has ended; its result may still be verified."""
 
@@ -235,6 +239,7 @@ class _Run:
             case ev.StepStarted() if event.kind != "summary":
                 self._turns += 1
             case ev.AnswerCompleted():
+                self._recovered()
                 self._text = event.text or self._text
             case ev.ToolCallFinished():
                 self._tool(event)
@@ -244,9 +249,7 @@ class _Run:
                 answer = "Nobody is here to answer. Decide yourself and say what you assumed."
                 await self._client.submit(QuestionAnswer(event.request_id, answer))
             case ev.RetryScheduled():
-                delay, why = lines.seconds(event.delay_s), lines.one_line(event.error.message)
-                what = "resting; goes on" if event.parked else f"attempt {event.attempt}"
-                self._progress(f"{what} in {delay}: {why}")
+                self._retry_scheduled(event)
             case ev.StreamSilent() if event.silent_s:
                 self._progress(f"no data from the model for {lines.seconds(event.silent_s)}")
             case ev.ToolSilent():
@@ -274,6 +277,20 @@ class _Run:
                     self.failed("internal_error", event.error)
             case _:
                 pass
+
+    def _retry_scheduled(self, event: ev.RetryScheduled) -> None:
+        from ..text.retries import RetryProgress
+
+        self._retry = self._retry or RetryProgress()
+        self._retry.scheduled(event, time.monotonic())
+        if first := self._retry.first():
+            self._progress(first)
+
+    def _recovered(self) -> None:
+        """A model call got through, perhaps after retries."""
+        retry, self._retry = self._retry, None
+        if retry and retry.count > 1:
+            self._progress(retry.ended())
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self._progress(lines.tool_line(event, NONE))

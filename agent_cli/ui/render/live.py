@@ -3,11 +3,16 @@
 Plain state that events change and a frame reads; it never grows with the length of a turn.
 """
 
+from typing import TYPE_CHECKING
+
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import Sanitizer
 
 from ..text import lines
 from ..text.theme import Theme
+
+if TYPE_CHECKING:
+    from ..text.retries import RetryProgress
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _OUTPUT_LINES = 5
@@ -66,8 +71,8 @@ class Live:
         """Since when a turn runs."""
         self._works_since: float | None = None
         """Since when something runs, be it no turn, such as a compaction."""
-        self.retry: tuple[float, str] | None = None
-        """When the next attempt starts, and why."""
+        self.retry: RetryProgress | None = None
+        """The retries of the model call under way."""
         self.silent_since: float | None = None
         """Since when the model's server has sent nothing, once that is worth saying."""
         self.waited_s = 0.0
@@ -119,9 +124,8 @@ class Live:
 
     def _waiting(self, spinner: str, now: float, width: int) -> list[str]:
         out = []
-        if self.retry and self.retry[0] > now:
-            left = lines.seconds(self.retry[0] - now)
-            text = lines.truncate(f"next attempt in {left}: {self.retry[1]}", width - 2)
+        if self.retry:
+            text = lines.truncate(self.retry.line(now), width - 2)
             out.append(f"{self._theme.paint('warning', '↻')} {text}")
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)

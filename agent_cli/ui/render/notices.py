@@ -1,6 +1,5 @@
 """Events that are no more than a few lines of text: each in words, without a memory of what came before."""
 
-import time
 from typing import assert_never
 
 from agent_cli.protocol import events as ev
@@ -10,9 +9,6 @@ from agent_cli.protocol.usage import Totals
 from ..text import lines
 from ..text.theme import Theme
 from .marks import note, warning
-
-_DAY_S = 86_400
-_FAR_S = 1000 * _DAY_S
 
 Plain = (
     ev.SessionStarted | ev.PlanUpdated | ev.Notice | ev.Restored | ev.SettingsChanged | ev.OperationCompleted
@@ -72,34 +68,16 @@ def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
     return rows
 
 
-def retry(event: ev.RetryScheduled, is_afresh: bool) -> str:
-    """Return why a model call is made again, and when."""
-    why = (lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)).rstrip(".")
-    when = f"in {lines.seconds(event.delay_s)}"
-    if event.parked:
-        when += f"{_clock(event.delay_s)}; Esc stops waiting"
-    what = "resting; goes on" if event.parked else f"attempt {event.attempt}"
-    return f"{why}: {what} {when}" + ("; the answer starts afresh" if is_afresh else "")
-
-
-def _clock(delay_s: float) -> str:
-    """When that is, as a clock says it; nothing for a time that no clock knows."""
-    if not 0 <= delay_s < _FAR_S:
-        return ""
-    form = "%H:%M" if delay_s < _DAY_S else "%Y-%m-%d %H:%M"
-    return time.strftime(f", at {form}", time.localtime(time.time() + delay_s))
-
-
 def turn_end(
     event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed, spent: Totals, worked_s: float | None, theme: Theme
 ) -> str:
-    """Return what a turn took and changed. `worked_s` is measured here, for a turn that was not completed."""
+    """Return what a turn took and changed; empty for one that failed before anything was used. `worked_s` leaves
+    out the time that the user spent at questions."""
+    if isinstance(event, ev.TurnFailed) and spent.input is None and not spent.cost_usd and not event.changes:
+        return ""
     facts = [] if worked_s is None else [lines.seconds(worked_s)]
     if isinstance(event, ev.TurnCompleted):
-        facts = [
-            lines.seconds(event.duration_s),
-            *([lines.number(event.steps, "step")] if event.steps > 1 else []),
-        ]
+        facts += [lines.number(event.steps, "step")] if event.steps > 1 else []
     facts += [lines.tokens(spent)] if spent.input is not None or spent.output is not None else []
     facts += [lines.money(spent)] if spent.cost_usd else []
     if event.changes:

@@ -24,7 +24,7 @@ from ..text import lines
 from ..text.theme import Theme
 from . import notices
 from .live import Live, RunningCall
-from .marks import prompt_rows, warning, with_mark
+from .marks import note, prompt_rows, warning, with_mark
 from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
 
+_GOT_THROUGH = (ev.TextDelta, ev.ReasoningDelta, ev.AnswerCompleted, ev.Compacted)
+"""Events of a model call that show that an attempt got through."""
 _PROMPT_LINES = 20
 _FOLDED = 20
 """How many folded texts can be shown in full later."""
@@ -138,6 +140,8 @@ class Renderer:
     def _show(self, event: ev.AnyEvent) -> None:
         if not isinstance(event, ev.ToolOutput):
             self.live.silent_since = None
+        if self.live.retry and isinstance(event, _GOT_THROUGH):
+            self._recovered()
         match event:
             case ev.TextDelta():
                 self._text(event.text)
@@ -192,6 +196,7 @@ class Renderer:
             case _:
                 if isinstance(event, ev.FellBack):
                     self._void()
+                    self.live.retry = None
                 if rows := notices.render_notice(event, self._theme, self._width()):
                     self._print("other", rows)
 
@@ -319,10 +324,22 @@ class Renderer:
         self._answered = False
 
     def _retry(self, event: ev.RetryScheduled) -> None:
-        is_afresh = self._void() or bool(event.discarded_chars)
-        why = lines.one_line(event.error.message) or lines.one_line(event.error.kind, 80)
-        self.live.retry = (time.monotonic() + event.delay_s, why)
-        self._print("other", warning(notices.retry(event, is_afresh), self._theme, self._width(), "↻"))
+        from ..text.retries import RetryProgress
+
+        shown = self._void()
+        if shown and not event.discarded_chars:
+            event = msgspec.structs.replace(event, discarded_chars=1)
+        retry = self.live.retry = self.live.retry or RetryProgress()
+        retry.scheduled(event, time.monotonic())
+        said = retry.first() if self._settings.plain else retry.discarded() if event.discarded_chars else ""
+        if said:
+            self._print("other", warning(said, self._theme, self._width(), "↻"))
+
+    def _recovered(self) -> None:
+        """A model call got through after retries."""
+        retry, self.live.retry = self.live.retry, None
+        if retry and not (self._settings.plain and retry.count == 1):
+            self._print("other", note(retry.ended(), self._width()))
 
     def _void(self) -> bool:
         """Return what was shown of an answer stays; the next piece begins a new one. Whether anything was
@@ -383,6 +400,7 @@ class Renderer:
         self._answered = False
         self.live.answered(time.monotonic())
         since, self.live.busy_since, self.live.retry = self.live.busy_since, None, None
+        waited_s = self.live.waited_s
         self.live.calls.clear()
         self._previewed.clear()
         if error:
@@ -390,8 +408,12 @@ class Renderer:
         elif STOPPED[reason]:
             self._print("other", warning(STOPPED[reason], self._theme, self._width()))
         spent = lines.totals_since(self._before, self._snapshot().totals)
-        worked_s = None if since is None else time.monotonic() - since - self.live.waited_s
-        self._print("end", [notices.turn_end(event, spent, worked_s, self._theme)])
+        took_s = None if since is None else time.monotonic() - since
+        if isinstance(event, ev.TurnCompleted):
+            took_s = event.duration_s
+        worked_s = None if took_s is None else max(0.0, took_s - waited_s)
+        if end := notices.turn_end(event, spent, worked_s, self._theme):
+            self._print("end", [end])
 
 
 def warm_up() -> None:

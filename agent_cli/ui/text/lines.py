@@ -174,9 +174,9 @@ def count(tokens: int | None) -> str:
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
-def number(count: int, noun: str) -> str:
-    """`1 line`, `3 lines`."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+def number(count: int, noun: str, plural: str = "") -> str:
+    """`1 line`, `3 lines`; `plural` where an s does not make it."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def tokens(totals: Totals) -> str:
@@ -348,10 +348,10 @@ def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
 
 def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
     """Return a failure in the user's words: what happened, then what to do."""
-    first, *rest = wrap(clean(info.message).strip() or one_line(info.kind, 80), width - 2)
+    what = clean(info.message).strip() or one_line(info.kind, 80)
+    what += f" [request {one_line(info.request_id, 80)}]" if info.request_id else ""
+    first, *rest = wrap(what, width - 2)
     rows = [f"{theme.paint('error', '✗')} {first.lstrip()}", *("  " + row.lstrip() for row in rest)]
-    if info.request_id:
-        rows.append("  " + theme.paint("muted", f"[request {one_line(info.request_id, 80)}]"))
     rows += [f"  {row}" for row in wrap(clean(info.hint).strip(), width - 2)] if info.hint.strip() else []
     return "\n".join(rows)
 

@@ -353,19 +353,65 @@ def test_a_retry_voids_the_unfinished_answer() -> None:
         )
     )
     out = view.take()
-    mark = "busy: attempt 2 in 3.0s; the answer starts afresh"
+    mark = "Busy. Partial answer discarded."
     assert out.index("half") < out.index(mark) < out.index("whole"), "what was shown stays, and is marked"
+
+
+LIMITED = ev.ErrorInfo("rate_limit", "rate limited by openai (HTTP 429): Rate limit reached for requests")
+SERVED = ev.AnswerCompleted(
+    message_id="m", text="done", finish="stop", calls=0, usage=None, cost_usd=None, duration_s=1
+)
+
+
+def test_retries_are_one_live_line_and_one_line_at_the_end() -> None:
+    view = renderer()
+    for attempt in (2, 3, 4):
+        view.handle(ev.RetryScheduled(attempt=attempt, delay_s=100 * attempt, error=LIMITED))
+        (row,) = [row for row in view.frame((), 20) if "↻" in row]
+        assert row.startswith(f"↻ Rate limited by openai (429). Retry {attempt - 1} in ")
+        assert view.take() == ""
+    view.handle(SERVED)
+    view.handle(ev.RetryScheduled(attempt=2, delay_s=100, error=LIMITED))
+    assert view.take() == "· Recovered after 3 retries: Rate limited by openai (429).\n\ndone\n"
+    assert any("Retry 1 in " in row for row in view.frame((), 20)), "the next call counts anew"
+
+
+def test_a_screen_without_a_live_area_gets_the_first_retry_and_the_end() -> None:
+    view = renderer(plain=True)
+    for attempt in (2, 3, 4):
+        view.handle(ev.RetryScheduled(attempt=attempt, delay_s=0.7, error=LIMITED))
+    view.handle(SERVED)
+    said = [row for row in view.take().split("\n") if "ate limited" in row]
+    assert said == [
+        "↻ Rate limited by openai (429): Rate limit reached for",
+        "· Recovered after 3 retries: Rate limited by openai (429).",
+    ]
+
+
+def test_a_turn_that_failed_before_anything_was_used_has_no_line_about_it() -> None:
+    failed = ev.TurnFailed(stop_reason="auth_error", error=ev.ErrorInfo("auth", "openai refused the key"))
+    out = shown(ev.TurnStarted(turn_id="t", text="go"), failed)
+    assert "refused the key" in out and "—" not in out and "? in" not in out
+
+
+def test_the_time_at_questions_is_not_part_of_the_turn() -> None:
+    view = renderer()
+    view.handle(ev.TurnStarted(turn_id="t", text="go"))
+    view.live.waited_s = 50.0
+    view.handle(ev.TurnCompleted(stop_reason="end_turn", text="", steps=1, duration_s=75))
+    assert "— 25s · 1 step" in view.take()
 
 
 @pytest.mark.parametrize(
     ("delay_s", "said"),
-    [(7200.0, r"in 2h00m, at \d\d:\d\d; Esc"), (2e5, r"in 55h33m, at \d{4}-\d\d-\d\d \d\d:\d\d; Esc"),
+    [(7200.0, r"in (2h00|1h59)m, at \d\d:\d\d; Esc"), (2e5, r"in 55h3\dm, at \d{4}-\d\d-\d\d \d\d:\d\d; Esc"),
      (1e17, r"in \d+h\d\dm; Esc"), (float("inf"), r"in \?; Esc")],
 )  # fmt: skip
 def test_a_far_reset_says_when_it_is(delay_s: float, said: str) -> None:
     error = ev.ErrorInfo("rate_limit", "limit reached")
-    out = shown(ev.RetryScheduled(attempt=2, delay_s=delay_s, error=error, parked=True))
-    assert re.search(said, " ".join(out.split()))
+    view = renderer()
+    view.handle(ev.RetryScheduled(attempt=2, delay_s=delay_s, error=error, parked=True))
+    assert re.search(said, " ".join(view.frame((), 20)))
 
 
 def test_an_approval_shows_every_byte() -> None:

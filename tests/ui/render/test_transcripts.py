@@ -26,16 +26,20 @@ _CLOCK = re.compile(r"(?m)^— (?:\d+\.\ds|\d+s)$")
 """What a turn took that did not end by itself."""
 
 
+_END = "(?m)^(?:— |  Set OPENAI_API_KEY)"
+"""The last line of a turn: its sum or, of one that failed before anything was used, its hint."""
+
+
 def _played(term: Session, name: str) -> None:
     """One scenario from the prompt to the end of its turn."""
-    over = len(re.findall("(?m)^— ", term.text))
+    over = len(re.findall(_END, term.text))
     term.send(f"{name}\r")
     for wanted, keys in KEYS.get(name, ()):
         term.wait(f"(?s){wanted}(?!.*^— )" if keys != "\r" else wanted)
         term.pump(0.7)
         term.type(keys)
     deadline = time.monotonic() + 60
-    while len(re.findall("(?m)^— ", term.text)) == over or not re.search("(?m)^>$", term.text):
+    while len(re.findall(_END, term.text)) == over or not re.search("(?m)^>$", term.text):
         assert term.pump(0.02) and time.monotonic() < deadline, term.text
 
 

@@ -168,7 +168,7 @@ READ = [
     (ev.Compacted(before=9, after=3, how="summary", summary="words to read"), "words to read"),
     (ev.OperationFailed(operation="undo", error=ev.ErrorInfo("x", "words to read", "do this")), "words to read"),
     (ev.TurnAborted(stop_reason="interrupted"), "Nothing lost"),
-    (ev.RetryScheduled(attempt=2, delay_s=1, error=ev.ErrorInfo("x", "words to read")), "words to read"),
+    (ev.RetryScheduled(attempt=2, delay_s=1, error=ev.ErrorInfo("x", "words to read"), discarded_chars=1), "ords to read"),
     (ev.Restored(kind="undo", turns=1, prompt="x", report=ev.RestoreReport((), (ev.Conflict("a", "words to read"),), ("note",))), "words to read"),
 ]  # fmt: skip
 
