@@ -147,7 +147,7 @@ def test_stopped_from_the_keyboard_and_brought_back(world: World) -> None:
         term.send("half a draft")
         term.wait("(?m)^> half a draft$")
         term.send("\x1a")
-        term.wait("Interrupted")
+        term.wait("Stopped")
         term.send("echo in$((1))between; stty -a | grep -o ' icanon'\r")
         term.wait("in1between\n icanon")
         term.send("fg\r")
