@@ -66,7 +66,8 @@ class Renderer:
         self._goes_back = False
         """Whether what was folded last has been shown in full already."""
         self._before = Totals()
-        self._chosen = (snapshot().model, snapshot().effort)
+        self._chosen = ("", "")
+        """Model and effort that were shown last."""
         self._previewed: dict[str, str] = {}
         """The diffs that approvals have shown, by call."""
         self._looks: list[ev.ToolCallFinished] = []
@@ -185,6 +186,10 @@ class Renderer:
     def _tell(self, event: notices.Plain | ev.Steered | ev.Compacted | ev.StreamSilent) -> None:
         """The events that are no more than a few lines of text."""
         match event:
+            case ev.SessionStarted():
+                now = self._snapshot()
+                self._chosen = (now.model, now.effort)
+                self._print("other", notices.render_notice(event, self._theme, self._width()))
             case ev.Steered():
                 self._prompt(event.text, "(delivered)")
             case ev.Compacted():

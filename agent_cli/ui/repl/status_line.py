@@ -33,7 +33,7 @@ def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
         "branch": (("muted",), lines.one_line(branch, 40)),
         "cost": (("muted",), lines.money(now.totals) if now.totals.cost_usd else ""),
     }
-    left = {name: piece for name, piece in left.items() if piece[1]}
+    left = {name: piece for name, piece in left.items() if piece[1] or name == "model"}
     right = _context(now, with_bar=True)
     for name in _DROPPED:
         if _cells([*left.values()]) + _columns(right) + 2 <= width:

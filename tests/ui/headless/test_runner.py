@@ -103,7 +103,7 @@ async def test_a_denied_call_says_why_on_standard_error() -> None:
     _, out, err = await run(script)
     assert out == "done\n"
     assert err == (
-        f"⊘ $ pytest -q  denied\n  {why}\n"
+        f"⊘ shell pytest -q  denied\n  {why}\n"
         "exit 6: 1 call was denied: it runs a command and nobody is there (decided by mode ask)\n"
     )
     errors = io.StringIO()

@@ -29,7 +29,7 @@ def test_typing_and_line_breaks(tmp_path: Path) -> None:
         term.send("four")
         term.wait("four")
         term.send("\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         assert [op["text"] for op in term.operations("UserInput")] == ["one\ntwo\nthree\nfour"]
         assert os.stat(term.history).st_mode & 0o777 == 0o600
@@ -44,7 +44,7 @@ def test_an_answer_is_printed_once_and_the_draft_stays(tmp_path: Path) -> None:
         term.send("my draft")
         term.wait("(?m)^> my draft$")
         term.wait("x = 1")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.wait("(?m)^> my draft$")
         assert term.text.count("Answer") == 1
         assert len(re.findall(r"\bword7\b", term.text)) == 1
@@ -103,7 +103,7 @@ def test_a_paste_never_submits(tmp_path: Path) -> None:
         term.paste(big)
         term.wait("paste 1: 20000 lines")
         term.send(" end\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         assert [op["text"] for op in term.operations("UserInput")] == [big + " end"]
 
@@ -137,7 +137,7 @@ def test_approving_takes_its_time(tmp_path: Path) -> None:
         term.wait("› y +⏎ runs it once")
         assert "Allow shell" in term.text
         term.send("\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         assert "Allow shell" not in term.text
         term.leave()
         (answer,) = term.operations("ApprovalAnswer")
@@ -155,7 +155,7 @@ def test_a_refusal_text_arrives_byte_for_byte_and_the_draft_comes_back(tmp_path:
             term.pump(0.01)
         term.wait("› use .* ⏎ refuses; the model gets your words")
         term.send("\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         (answer,) = term.operations("ApprovalAnswer")
         assert answer["decisions"][0]["feedback"] == words  # type: ignore[index]
@@ -175,7 +175,7 @@ def test_a_question_does_not_take_the_keys_of_who_is_typing(tmp_path: Path) -> N
         term.wait("Allow shell")
         term.pump(0.6)
         term.send("\x1by")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.wait("(?m)^> half a thought, yes$")
         term.send("\x03")
         term.wait("(?m)^>$")
@@ -191,7 +191,7 @@ def test_who_types_something_else_approves_nothing_by_accident(tmp_path: Path, p
     typist = random.Random(prompts)
     with Session(tmp_path, "nag") as term:
         term.send(f"{prompts}\r")
-        while "1 step" not in term.text:
+        while "\n— " not in term.text:
             for _ in range(typist.randint(3, 9)):
                 term.send(typist.choice("yyaannABCNdeghijklmopqrstuvwxz?"))
                 term.pump(0.1)
@@ -220,7 +220,7 @@ def test_one_question_after_another_takes_its_key_and_nothing_lands_in_the_draft
                 term.send("\r")
                 term.wait("(?s)" + ".*".join(["typed before the question could be read"] * at))
             term.type("\r" if at else "y\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.wait("(?m)^>$")
         term.leave()
         answers = term.operations("ApprovalAnswer")
@@ -241,7 +241,7 @@ def test_an_answer_can_be_changed_until_enter(tmp_path: Path) -> None:
         term.type("yes")
         term.wait("› yes +⏎ runs it once")
         term.send("\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         (answer,) = term.operations("ApprovalAnswer")
         assert [(d["allow"], d["feedback"]) for d in answer["decisions"]] == [(True, "")]  # type: ignore[attr-defined]
@@ -257,7 +257,7 @@ def test_arrows_and_enter_choose(tmp_path: Path) -> None:
             term.wait(shown)
         term.wait("› +⏎ runs it once")
         term.send("\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         (answer,) = term.operations("ApprovalAnswer")
         assert [d["allow"] for d in answer["decisions"]] == [True]  # type: ignore[attr-defined]
@@ -294,7 +294,7 @@ def test_a_refusal_at_any_speed_is_a_refusal(tmp_path: Path, sentence: str, pace
         term.send("\r")
         term.wait("✗ 1/3")
         term.type("N\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         (answer,) = term.operations("ApprovalAnswer")
         said = [(each["allow"], each["feedback"], each["grant"]) for each in answer["decisions"]]  # type: ignore[attr-defined]
@@ -311,7 +311,7 @@ def test_after_going_back_the_line_is_free_and_up_brings_the_prompt(tmp_path: Pa
         term.send("\x03")
         term.wait("(?m)^>$")
         term.type("/redo\r")
-        term.wait("(?m)^> /redo$")
+        term.wait("(?m)^▌ /redo$")
         term.wait("(?m)^>$")
         term.leave()
         assert len(term.operations("Redo")) == 1 and not term.operations("UserInput")
@@ -325,10 +325,10 @@ def test_a_command_behind_what_was_queued_is_a_command(tmp_path: Path, key: str)
         term.type("/redo" + key)
         if key == "\t":
             term.send("\r")
-        term.wait("(?m)^> /redo$")
+        term.wait("(?m)^▌ /redo$")
         term.wait(r"(?m)^> one\n\s*\n  two$")
         term.send("\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         assert len(term.operations("Redo")) == 1
         assert [op["text"] for op in term.operations("UserInput")] == ["one\n\ntwo"]
@@ -342,7 +342,7 @@ def test_a_batch(tmp_path: Path) -> None:
         term.type("y\r")
         term.wait("✓ 1/3")
         term.type("N\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         (answer,) = term.operations("ApprovalAnswer")
         assert [item["allow"] for item in answer["decisions"]] == [True, False, False]  # type: ignore[attr-defined]
@@ -360,7 +360,7 @@ def test_editing_before_running_uses_the_editor(tmp_path: Path) -> None:
         term.wait("Edited, y runs it")
         term.wait("ls build")
         term.type("y\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.send("\x07")
         term.wait("(?m)^> ls build$")
         term.send("\x03")
@@ -389,7 +389,7 @@ def test_a_question_of_the_model(tmp_path: Path) -> None:
         term.send("2")
         term.wait("› 2 +⏎ answers: right")
         term.send("\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         assert term.operations("QuestionAnswer") == [
             {"type": "QuestionAnswer", "request_id": "q1", "text": "right"}
@@ -424,7 +424,7 @@ def test_what_is_asked_stands_once_and_the_program_says_that_it_waits(
             "Alwaysallowedit", "Always allow edit"
         )
         term.type("s\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         assert term.text.count("+new") == 1
         term.leave()
 
@@ -439,7 +439,7 @@ def test_a_batch_names_tools_and_keeps_the_keys_in_sight(tmp_path: Path, columns
         assert "[mode ask]" in term.text
         term.pump(0.6)
         term.type("A\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
 
 
@@ -459,7 +459,7 @@ def test_a_question_stands_once(tmp_path: Path, columns: int, rows: int) -> None
         term.wait("(?m)^› sou")
         term.send("\x15")
         term.type("north\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         assert term.text.count("Which way?") == 1
         term.leave()
         assert [op["text"] for op in term.operations("QuestionAnswer")] == ["north"]
@@ -479,7 +479,7 @@ def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
         term.type("\x15!ls\r")
         term.wait("(?s)Answer first.*Answer first")
         term.type("\x15n\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.wait("(?m)^> my draft$")
         term.send("\x03")
         term.wait("(?m)^>$")
@@ -518,7 +518,7 @@ def test_the_words_that_leave_a_shell_leave(tmp_path: Path, word: str) -> None:
     with Session(tmp_path) as term:
         if word[0] != "/":
             term.type(f"{word} now please\r")  # which is a prompt
-            term.wait("1 step")
+            term.wait("(?m)^— ")
         term.type(f"{word}\r")
         assert term.finish() == 0
         sent = [each["text"] for each in term.operations("UserInput")]
@@ -552,8 +552,8 @@ def test_commands_completion_and_modes(tmp_path: Path) -> None:
 def test_first_input_and_open_calls(tmp_path: Path) -> None:
     with Session(tmp_path, first="do it", state={"open_calls": 2}) as term:
         term.wait("carrying on")
-        term.wait("> do it")
-        term.wait("1 step")
+        term.wait("▌ do it")
+        term.wait("(?m)^— ")
         term.pump(0.3)
         term.leave()
         assert [op["text"] for op in term.operations("UserInput")] == ["", "do it"]
@@ -565,7 +565,7 @@ def test_resizing_keeps_every_line_once(tmp_path: Path) -> None:
         for columns, rows in ((100, 30), (60, 15), (80, 20)):
             term.pump(0.1)
             term.resize(columns, rows)
-        term.wait("1 step", timeout=90)
+        term.wait("(?m)^— ", timeout=90)
         term.pump(0.2)
         numbers = re.findall(r"(?m)^line (\d+)$", term.log.replace(b"\r", b"").decode("utf-8"))
         printed = [int(number) for number in numbers]
@@ -578,7 +578,7 @@ def test_a_flood_does_not_starve_the_keys(tmp_path: Path) -> None:
         term.send("go\r")
         term.send("still here")
         term.wait("> still here")
-        term.wait("1 step", timeout=90)
+        term.wait("(?m)^— ", timeout=90)
         assert term.text.count("line 399") == 1
         term.send("\x03")
         term.wait("(?m)^>$")
@@ -593,7 +593,7 @@ def test_a_narrow_terminal(tmp_path: Path, script: str) -> None:
             term.wait("Allow shell")
             term.pump(0.6)
             term.type("n\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.send("x" * 50)
         term.wait("xxxx")
         term.send("\x03")
@@ -604,14 +604,14 @@ def test_a_narrow_terminal(tmp_path: Path, script: str) -> None:
 def test_no_colour(tmp_path: Path) -> None:
     with Session(tmp_path, NO_COLOR="1") as term:
         term.send("go\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.leave()
         assert not re.search(rb"\x1b\[[0-9;]*[1-9][0-9;]*m", term.log)
 
 
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
     with Session(tmp_path, first="go", TERM="dumb") as term:
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.wait("(?m)^>$")
         term.send("/quit\n")
         assert term.finish() == 0
@@ -645,10 +645,10 @@ def test_a_picture_of_the_clipboard_goes_along_as_long_as_its_mark_stands(tmp_pa
         term.wait(r"look at \[picture 1\]")
         term.type("please")
         term.send("\r")
-        term.wait("1 step")
+        term.wait("(?m)^— ")
         term.type("and without")
         term.send("\r")
-        term.wait("(?s)1 step.*1 step")
+        term.wait("(?s)\n— .*\n— ")
         term.leave()
     inputs = term.operations("UserInput")
     assert [len(each["images"]) for each in inputs] == [1, 0]
