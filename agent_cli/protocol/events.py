@@ -215,6 +215,8 @@ class ToolCallFinished(Event, frozen=True, kw_only=True, tag="tool_call_finished
     """Exit code of the command; null for none."""
     rule: str = ""
     """The rule that denied it; empty for none."""
+    adjusted: str = ""
+    """How the user changed it before allowing it: `edited`, `1 of 2 hunks`; empty when they did not."""
     result_kind: ResultKind = "text"
     """As in `tool_call_started`."""
     label: str = ""
@@ -251,6 +253,10 @@ class ApprovalItem(msgspec.Struct, frozen=True):
     """How many hunks of the diff can be accepted one by one; 0 when they cannot."""
     label: str = ""
     """As in `tool_call_requested`."""
+    folder: str = ""
+    """Where a command starts, relative to the workspace, `.` for its root; empty when unknown."""
+    is_edit: bool = False
+    """Whether mode `auto-edit` would allow it: it changes files of the workspace and does nothing else."""
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requested"):

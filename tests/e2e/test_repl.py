@@ -69,7 +69,7 @@ def test_a_conversation(world: World, greet: Path) -> None:
 def _decide(person: Person, command: str, key: str) -> None:
     """Answer the question about a command, which stands above it."""
     person.wait(rf"(?m)^\? shell .*{command}")
-    person.decide("Allow shell", key)
+    person.decide("Run  ", key)
 
 
 def _question(world: World, person: Person) -> None:
@@ -82,7 +82,7 @@ def _question(world: World, person: Person) -> None:
 def _approved_edit(world: World, person: Person, greet: Path) -> None:
     world.script(edit('"hello"', '"goodbye ✓"'), Reply(text="Changed."))
     person.say("change it")
-    person.wait("Allow edit_file")
+    person.wait("Edit ")
     for line in (
         "--- a/greet.py",
         "+++ b/greet.py",
@@ -96,12 +96,12 @@ def _approved_edit(world: World, person: Person, greet: Path) -> None:
     assert greet.read_text(encoding="utf-8") == GREET, "a key within the guard time must not count"
     person.wait_line("y")
     person.send("\x7f")
-    person.wait("Allow edit_file")
+    person.wait("Edit ")
     person.pump(GUARD_S)
     person.send("\r")
     person.pump(0.2)
     assert greet.read_text(encoding="utf-8") == GREET, "Enter must not approve"
-    person.decide("Allow edit_file", "y")
+    person.decide("Edit ", "y")
     person.turn_over()
     assert greet.read_text(encoding="utf-8") == GREET.replace("hello", "goodbye ✓")
     assert person.text.count('+    return "goodbye ✓"') == 1, "what was approved as it is shown is not shown again"
@@ -151,7 +151,7 @@ def test_stopping(world: World) -> None:
     with Person(world) as person:
         world.script(shell("sh stubborn.sh"), shell("sleep 60"))
         person.say("sleep badly")
-        person.decide("Allow shell", "y")
+        person.decide("Run  ", "y")
         until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
         person.stop("\x03")
         until(lambda: not world.alive(b"sleep"), timeout_s=90.0)
@@ -262,7 +262,7 @@ def test_a_refusal_typed_at_any_pace_is_a_refusal(world: World, pace: float) -> 
                 person.pump(pace)
             person.send("\r")
             person.wait("✗ 1/3")
-            person.decide("Allow shell", "none")
+            person.decide("Run  ", "none")
         person.turn_over()
         person.leave()
     assert not list(world.work.glob("made*"))
@@ -274,7 +274,7 @@ def test_an_edited_command_is_asked_about_again_where_another_rule_asks(world: W
     world.script(shell("touch made"), Reply(text="Done."))
     with Person(world) as person:
         person.say("make it")
-        person.decide("Allow shell", "e")
+        person.decide("Run  ", "e")
         person.wait("command: touch made")
         person.send("\x15curl https://example.org")
         person.wait("command: curl https://example.org")
@@ -293,7 +293,7 @@ def test_killed_while_a_question_was_open(world: World) -> None:
     with Person(world) as person:
         person.say("build")
         person.wait(r"(?m)^\? shell make it$")
-        person.wait("Allow shell")
+        person.wait("Run  ")
         person.process.kill()
         person.finish()
         person.nothing_forbidden()
@@ -400,7 +400,7 @@ def test_what_is_asked_about_is_shown_in_full(world: World) -> None:
     )
     with Person(world, rows=24) as person:
         person.say("write it")
-        person.decide("Allow write_file", "n")
+        person.decide("(Create|Overwrite) ", "n")
         shown = re.findall(r"(?m)^ +\d+ \+line (\d+) ", person.text)
         assert [int(number) for number in shown] == list(range(90))
         person.turn_over()

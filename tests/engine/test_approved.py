@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.protocol.events import ApprovalRequested, Notice, ToolCallFinished
-from agent_cli.protocol.operations import ApprovalAnswer, Decision
-from tests.engine.harness import approve_all, engine
+from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Decision, GrantScope, UserInput
+from agent_cli.ui.dialogs.approval_decisions import split_hunks
+from tests.engine.harness import approve_all, engine, refuse_all
 from tests.model.scripted import call, say
 
 WRONG = [{"old": "API_KEY=sk-\nOTHER=1", "new": "x"}]
@@ -97,7 +98,8 @@ async def test_the_approval_of_a_command_says_where_and_how_it_runs(tmp_path: Pa
         it.answer = approve_all
         await it.prompt("go")
         reasons = [request.items[0].reason for request in it.of(ApprovalRequested)]
-        assert reasons[-1].endswith("“Remove the build folder”, in src, goes on in the background")
+        assert reasons[-1].endswith("“Remove the build folder”, goes on in the background")
+        assert it.of(ApprovalRequested)[-1].items[0].folder == "src"
     await asyncio.sleep(0)
 
 
@@ -136,7 +138,7 @@ async def test_taking_over_no_hunk_writes_nothing(tmp_path: Path) -> None:
         )
         await it.prompt("go")
         assert (it.root / "a.txt").read_text(encoding="utf-8") == "a\n"
-        assert "took over no part" in it.of(ToolCallFinished)[-1].text
+        assert "accepted no part" in it.of(ToolCallFinished)[-1].text
 
 
 async def test_a_rule_that_cannot_be_read_is_no_yes_and_is_asked_again(tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ async def test_a_rule_that_cannot_be_read_is_no_yes_and_is_asked_again(tmp_path:
 
         it.answer = answer
         await it.prompt("go")
-        said = [notice.text for notice in it.of(Notice)]
+        said = [notice.text for notice in it.of(Notice) if notice.level == "warning"]
         assert "has not run" in said[0] and "does not cover this call" in said[1], said
         assert (it.root / "made").exists() and not answers
 
@@ -165,3 +167,116 @@ async def test_an_edit_that_needs_no_question_any_more_ends_the_asking_whatever_
         it.answer = answer
         await it.prompt("go")
         assert not (it.root / "made").exists() and it.of(ToolCallFinished)[0].status == "ok"
+
+
+HUNKS_PATCH = """*** Begin Patch
+*** Update File: a.txt
+@@
+-line 5
++good 5
+@@
+-line 30
++bad 30
+*** Add File: new.txt
++new
+*** Update File: b.txt
+@@
+-line 9
++good 9
+*** End Patch
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "written"),
+    [
+        ((0, 3), {"a.txt": ["good 5"], "b.txt": ["good 9"]}),
+        ((1,), {"a.txt": ["bad 30"], "b.txt": []}),
+        ((2,), {"a.txt": [], "b.txt": [], "new.txt": ["new"]}),
+        ((0, 1, 2), {"a.txt": ["good 5", "bad 30"], "b.txt": [], "new.txt": ["new"]}),
+        ((), {"a.txt": [], "b.txt": []}),
+    ],
+)
+async def test_a_patch_of_several_files_is_accepted_hunk_by_hunk(
+    tmp_path: Path, kept: tuple[int, ...], written: dict[str, list[str]]
+) -> None:
+    before = "".join(f"line {number}\n" for number in range(40))
+    async with engine(tmp_path, say(call("apply_patch", patch=HUNKS_PATCH)), say("ok")) as it:
+        for name in ("a.txt", "b.txt"):
+            (it.root / name).write_text(before, encoding="utf-8")
+
+        def some(request: ApprovalRequested) -> ApprovalAnswer:
+            (item,) = request.items
+            assert item.hunks == 4 == len(split_hunks(item.preview))
+            return ApprovalAnswer(request.request_id, (Decision(item.call_id, True, hunks=kept),))
+
+        it.answer = some
+        await it.prompt("go")
+        found = {
+            path.name: [
+                line for line in path.read_text(encoding="utf-8").split("\n") if line[:4] != "line" and line
+            ]
+            for path in it.root.iterdir()
+        }
+        assert found == written
+        (finished,) = it.of(ToolCallFinished)
+        assert finished.status == ("ok" if kept else "failed") and finished.adjusted == f"{len(kept)} of 4 hunks"
+        assert "accepted no part" in finished.text or ("+bad 30" in finished.text) == (1 not in kept)
+
+
+async def test_a_move_is_not_offered_in_parts(tmp_path: Path) -> None:
+    patch = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n@@\n-1\n+2\n*** End Patch\n"
+    async with engine(tmp_path, say(call("apply_patch", patch=patch)), say("ok")) as it:
+        (it.root / "a.txt").write_text("1\n", encoding="utf-8")
+        it.answer = approve_all
+        await it.prompt("go")
+        assert it.of(ApprovalRequested)[0].items[0].hunks == 0
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "is_edit"),
+    [
+        ("write_file", {"path": "a.txt", "content": "1"}, True),
+        ("write_file", {"path": "../outside.txt", "content": "1"}, False),
+        ("write_file", {"path": ".git/config", "content": "1"}, False),
+        ("shell", {"command": "touch a.txt"}, False),
+    ],
+)
+async def test_what_mode_auto_edit_would_allow_is_marked(
+    tmp_path: Path, tool: str, arguments: dict[str, str], is_edit: bool
+) -> None:
+    async with engine(tmp_path, say(call(tool, **arguments)), say("ok")) as it:
+        it.answer = refuse_all("")
+        await it.prompt("go")
+        assert it.of(ApprovalRequested)[0].items[0].is_edit == is_edit
+
+
+async def test_a_stricter_mode_chosen_at_the_question_holds_for_the_call(tmp_path: Path) -> None:
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("ok")) as it:
+        prompt = await it.submit(UserInput("go"))
+        request = await it.until_type(ApprovalRequested)
+        await it.do(ChangeSettings(mode="plan"))
+        await it.submit(approve_all(request))
+        await it.until_ended(prompt)
+        assert it.of(ToolCallFinished)[0].status == "denied" and not (it.root / "made").exists()
+
+
+@pytest.mark.parametrize(("words", "shown"), [("use `make`", 'denied: "use `make`"'), ("", "denied")])
+async def test_a_refusal_is_shown_in_the_words_of_the_user(tmp_path: Path, words: str, shown: str) -> None:
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("ok")) as it:
+        it.answer = refuse_all(words)
+        await it.prompt("go")
+        assert it.of(ToolCallFinished)[0].display == shown
+
+
+@pytest.mark.parametrize(("scope", "where"), [("session", "this session"), ("project", "this project")])
+async def test_a_saved_rule_is_confirmed_with_its_place(tmp_path: Path, scope: GrantScope, where: str) -> None:
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("ok")) as it:
+        it.answer = lambda request: ApprovalAnswer(
+            request.request_id,
+            (Decision(request.items[0].call_id, True, grant="shell(touch made)", scope=scope),),
+        )
+        await it.prompt("go")
+        (said,) = [notice.text for notice in it.of(Notice) if notice.level == "info"]
+        assert said.startswith(f"Allowed for {where}: shell(touch made)")
+        assert (" – saved in /" in said and said.endswith(".json")) == (scope == "project")

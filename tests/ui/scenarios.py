@@ -238,9 +238,9 @@ SCENARIOS = {
     )
 }  # fmt: skip
 KEYS: dict[str, tuple[tuple[str, str], ...]] = {
-    "edit": ((r"Allow edit_file", "y\r"),),
-    "refusal": ((r"Allow shell", "use make clean"), ("use make clean", "\r")),
-    "batch": ((r"Allow shell", "A\r"),),
+    "edit": ((r"Edit src/basket.py", "y\r"),),
+    "refusal": ((r"Run ", "use make clean"), ("use make clean", "\r")),
+    "batch": ((r"Allow call", "A\r"),),
     "question": ((r"type your answer", "2\r"),),
 }
 """What the person presses, and what they wait for before."""

@@ -20,7 +20,7 @@ def test_an_answer_that_arrives_in_one_piece_is_that_answer(tmp_path: Path) -> N
         term.send("go\r")
         for number, answer in enumerate(("yes", PASTE % "no, not this one")):
             term.wait(f"shell make {number}")
-            term.wait("Allow shell")
+            term.wait("Run  ")
             term.pump(0.7)
             if number == 0:
                 term.type(answer)
@@ -43,7 +43,7 @@ def test_bytes_that_are_no_text_stop_nothing(tmp_path: Path) -> None:
         term.wait("caf\N{REPLACEMENT CHARACTER} now")
         term.pump(0.4)
         term.send("\r")
-        term.wait("Allow shell")
+        term.wait("Run  ")
         term.pump(0.7)
         term.type("n\r")
         term.wait("(?m)^— ")
@@ -140,7 +140,7 @@ def test_an_editor_that_fails_loses_nothing_and_is_told_in_a_line(tmp_path: Path
 def test_keys_that_are_no_signs_are_no_words(tmp_path: Path) -> None:
     with Session(tmp_path, "approve") as term:
         term.send("go\r")
-        term.wait("Allow shell")
+        term.wait("Run  ")
         term.pump(0.7)
         for key in ("\x1b[D", "\x1b[F", "\x1b[3~", "\x1b[15~", "\x1b[Z", "\x1b[M !!"):
             term.send(key)

@@ -191,7 +191,7 @@ def test_attention_is_asked_for_when_nobody_looks(tmp_path: Path) -> None:
             assert b"\x1b[?1004h" in term.log
             term.send(focus)
             term.send("go\r")
-            term.wait("Allow shell")
+            term.wait("Run  ")
             term.pump(0.7)
             assert (b"\x1b]9;agent: a call waits for your answer\x07" in term.log) is rings
             term.type("n\r")
@@ -204,7 +204,7 @@ def test_a_command_of_the_users_calls(tmp_path: Path) -> None:
         tmp_path, "approve", settings={"notify_command": "notify-send agent", "notify": "osc777"}
     ) as term:
         term.send("go\r")
-        term.wait("Allow shell")
+        term.wait("Run  ")
         term.pump(0.7)
         term.type("n\r")
         term.wait("(?m)^— ")

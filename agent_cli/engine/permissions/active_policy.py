@@ -15,7 +15,21 @@ from agent_cli.fs.files import read_regular
 from agent_cli.policy.authorize import Policy, authorize, may_leave, together
 from agent_cli.policy.rules.path_verdict import watched
 from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, parse_rule
-from agent_cli.protocol.actions import Action, Ask, Deny, Fetch, Mode, Reach, RunCommand, SendInput, Verdict
+from agent_cli.protocol.actions import (
+    Action,
+    Allow,
+    Ask,
+    Deny,
+    Fetch,
+    Mode,
+    Reach,
+    ReadPath,
+    RunCommand,
+    SendInput,
+    Verdict,
+    WriteMemory,
+    WritePath,
+)
 from agent_cli.protocol.operations import GrantScope
 from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -120,6 +134,17 @@ class Permissions:
             return authorize(action, self.policy() if is_command else self._base_policy())
         except OSError as error:
             return _deny_unresolved(error)
+
+    def is_workspace_edit(self, actions: Iterable[Action]) -> bool:
+        """Return whether these actions only change files, and mode `auto-edit` would allow all of them."""
+        found = tuple(actions)
+        if not all(isinstance(action, ReadPath | WritePath | WriteMemory) for action in found):
+            return False
+        policy = msgspec.structs.replace(self._base_policy(), mode="auto-edit")
+        try:
+            return bool(found) and all(isinstance(authorize(action, policy), Allow) for action in found)
+        except OSError:
+            return False
 
     def writes_beyond_undo(self, actions: Iterable[Action]) -> tuple[str, ...]:
         """Find what commands are known to write outside the workspace, which undo does not cover."""

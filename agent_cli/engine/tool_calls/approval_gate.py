@@ -74,20 +74,24 @@ class ApprovalGate:
         if pending.result is not None:
             return
         match pending.authorized.verdict:
-            case Deny(rule=rule, reason=reason):
-                pending.result = failure(pending, "denied", f"Denied: {reason}. Decided by: {rule}.", rule)
+            case Deny() as verdict:
+                pending.result = _denied(pending, verdict)
             case Ask() if pending.awaits_answer:
                 if self._approvals.interactive:
-                    while (
-                        isinstance(pending.authorized.verdict, Ask)
-                        and not pending.approved
-                        and pending.result is None
-                    ):
-                        await self._ask(rest)
+                    await self._ask_until_settled(pending, rest)
                 else:
                     pending.result = refused_unattended(pending, pending.authorized.verdict)
             case _:
                 pass
+
+    async def _ask_until_settled(self, pending: PendingCall, rest: list[PendingCall]) -> None:
+        before = self._permissions.revision()
+        while pending.awaits_answer:
+            await self._ask(rest)
+        if pending.result is None and self._permissions.revision() != before:
+            self.judge(pending)  # the mode may be a stricter one than when the question was asked
+            if isinstance(verdict := pending.authorized.verdict, Deny):
+                pending.result = _denied(pending, verdict)
 
     def out_of_order(self, pending: PendingCall) -> ToolResult | None:
         """Return the result of a call that a rule about the order or number of calls does not let happen now."""
@@ -111,12 +115,14 @@ class ApprovalGate:
         batch = [pending for pending in batch if pending.result is None]
         if not batch:
             return
-        items = tuple(
-            approval_item(pending, self._risk(pending), self._permissions.is_confining) for pending in batch
-        )
+        items = tuple(map(self._item, batch))
         decisions = await self._approvals.ask(items, self._scope)
         for pending in batch:
             self._apply(pending, decisions.get(pending.call.id) or Decision(pending.call.id, allow=False))
+
+    def _item(self, pending: PendingCall) -> ApprovalItem:
+        is_edit = self._permissions.is_workspace_edit(pending.authorized.actions)
+        return approval_item(pending, self._risk(pending), self._permissions.is_confining, is_edit)
 
     async def _show(self, pending: PendingCall, *, first: bool) -> bool:
         """Prepare what the person will see; a call that cannot work is answered without asking."""
@@ -131,8 +137,10 @@ class ApprovalGate:
 
     def _apply(self, pending: PendingCall, decision: Decision) -> None:
         if not decision.allow:
-            said = f" They said: {decision.feedback}" if decision.feedback.strip() else ""
-            pending.result = failure(pending, "denied", f"The user refused this call.{said}", "the user")
+            words = decision.feedback.strip()
+            said = f" They said: {decision.feedback}" if words else ""
+            shown = f'denied: "{words}"' if words else "denied"
+            pending.result = failure(pending, "denied", f"The user refused this call.{said}", "the user", shown)
             return
         if decision.arguments is not None and decision.arguments != pending.arguments:
             seen = pending.authorized.verdict
@@ -186,6 +194,9 @@ class ApprovalGate:
             self._scope.notice(f"The rule was not saved, and the call has not run: {error}")
             return False
         self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
+        where = {"session": "this session", "project": "this project", "user": "all projects"}[decision.scope]
+        place = "" if decision.scope == "session" else f" – saved in {rule.place.partition(': rule ')[0]}"
+        self._scope.notice(f"Allowed for {where}: {rule.text}{place}", "info")
         return True
 
     async def ask_for_reach(self, pending: PendingCall, outcome: ToolOutcome) -> Reach | None:
@@ -214,6 +225,7 @@ class ApprovalGate:
             risk=self._risk(pending),
             reach=outcome.needs,
             label=pending.label,
+            folder=pending.preview.folder if pending.preview else "",
         )
         decisions = await self._approvals.ask((item,), self._scope)
         decision = decisions.get(pending.call.id)
@@ -233,6 +245,11 @@ class ApprovalGate:
             who = "Nobody is there to let it; say in the end what the user should allow."
         note = f"[The sandbox kept it from {outcome.blocked}. {who} Do not try to get round it.]"
         return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
+
+
+def _denied(pending: PendingCall, verdict: Deny) -> ToolResult:
+    """Return the result of a call that a rule or the mode denies."""
+    return failure(pending, "denied", f"Denied: {verdict.reason}. Decided by: {verdict.rule}.", verdict.rule)
 
 
 def _asks_for_more(verdict: Verdict, seen: Verdict) -> bool:

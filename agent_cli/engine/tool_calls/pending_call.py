@@ -54,6 +54,13 @@ class PendingCall:
         return isinstance(self.authorized.verdict, Allow)
 
     @property
+    def adjusted(self) -> str:
+        """How the user changed the call before allowing it: `edited`, `1 of 2 hunks`; empty when they did not."""
+        if self.hunks is None or self.preview is None:
+            return "edited" if self.edited else ""
+        return f"{len(self.hunks)} of {_hunks(self.preview)} hunks"
+
+    @property
     def succeeded(self) -> bool:
         """Whether it was done as asked."""
         return self.result is not None and self.result.status == "ok"
@@ -108,7 +115,7 @@ def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
     return failure(pending, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
 
 
-def approval_item(pending: PendingCall, risk: str, is_confined: bool) -> ApprovalItem:
+def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: bool) -> ApprovalItem:
     """Return what the person is shown."""
     assert pending.tool is not None and pending.preview is not None and isinstance(pending.authorized.verdict, Ask)
     reason = "; ".join(filter(None, (pending.authorized.verdict.reason, pending.preview.note)))
@@ -127,13 +134,16 @@ def approval_item(pending: PendingCall, risk: str, is_confined: bool) -> Approva
         reach=pending.authorized.reach if is_confined and pending.authorized.command else "inside",
         hunks=_hunks(pending.preview),
         label=pending.label,
+        folder=pending.preview.folder,
+        is_edit=is_edit,
     )
 
 
 def _hunks(preview: Preview) -> int:
     """Return how many hunks can be chosen from; one is no choice."""
-    shown = preview.text.rstrip("\n").split("\n")
-    found = sum(line.startswith("@@ ") for line in shown) if preview.by_hunk and shown[-1][:1] != "…" else 0
+    shown = preview.text.split("\n")
+    is_whole = not any(line.startswith("…") for line in shown)
+    found = sum(line.startswith("@@ ") for line in shown) if preview.by_hunk and is_whole else 0
     return found if found > 1 else 0
 
 

@@ -394,6 +394,7 @@ class ToolRunner:
                 result_kind=pending.result_kind,
                 label=pending.label,
                 counted=pending.tool.counted if pending.tool else "",
+                adjusted=pending.adjusted if result.status in ("ok", "failed") else "",
             )
         )
         if result.plan is not None:

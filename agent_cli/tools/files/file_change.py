@@ -107,8 +107,10 @@ class PlannedChange(msgspec.Struct, frozen=True):
         from agent_cli.workspace.files.atomic_write import write_atomic
 
         if context.hunks is not None:
-            part, left_out = self._with_hunks(context.hunks)
-            return part.make(context.with_all_hunks(), f"{note}{left_out}")
+            part, left_out = self.with_hunks(context.hunks)
+            if part.after == (self.before.text if self.before else ""):
+                raise ToolError(NO_HUNKS)
+            return part.make(context.with_all_hunks(), f"{note}{hunks_note(left_out)}")
         note = f"{note}{python_note(self.place.real, self.after)}{_links_note(self.place.real)}"
         try:
             write_atomic(self.place.real, self.place.shown, self.data, self.before.stamp if self.before else None)
@@ -124,15 +126,12 @@ class PlannedChange(msgspec.Struct, frozen=True):
             seen=self.seen(context),
         )
 
-    def _with_hunks(self, kept: Collection[int]) -> tuple["PlannedChange", str]:
-        """Return the part of the change that the user has taken over, and a sentence about the rest."""
-        before = self.before.text if self.before else ""
-        after = with_hunks(before, self.after, kept)
-        if after == before:
-            raise ToolError("The user took over no part of the change; nothing was written.")
-        left_out = unified_diff(after, self.after, self.place.relative).text.split("\n")[2:]
-        part = msgspec.structs.replace(self, after=after, knows=after if self.knows == self.after else None)
-        return part, "\n".join([" The user took over a part of the change only. Not taken over:", *left_out])
+    def with_hunks(self, kept: Collection[int]) -> tuple["PlannedChange", str]:
+        """Return the part of the change that the user has accepted, and the diff of the rest."""
+        after = with_hunks(self.before.text if self.before else "", self.after, kept)
+        left_out = unified_diff(after, self.after, self.place.relative).text
+        knows = after if self.knows == self.after else None
+        return msgspec.structs.replace(self, after=after, knows=knows), left_out
 
     def file_change(self, diff: Diff) -> FileChange:
         """Return the change in figures."""
@@ -173,6 +172,14 @@ class PlannedChange(msgspec.Struct, frozen=True):
                 f"{self.place.shown} is in {codec.shown}, which has no character {bad!r} (U+{ord(bad):04X})."
                 " Nothing was written."
             ) from error
+
+
+NO_HUNKS = "The user accepted no part of the change; nothing was written."
+
+
+def hunks_note(left_out: str) -> str:
+    """Return a sentence for the model about the hunks that the user has skipped, with their diff."""
+    return f" The user accepted a part of the change only. Not accepted:\n{left_out.rstrip()}"
 
 
 def python_note(path: str, text: str) -> str:

@@ -2,7 +2,8 @@
 written, and what was written is taken back when a later write fails."""
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +19,11 @@ from agent_cli.workspace.paths import Resolved
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, kept_to, locate, meant
 from ..kit.output import counted
 from .file_change import (
+    NO_HUNKS,
     UNKNOWN,
     PlannedChange,
     aside,
+    hunks_note,
     python_note,
     read_for_change,
     refuse_unknown_encoding,
@@ -30,6 +33,9 @@ from .file_change import (
 
 if TYPE_CHECKING:
     from .patch_format import FilePatch
+
+
+_HUNK = re.compile(r"(?m)^@@ ")
 
 
 class PatchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,7 +122,8 @@ class ApplyPatch:
 
     async def preview(self, params: PatchParams, context: ToolContext) -> Preview:
         steps = await aside(partial(_planned, params, context))
-        return Preview("".join(step.diff.text for step in steps) or "No change.", kind="diff")
+        by_hunk = all(map(_has_independent_hunks, steps))
+        return Preview("".join(step.diff.text for step in steps) or "No change.", kind="diff", by_hunk=by_hunk)
 
     async def run(self, params: PatchParams, context: ToolContext) -> ToolOutcome:
         return await aside(partial(_applied, params, context))
@@ -152,16 +159,56 @@ def _itself(place: Resolved, context: ToolContext) -> Resolved:
 
 def _applied(params: PatchParams, context: ToolContext) -> ToolOutcome:
     steps = _planned(params, context)
+    left_out = ""
+    if context.hunks is not None:
+        steps, left_out = _accepted(steps, context.hunks)
     _write(steps)
     seen: dict[str, str] = {}
     for step in steps:
         seen.update({step.place.real: UNKNOWN} if isinstance(step, Remove) else step.change.seen(context))
     return ToolOutcome(
-        text="\n".join(_said(step) for step in steps),
+        text="\n".join(_said(step) for step in steps) + (hunks_note(left_out) if left_out else ""),
         display="".join(step.diff.text for step in steps),
         changes=tuple(_file_change(step) for step in steps if not _is_idle(step)),
         seen=seen,
     )
+
+
+def _has_independent_hunks(step: Step) -> bool:
+    """Return whether its hunks can be made without the others: no part of a move, and no change of the mode."""
+    match step:
+        case Create():
+            return not step.source and step.executable is None
+        case Change():
+            return step.executable is None
+        case Remove():
+            return True
+
+
+def _accepted(steps: list[Step], kept: Collection[int]) -> tuple[list[Step], str]:
+    """Return what the user has accepted of the steps, and the diff of the rest. Hunks are numbered from 0 through
+    all steps.
+
+    Raises:
+        ToolError: nothing is left to do.
+    """
+    accepted: list[Step] = []
+    left_out, first = "", 0
+    for step in steps:
+        count = len(_HUNK.findall(step.diff.text))
+        own = {number - first for number in kept if first <= number < first + count}
+        first += count
+        if len(own) == count:
+            accepted.append(step)
+        elif own and isinstance(step, Change):
+            part, rest = step.change.with_hunks(own)
+            accepted.append(msgspec.structs.replace(step, change=part, diff=part.diff))
+            left_out += rest
+        else:
+            left_out += step.diff.text
+    if not accepted:
+        raise ToolError(NO_HUNKS)
+    return accepted, left_out
 
 
 def _planned(params: PatchParams, context: ToolContext) -> list[Step]:

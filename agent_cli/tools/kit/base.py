@@ -50,9 +50,11 @@ class Preview(msgspec.Struct, frozen=True):
     text: str
     kind: Literal["command", "diff", "text"] = "text"
     note: str = ""
-    """What else there is to know, such as where a command runs."""
+    """What else there is to know, such as that a command runs in the background."""
+    folder: str = ""
+    """Where a command starts, relative to the workspace, `.` for its root; empty when unknown."""
     by_hunk: bool = False
-    """It is the diff of one file, any hunks of which may be made without the others."""
+    """It is a diff, any hunks of which may be made without the others."""
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):

@@ -54,7 +54,10 @@ class Shell:
         return (RunCommand(params.command, cwd, shell.altered, shell.shadowed(), shell.functions),)
 
     async def preview(self, params: ShellParams, context: ToolContext) -> Preview:
-        return Preview(params.command, kind="command", note=", ".join(_circumstances(params, context)))
+        shell, place = context.shell, context.workspace
+        folder = "." if shell.start == place.root else place.relative(str(shell.start))
+        note = ", ".join(_circumstances(params, context))
+        return Preview(params.command, kind="command", note=note, folder=folder)
 
     async def run(self, params: ShellParams, context: ToolContext) -> ToolOutcome:
         if params.background and context.jobs.are_too_many:
@@ -110,8 +113,6 @@ def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
     """Yield what a person should know of a command besides its text."""
     if said := " ".join(params.description.split())[:80]:
         yield f"“{said}”"
-    if context.shell.start != context.workspace.root:
-        yield f"in {context.workspace.relative(str(context.shell.start))}"
     if "PATH" in context.shell.altered and not context.leaves:
         yield "with a PATH that earlier commands have changed"
     if params.background:

@@ -12,7 +12,7 @@ import msgspec
 from ..commands import registry
 
 Name = Literal[
-    "yes", "no", "always", "edit", "by hunk", "yes to all", "no to all", "risk",
+    "yes", "no", "always", "edit", "by hunk", "yes to all", "no to all", "accept edits", "risk",
     "session", "project", "user", "rule", "back",
     "take", "leave", "take the rest", "leave the rest",
 ]  # fmt: skip
@@ -43,29 +43,33 @@ def _choice(name: Name, key: str, label: str, number: str, words: str, effect: s
 
 
 CALL = (
-    _choice("yes", "y", "once", "1", "yes ok okay", "runs it once"),
-    _choice("no", "n", "no", "2", "no", "refuses"),
-    _choice("always", "a", "always", "3", "always", "shows the rule that would be saved"),
+    _choice("yes", "y", "Yes", "1", "yes ok okay", "runs it once"),
+    _choice("always", "a", "Always allow {rule} …", "2", "always", "shows the rule and asks where to save it"),
+    _choice("no", "n", "No, and say what to do instead", "3", "no", "refuses"),
     _choice("edit", "e", "edit", "4", "edit", "edits it first"),
-    _choice("by hunk", "h", "by hunk", "5", "hunk hunks", "goes through it hunk by hunk"),
-    _choice("yes to all", "A", "yes to all", "6", "all", "runs all {count} calls that are left"),
-    _choice("no to all", "N", "no to all", "7", "none", "refuses all {count} calls that are left"),
-    _choice("risk", "?", "risk", "", "risk", "shows what it could do at worst"),
-)
+    _choice("by hunk", "h", "hunk by hunk", "5", "hunk hunks", "reviews it hunk by hunk"),
+    _choice("yes to all", "A", "yes to all {count}", "6", "all", "runs all {count} calls that are left"),
+    _choice("no to all", "N", "no to all {count}", "7", "none", "refuses all {count} calls that are left"),
+    _choice("accept edits", "Shift-Tab", "yes, and accept all edits from now on", "8", "edits",
+            "accepts it, and switches to mode auto-edit"),
+    _choice("risk", "?", "details", "", "risk details", "shows what it could do at worst"),
+)  # fmt: skip
 """Answers to the question whether a call may run. A capital letter counts only where several calls are left."""
+MAIN: tuple[Name, ...] = ("yes", "always", "no")
+"""The answers that have a row of their own."""
 SCOPE = (
-    _choice("session", "s", "this session", "1", "session", "saves the rule for this session, and runs it"),
-    _choice("project", "p", "this project", "2", "project", "saves the rule for this project, and runs it"),
-    _choice("user", "u", "everywhere", "3", "user everywhere", "saves the rule everywhere, and runs it"),
+    _choice("session", "s", "This session", "1", "session", "saves the rule for this session, and runs it"),
+    _choice("project", "p", "This project", "2", "project", "saves the rule for this project, and runs it"),
+    _choice("user", "u", "Everywhere", "3", "user everywhere", "saves the rule for all projects, and runs it"),
     _choice("rule", "e", "edit the rule", "4", "edit", "edits the rule"),
     _choice("back", "b", "back", "5", "back n no", "goes back"),
 )
 """Where a rule is saved."""
 HUNK = (
-    _choice("take", "y", "take it", "", "yes", "takes this hunk"),
-    _choice("leave", "n", "leave it", "", "no", "leaves this hunk out"),
-    _choice("take the rest", "a", "this and the rest", "", "all", "takes this hunk and the rest"),
-    _choice("leave the rest", "d", "none of the rest", "", "none", "leaves this hunk and the rest out"),
+    _choice("take", "y", "accept", "", "yes accept", "accepts this hunk"),
+    _choice("leave", "n", "skip", "", "no skip", "skips this hunk"),
+    _choice("take the rest", "a", "accept all", "", "all", "accepts this hunk and the rest"),
+    _choice("leave the rest", "d", "skip rest", "", "none", "skips this hunk and the rest"),
     _choice("back", "b", "back", "", "back", "goes back"),
 )
 """What becomes of one hunk of a change."""
@@ -75,12 +79,12 @@ OwnNames = Callable[[], Iterable[str]]
 """Gives the names of the user's own slash commands."""
 
 
-def meaning(text: str, offered: Sequence[Choice], known: Sequence[Choice], own: OwnNames = tuple) -> Meaning:
+def meaning(text: str, offered: Sequence[Choice], known: Sequence[Choice]) -> Meaning:
     """Return what a text says where some of the `known` choices are offered."""
     typed = text.strip()
     if not typed:
         return Meaning("nothing")
-    if is_for_later(typed, own):
+    if is_command_line(typed):
         return Meaning("command")
     if (choice := _named(typed, offered)) is not None:
         return Meaning("choice", choice)
@@ -98,13 +102,29 @@ def _named(typed: str, choices: Sequence[Choice]) -> Choice | None:
     return next(exact, None) or next(other, None)
 
 
-def is_for_later(text: str, own: OwnNames = tuple, *, alone: bool = True) -> bool:
-    """Return whether a line is a command, of the program or of the user's shell, which no question takes for an
-    answer. `alone`: a name behind a slash is one whether it is known or not, when nothing follows it."""
+ANYTIME = frozenset((
+    "help", "mode", "model", "effort", "permissions", "more", "diff", "plan", "jobs", "status", "cost", "context",
+    "memory", "sessions", "search", "tools", "mcp", "theme", "config",
+))  # fmt: skip
+"""Slash commands that run while a question is open: they show something, or change a setting."""
+
+
+def runs_now(text: str) -> bool:
+    """Return whether a line is a command that runs while a question is open."""
     text = text.strip()
     if text.startswith("!"):
-        return bool(text[1:].strip())
+        return bool(text.lstrip("!").strip())
+    parsed = registry.parse(text)
+    return parsed is not None and registry.ALIASES.get(parsed[0], parsed[0]) in ANYTIME
+
+
+def is_command_line(text: str, own: OwnNames = tuple, *, any_name: bool = True) -> bool:
+    """Return whether a line is a command, of the program or of the user's shell, which no question takes for an
+    answer. `any_name`: whatever stands behind a slash is one, whether it is known or not."""
+    text = text.strip()
+    if text.startswith("!"):
+        return True
     parsed = registry.parse(text)
     if parsed is None:
         return False
-    return registry.is_built_in(parsed[0]) or (alone and not parsed[1]) or parsed[0] in own()
+    return any_name or registry.is_built_in(parsed[0]) or parsed[0] in own()

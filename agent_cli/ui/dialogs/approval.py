@@ -12,17 +12,19 @@ from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
 from agent_cli.protocol.operations import GrantScope, Operation
 from agent_cli.protocol.sanitize import visible
 
+from ..render.approval_preview import call_name, command_rows, commands_in_question, question, where
 from ..text import lines
-from ..text.theme import Theme
+from ..text.theme import Role, Theme
 from . import answers
-from .answers import Choice, Name, OwnNames
+from .answers import Choice, Name
 from .approval_decisions import JUDGED_ANEW, REACH, SCOPES, ApprovalDecisions, not_offered
 from .base import ANSWER_LABEL, Entry, Guard, answer_first, move_selection
+from .choice_list import Row, draw_choices
 
 if TYPE_CHECKING:
     from .hunk_picker import HunkChoice
 
-_NOTHING_CHOSEN = "nothing is chosen: a letter or ↑↓, then ⏎"
+_NOTHING_CHOSEN = "nothing selected: type a number or letter, or ↑↓, then ⏎"
 Stage = Literal["call", "scope", "hunks", "edit", "rule"]
 """What the answer line is for."""
 _CHOICES: dict[Stage, tuple[Choice, ...]] = {
@@ -32,7 +34,9 @@ _CHOICES: dict[Stage, tuple[Choice, ...]] = {
 
 def _reason(item: ApprovalItem, width: int) -> list[str]:
     """Return why it asks and the rule that asks, each to be seen however long the other is."""
-    whole = lines.wrap_limited(f"{item.reason} [{item.rule}]", width, 5)
+    if item.reason == f"it changes {item.title}":  # which the question says
+        return lines.wrap_limited(f"edits need approval [{item.rule}]", width, 2)
+    whole = lines.wrap_limited(f"{item.reason} [{item.rule}]".lstrip(), width, 5)
     if len(whole) < 5:
         return whole
     return lines.wrap_limited(item.reason, width, 3) + lines.wrap_limited(f"[{item.rule}]", width, 2)
@@ -41,13 +45,12 @@ def _reason(item: ApprovalItem, width: int) -> list[str]:
 class ApprovalDialog:
     """Decides the calls of one request, one after another."""
 
-    def __init__(self, request: ApprovalRequested, now: float, own: OwnNames = tuple) -> None:
+    def __init__(self, request: ApprovalRequested, now: float) -> None:
         self.request_id = request.request_id
         self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
         self._calls = ApprovalDecisions(request)
         self.answer: Operation | None = self._calls.answer
-        self._own = own
-        """Names of the user's own slash commands."""
+        self.before_answer: tuple[Operation, ...] = ()
         self._stage: Stage = "call"
         self._chosen = -1
         """Which of the choices the arrows have reached; -1 for none."""
@@ -73,6 +76,11 @@ class ApprovalDialog:
         return self._guard.is_armed(now)
 
     @property
+    def may_accept_edits(self) -> bool:
+        """Whether this edit can be accepted together with all that follow."""
+        return any(choice.name == "accept edits" for choice in self._offered())
+
+    @property
     def _item(self) -> ApprovalItem:
         return self._calls.item
 
@@ -85,23 +93,42 @@ class ApprovalDialog:
     # What is shown
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the question, the reason, the rule that asks, and the choices, all within `width` columns; or the
-        rule about to be saved. Of a batch as many calls are listed as `rows` leave room for."""
-        head, *rest = lines.wrap_limited(self._question(), width - 2, 2)
-        out = [f"{theme.paint('warning', '?')} {theme.paint('strong', head)}"]
-        out += [theme.paint("strong", f"  {row}") for row in rest]
-        choices = [f"  {row}" for row in self._choices(theme, width - 2)]
+        """Return the question with what it holds of the call, the reason with the rule that asks, and the choices,
+        all within `width` columns; or the rule about to be saved. Of a batch as many calls are listed as `rows`
+        leave room for."""
+        head = self._head(theme, width)
         if self._stage == "hunks" and self._hunks is not None:
-            shown = self._hunks.draw(theme, width - 2, rows - 1 - len(choices))
-            return out[:1] + [f"  {row}" for row in shown] + choices
-        if self._stage in ("scope", "rule"):
-            out += [f"  {row}" for row in lines.wrap_limited(f"Always allow {self._rule}", width - 2, 8)]
-        else:
-            out += self._facts(theme, width)
-        out += choices
-        if len(self._calls.items) > 1:
-            out = [self._row(at, theme, width) for at in self._window(rows - len(out))] + out
+            choices = self._choices(theme, width, rows)
+            shown = self._hunks.draw(theme, width - 2, rows - len(head) - len(choices))
+            return [*head, *(f"  {row}" for row in shown), *choices]
+        facts = self._facts(theme, width) if self._stage not in ("scope", "rule") else []
+        choices = self._choices(theme, width, rows - len(head) - len(facts))
+        out = [*head, *facts, *choices]
+        if len(self._calls.items) > 1 and self._stage == "call":
+            out = [*self._batch(theme, width, rows - len(out)), *out]
         return out
+
+    def _head(self, theme: Theme, width: int) -> list[str]:
+        """Return what is asked. A command that is not printed above stands in it, as it is."""
+        question, block = self._question(width)
+        limit = 8 if self._stage in ("scope", "rule") else 2
+        first, *rest = lines.wrap_limited(question, width - 2, limit) if not block else [question]
+        if not block and lines.cells(question) <= width - 2:
+            first, rest = question, []
+        rows = [f"{theme.paint('warning', '?')} {theme.paint('strong', first)}"]
+        rows += [theme.paint("strong", f"  {row}") for row in rest]
+        return rows + [f"  {theme.paint('code', row)}" for row in block]
+
+    def _question(self, width: int) -> tuple[str, list[str]]:
+        """Return the question in one line, and the rows of a command that does not fit into it."""
+        if self._stage in ("scope", "rule"):
+            return f"Always allow  {self._rule} ?", []
+        item, count, edited = self._calls.shown, len(self._calls.items), self._calls.is_edited
+        if count > 1 and not edited:
+            place = where(item) if item.preview_kind == "command" else ""
+            return f"Allow call {self._calls.at + 1} of {count}{'  ' * bool(place)}{place}?", []
+        holds = commands_in_question([item] if edited else self._calls.items)
+        return question(item, width - 2, holds_command=holds, note="(edited)" if edited else "")
 
     def _facts(self, theme: Theme, width: int) -> list[str]:
         """Return why it asks, how far the call reaches and, once asked for, what it could do at worst. None of
@@ -110,43 +137,44 @@ class ApprovalDialog:
         if self._calls.is_edited:
             return [f"  {row}" for row in lines.wrap_limited(JUDGED_ANEW, width - 2, 3)]
         warnings = lines.wrap_limited(REACH[item.reach], width - 4, 1) if item.reach in REACH else []
-        warnings += lines.wrap_limited(f"Risk: {item.risk}", width - 4, 3) if self._shows_risk else []
+        warnings += lines.wrap_limited(f"At worst: {item.risk}", width - 4, 3) if self._shows_risk else []
         mark = theme.paint("warning", "!")
         return [f"  {row}" for row in _reason(item, width - 2)] + [f"  {mark} {row}" for row in warnings]
 
-    def _choices(self, theme: Theme, width: int) -> list[str]:
+    def _choices(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return what can be chosen, that which the arrows have reached marked."""
-        shown = [f"{choice.key} {choice.label}" for choice in self._offered()]
-        if not shown:
-            return []
-        marked = ""
-        if self._chosen >= 0:
-            marked = shown[self._chosen] = f"❯ {shown[self._chosen]}"
-        shown += ["or type what to do instead"] if self._stage == "call" else []
-        rows = lines.join_rows(shown, width)
-        return [row.replace(marked, theme.paint("strong", marked)) if marked else row for row in rows]
+        main: list[Row] = []
+        further: list[Row] = []
+        for choice in self._offered():
+            label = self._calls.label(choice)
+            has_own_row = choice.name in answers.MAIN or choice.name in SCOPES
+            keys = tuple(filter(None, (choice.number, choice.key))) if has_own_row else (choice.key,)
+            (main if has_own_row else further).append(Row(keys, label, choice.name))
+        return draw_choices(main, further, self._chosen, theme, width, rows)
 
-    def _question(self) -> str:
-        """Return what is asked; a command stands in full above, and a call of a batch in its row."""
-        item = self._item
-        edited = " (edited)" if self._calls.is_edited else ""
-        alone = len(self._calls.items) == 1 and item.preview_kind != "command"
-        title = lines.call_title(item.tool, item.title, 200) if alone else ""
-        return f"Allow {lines.one_line(item.tool, 40)}{edited}? {title}".rstrip()
+    def _batch(self, theme: Theme, width: int, rows: int) -> list[str]:
+        """Return the calls of a batch, with what is decided; each whole where the question holds the commands."""
+        if commands_in_question(self._calls.items):
+            listed = [row for at in range(len(self._calls.items)) for row in self._rows(at, theme, width)]
+            if len(listed) <= rows:
+                return listed
+        return [self._rows(at, theme, width)[0] for at in self._window(rows)]
 
     def _window(self, rows: int) -> range:
         shown = max(1, min(7, rows, len(self._calls.items)))
         first = max(0, min(self._calls.at - shown // 2, len(self._calls.items) - shown))
         return range(first, first + shown)
 
-    def _row(self, at: int, theme: Theme, width: int) -> str:
+    def _rows(self, at: int, theme: Theme, width: int) -> list[str]:
+        """Return one call of a batch: a command as it is, in as many rows as it needs, any other by its name."""
         item = self._calls.items[at]
         mark = {None: " ", True: "✓", False: "✗"}[self._calls.allowed(at)]
-        row = f"{'❯' if at == self._calls.at else ' '} {mark} {at + 1}/{len(self._calls.items)} "
-        call = f"{item.tool} {item.title}" if item.title != item.tool else item.tool
-        return theme.paint("strong" if at == self._calls.at else "muted", row) + lines.one_line(
-            call, width - len(row)
-        )
+        head = f"{'❯' if at == self._calls.at else ' '} {mark} {at + 1}/{len(self._calls.items)} "
+        room = width - len(head)
+        is_whole = item.preview_kind == "command" and commands_in_question(self._calls.items)
+        first, *rest = command_rows(item, room) if is_whole else [call_name(item, room)]
+        role: Role = "strong" if at == self._calls.at else "muted"
+        return [theme.paint(role, head) + first, *(" " * len(head) + row for row in rest)]
 
     def hint(self, text: str) -> str:
         """Return what Enter would do with this text in the line."""
@@ -154,19 +182,21 @@ class ApprovalDialog:
             return "⏎ keeps the edit; nothing runs yet"
         if self._stage == "rule":
             return "⏎ asks where to save it"
-        found = answers.meaning(text, self._offered(), (*_CHOICES[self._stage], *answers.CALL), self._own)
+        found = answers.meaning(text, self._offered(), (*_CHOICES[self._stage], *answers.CALL))
         choice = found.choice
         if found.kind == "nothing" and self._chosen >= 0:
             choice = self._offered()[self._chosen]
         if choice is not None:
-            return f"⏎ {choice.effect.format(count=len(self._calls.undecided()))}"
+            return f"⏎ {self._calls.effect(choice)}"
         match found.kind:
             case "nothing":
                 return self._note
             case "command" if text.strip().lower().startswith("/queue "):
                 return "⏎ queues it for after this turn"
+            case "command" if answers.runs_now(text):
+                return "⏎ runs it; the question stays"
             case "command":
-                return "⏎ does nothing: commands wait for your answer"
+                return "⏎ does nothing: answer first"
             case "not offered":
                 return "⏎ does nothing: not offered here"
             case _ if self._stage == "call":
@@ -189,6 +219,9 @@ class ApprovalDialog:
             case "yes" | "no" if self._stage == "call" and not self._chords.ignores_key(now):
                 self._decide(key == "yes")
                 self._chords = Guard(now)
+            case "accept edits" if self.may_accept_edits and not self._chords.ignores_key(now):
+                self._take("accept edits")
+                self._chords = Guard(now)
             case _:
                 pass
         return ""
@@ -206,7 +239,7 @@ class ApprovalDialog:
                 return self._answered(text)
 
     def _answered(self, text: str) -> str:
-        found = answers.meaning(text, self._offered(), (*_CHOICES[self._stage], *answers.CALL), self._own)
+        found = answers.meaning(text, self._offered(), (*_CHOICES[self._stage], *answers.CALL))
         match found.kind:
             case "nothing" if self._chosen >= 0:
                 return self._take(self._offered()[self._chosen].name)
@@ -232,6 +265,9 @@ class ApprovalDialog:
                 self._decide(name == "yes")
             case "yes to all" | "no to all":
                 self._calls.decide_all(name == "yes to all")
+                self._decided()
+            case "accept edits":
+                self._calls.accept_edits()
                 self._decided()
             case "always":
                 self._rule = self._item.grant
@@ -277,6 +313,8 @@ class ApprovalDialog:
         if text == initial or not text.strip():
             return ""
         self._calls.edit(text)
+        if self._item.preview_kind == "command" and commands_in_question([self._calls.shown]):
+            return ""
         return "Edited, y runs it:\n" + "\n".join("  " + line for line in visible(text).split("\n"))
 
     def back(self) -> bool:
@@ -291,6 +329,6 @@ class ApprovalDialog:
         self._decided()
 
     def _decided(self) -> None:
-        self.answer = self._calls.answer
+        self.answer, self.before_answer = self._calls.answer, self._calls.mode_change
         self._shows_risk = False
         self._go("call")

@@ -2,39 +2,60 @@
 
 import re
 
+import msgspec
+
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
-from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope
+from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Decision, GrantScope
 
 from .answers import CALL, Choice, Name
 
 REACH: dict[str, str] = {
-    "network": "It would run in the sandbox, with the network.",
-    "outside": "It would run outside the sandbox, with all your rights.",
+    "network": "It runs in the sandbox, with network access.",
+    "outside": "It runs outside the sandbox, with all your rights.",
 }
-JUDGED_ANEW = "The edited call is judged anew; where that changes what is asked, you are asked again."
-_NO_RULE = "There is no rule to always allow this by; y allows it once."
+JUDGED_ANEW = "The edited call is checked again; you are asked again if that changes the question."
+_NO_RULE = 'No "always" for this command – press y to allow it once.'
 SCOPES: dict[Name, GrantScope] = {"session": "session", "project": "project", "user": "user"}
-_HUNK = re.compile(r"(?m)^(?=@@ )")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def split_hunks(diff: str) -> list[str]:
-    """Split a unified diff of one file into its hunks."""
-    return _HUNK.split(diff)[1:]
+    """Split a unified diff into its hunks; one of several files has the names of its file above each."""
+    hunks: list[str] = []
+    names: list[str] = []
+    files = old = new = 0
+    is_body = False
+    for line in (f"{row}\n" for row in diff.rstrip("\n").split("\n")):
+        if header := _HUNK.match(line):
+            old, new = (int(count) if count else 1 for count in header.groups())
+            files += not is_body
+            hunks.append("".join(names) + line)
+            is_body = True
+        elif is_body and (old or new or line.startswith("\\")):
+            old -= line[:1] in "- "
+            new -= line[:1] in "+ "
+            hunks[-1] += line
+        else:
+            names = [line] if is_body else [*names, line]
+            is_body = False
+    return hunks if files > 1 else [hunk[hunk.index("@@ ") :] for hunk in hunks]
 
 
 def not_offered(text: str, otherwise: str) -> str:
     """Return what to say to an answer that is not on offer."""
-    return _NO_RULE if text.strip().lower() in ("a", "3", "always") else otherwise
+    return _NO_RULE if text.strip().lower() in ("a", "2", "always") else otherwise
 
 
 class ApprovalDecisions:
     """One decision for each call of a request; the next undecided call is in turn."""
 
-    def __init__(self, request: ApprovalRequested) -> None:
+    def __init__(self, request: ApprovalRequested, *, may_change_mode: bool = True) -> None:
         self.items = request.items
+        self.may_change_mode = may_change_mode
         self.at = 0
         """The call in turn."""
         self._request_id = request.request_id
+        self._accepts_edits = False
         self._decisions: dict[int, Decision] = {}
         self._edited: dict[int, str] = {}
 
@@ -75,8 +96,29 @@ class ApprovalDecisions:
         names |= {"edit"} if self.editable is not None else set()
         names |= {"by hunk"} if item.hunks > 1 and not self.is_edited else set()
         names |= {"yes to all", "no to all"} if len(self.undecided()) > 1 else set()
+        names |= {"accept edits"} if item.is_edit and self.may_change_mode and not self.is_edited else set()
         names |= {"risk"} if item.risk and not self.is_edited else set()
         return tuple(choice for choice in CALL if choice.name in names)
+
+    def label(self, choice: Choice) -> str:
+        """Return what a choice is called for the call in turn."""
+        return choice.label.format(rule=self.item.grant, count=len(self.undecided()))
+
+    def effect(self, choice: Choice) -> str:
+        """Return what a choice does for the call in turn."""
+        return choice.effect.format(count=len(self.undecided()))
+
+    @property
+    def mode_change(self) -> tuple[ChangeSettings, ...]:
+        """Return what is submitted before the answer: mode `auto-edit`, where all later edits are accepted too."""
+        return (ChangeSettings(mode="auto-edit"),) if self._accepts_edits else ()
+
+    @property
+    def shown(self) -> ApprovalItem:
+        """The call in turn, its command as the user has edited it."""
+        if not self.is_edited or self.item.preview_kind != "command":
+            return self.item
+        return msgspec.structs.replace(self.item, preview=self._edited[self.at], reach="inside")
 
     @property
     def is_edited(self) -> bool:
@@ -105,6 +147,14 @@ class ApprovalDecisions:
         for at in self.undecided():
             self.at = at
             self.decide(allow)
+
+    def accept_edits(self) -> None:
+        """Allow the call in turn and every other edit that is left, and all edits from now on."""
+        self._accepts_edits = True
+        for at in [self.at, *self.undecided()]:
+            if self.items[at].is_edit and at in self.undecided():
+                self.at = at
+                self.decide(True)
 
     def decide_hunks(self, chosen: tuple[int, ...]) -> None:
         """Allow the call in turn with some of its hunks, by their numbers from 0; refuse it without any."""

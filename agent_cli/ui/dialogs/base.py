@@ -19,7 +19,7 @@ ANSWER_LABEL = "› "
 
 def answer_first(stop_key: str) -> str:
     """Return what a slash command gets in place of an answer; `stop_key` stops the turn."""
-    return f"Answer first ({stop_key} stops the turn); commands wait until then."
+    return f"Answer first, or stop the turn with {stop_key}."
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -41,6 +41,8 @@ class Dialog(Protocol):
     one."""
     answer: Operation | None
     """What was decided, for the engine."""
+    before_answer: tuple[Operation, ...]
+    """What the engine gets before it."""
 
     @property
     def is_over(self) -> bool:

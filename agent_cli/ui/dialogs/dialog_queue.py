@@ -13,7 +13,7 @@ from agent_cli.protocol.operations import Operation
 from .base import Dialog
 from .picker import Picker
 
-_READ_FIRST = "Part of that was typed before the question could be read: Enter again sends it."
+_READ_FIRST = "Typed before the question appeared: press Enter again to send it."
 
 
 class Line(Protocol):
@@ -147,8 +147,9 @@ class DialogQueue:
             self._say(said, wrap=False)
         if self.dialog and self.dialog.is_over:
             self._line.answered()
-            if self.dialog.answer:
-                self._submit(self.dialog.answer)
+            for operation in (*self.dialog.before_answer, self.dialog.answer):
+                if operation:
+                    self._submit(operation)
             self.resolved(self.dialog.request_id)
         self._refresh()
 

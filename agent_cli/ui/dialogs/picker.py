@@ -27,6 +27,7 @@ class Picker:
         self.request_id = f"pick-{next(_ids)}"
         self.entry: Entry | None = None
         self.answer: Operation | None = None
+        self.before_answer: tuple[Operation, ...] = ()
         self.picked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._title, self._choices = title, tuple(choices)
         self._query = ""

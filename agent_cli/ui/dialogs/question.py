@@ -5,7 +5,7 @@ from agent_cli.protocol.operations import Operation, QuestionAnswer
 
 from ..text import lines
 from ..text.theme import Theme
-from .answers import OwnNames, is_for_later
+from .answers import OwnNames, is_command_line, runs_now
 from .base import ANSWER_LABEL, Entry, Guard, answer_first, move_selection
 
 
@@ -15,6 +15,7 @@ class QuestionDialog:
     def __init__(self, request: QuestionAsked, now: float, own: OwnNames = tuple) -> None:
         self.request_id = request.request_id
         self.answer: Operation | None = None
+        self.before_answer: tuple[Operation, ...] = ()
         self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
         self._request = request
         self._own = own
@@ -51,8 +52,8 @@ class QuestionDialog:
 
     def hint(self, text: str) -> str:
         """Return what Enter would do with this text in the line."""
-        if is_for_later(text, self._own, alone=False):
-            return "⏎ does nothing: commands wait for your answer"
+        if is_command_line(text, self._own, any_name=False):
+            return "⏎ runs it; the question stays" if runs_now(text) else "⏎ does nothing: answer first"
         answer = self._answer(text)
         if not answer.strip():
             return ""
@@ -66,7 +67,7 @@ class QuestionDialog:
 
     def entered(self, text: str) -> str:
         """Return the line with Enter behind it; returns text to print for good, if any."""
-        if is_for_later(text, self._own, alone=False):
+        if is_command_line(text, self._own, any_name=False):
             return answer_first("Esc")
         if (answer := self._answer(text)).strip():
             self.answer = QuestionAnswer(self.request_id, answer)

@@ -6,20 +6,26 @@ that fingers may learn it; the words of the other screen are understood too, and
 instead.
 """
 
+from collections.abc import Sequence
+
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
 from agent_cli.protocol.sanitize import visible
 
 from ..dialogs import answers
 from ..dialogs.answers import Choice, Name
 from ..dialogs.approval_decisions import JUDGED_ANEW, REACH, SCOPES, ApprovalDecisions, not_offered, split_hunks
+from ..render.approval_preview import commands_in_question, question
 from ..text import lines
+
+_WIDTH = 98
+"""Columns for a question and the command in it."""
 
 
 class ApprovalLines:
     """Decides the calls of one request, one after another."""
 
-    def __init__(self, request: ApprovalRequested) -> None:
-        self.calls = ApprovalDecisions(request)
+    def __init__(self, request: ApprovalRequested, *, may_change_mode: bool = True) -> None:
+        self.calls = ApprovalDecisions(request, may_change_mode=may_change_mode)
         self._asks = "call"
         """What the next line is for: `call`, `scope`, `rule`, `edit` or `hunks`."""
         self._rule = ""
@@ -33,30 +39,37 @@ class ApprovalLines:
         item, count = self._item, len(self.calls.items)
         if self.calls.is_edited:
             return [JUDGED_ANEW]
-        which = f", call {self.calls.at + 1} of {count}" if count > 1 else ""
-        title = lines.call_title(item.tool, item.title, 300)
+        which = f"Call {self.calls.at + 1} of {count}: " if count > 1 else ""
+        asked, block = question(item, _WIDTH, holds_command=commands_in_question(self.calls.items))
         return [
-            f"Allow {lines.one_line(item.tool, 40)}{which}? {title}".rstrip(),
+            f"{which}{asked}",
+            *(f"  {row}" for row in block),
             f"Why: {lines.one_line(item.reason, 300)} [{lines.one_line(item.rule, 120)}]",
             *([REACH[item.reach]] if item.reach in REACH else []),
-            *([f"Risk: {lines.one_line(item.risk, 300)}"] if item.risk else []),
+            *([f"At worst: {lines.one_line(item.risk, 300)}"] if item.risk else []),
         ]
 
     def prompt(self) -> str:
         """Return what the next line may be; ends in a colon."""
         match self._asks:
             case "scope":
-                scopes = " ".join(f"[{choice.number}] {choice.label}" for choice in answers.SCOPE)
-                return f"Always allow {lines.one_line(self._rule, 300)}\n{scopes}: "
+                rule = lines.one_line(self._rule, 300)
+                return f"Always allow  {rule} ?\n{self._numbered(answers.SCOPE)}\nAnswer: "
             case "rule":
-                return "The rule, or nothing for the one above: "
+                return "New rule (empty: keep the one above): "
             case "edit":
-                return f"Another {self._item.editable}, or nothing to leave it: "
+                return f"New {self._item.editable} (empty: keep it): "
             case "hunks":
-                return "Numbers of the hunks to take over, or all, none, back: "
+                return "Hunks to accept (numbers, all, none or back): "
             case _:
-                offered = " ".join(f"[{choice.number}] {choice.name}" for choice in self._offered())
-                return f"{offered}, or type what to do instead: "
+                return f"{self._numbered(self._offered())}\nAnswer: "
+
+    def _numbered(self, choices: Sequence[Choice]) -> str:
+        """Return the main answers a line each, and the others in one line."""
+        shown = [(choice, f"[{choice.number}] {self.calls.label(choice)}") for choice in choices]
+        main = [text for choice, text in shown if choice.name in (*answers.MAIN, *SCOPES)]
+        others = [text for choice, text in shown if choice.name not in (*answers.MAIN, *SCOPES)]
+        return "\n".join([*main, *([" ".join(others)] if others else [])])
 
     def _offered(self) -> tuple[Choice, ...]:
         """Return what can be chosen for the call in turn; the risk has been said."""
@@ -85,7 +98,7 @@ class ApprovalLines:
                 assert found.choice is not None
                 return self._take(found.choice.name)
             case "not offered":
-                return not_offered(line, "That is not offered here; a number or a word, please.")
+                return not_offered(line, "Not offered here: type one of the numbers, or words.")
             case "words":
                 self.calls.decide(False, feedback=line)
             case _:
@@ -105,6 +118,8 @@ class ApprovalLines:
             case "by hunk":
                 self._asks = "hunks"
                 return "\n".join(self._hunks())
+            case "accept edits":
+                self.calls.accept_edits()
             case _:
                 self.calls.decide_all(name == "yes to all")
         return ""
@@ -118,7 +133,7 @@ class ApprovalLines:
             self._asks = "rule"
         elif name != "back" and found.kind != "nothing":
             self._asks = "scope"
-            return "Nothing is saved yet: a number from 1 to 5, please. [5] goes back, and words refuse there."
+            return "Nothing saved yet: type a number from 1 to 5. [5] goes back; there you can refuse with words."
         return ""
 
     def _apply_edit(self, line: str) -> str:
@@ -143,5 +158,5 @@ class ApprovalLines:
             self.calls.decide_hunks(tuple(sorted({int(each) - 1 for each in numbers})))
         else:
             self._asks = "hunks"
-            return f"Numbers from 1 to {count}, please."
+            return f"Type numbers from 1 to {count}."
         return ""

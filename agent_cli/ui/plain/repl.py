@@ -29,7 +29,7 @@ from agent_cli.protocol.sanitize import clean
 from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
 from ..conversation import resume_note
 from ..conversation.conversation import Conversation, shell_command
-from ..dialogs.answers import is_for_later
+from ..dialogs.answers import is_command_line, runs_now
 from ..dialogs.base import GUARD_S, answer_first
 from ..render.renderer import Renderer
 from ..services import Host
@@ -40,6 +40,7 @@ from .line_reader import LineReader
 
 _WIDTH = 100
 """Columns that a line is broken for, at most."""
+_NO_PIPED_COMMANDS = "Not run: `!` needs a terminal. What is piped in is data."
 _KEYS = (
     "A line is sent with Enter; one that ends in \\ goes on in the next. Ctrl-C stops a turn, or leaves.",
     "While a turn runs a line steers it, /queue LINE waits for its end, and /queue takes back what waits.",
@@ -155,7 +156,7 @@ class PlainRepl:
         if self._question is not None:
             await self._reply(self._question, line)
         elif piped and shell_command(line):
-            self.say("Not run: `!` needs a terminal. What is piped in is data.")
+            self.say(_NO_PIPED_COMMANDS)
         elif line.strip():
             await self._conversation.send(line)
         self._flush()
@@ -198,7 +199,9 @@ class PlainRepl:
         self._ring()
 
     async def _ask(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
-        self._approval = ApprovalLines(event) if isinstance(event, ev.ApprovalRequested) else None
+        self._approval = None
+        if isinstance(event, ev.ApprovalRequested):
+            self._approval = ApprovalLines(event, may_change_mode=self._terminal)
         if self._at_end:
             await self._refuse(event)
             return
@@ -212,6 +215,8 @@ class PlainRepl:
         approval = self._approval
         if approval is not None and approval.calls.answer is not None:
             self._question = None
+            for change in approval.calls.mode_change:
+                await self.submit(change)
             await self.submit(approval.calls.answer)
         elif approval is not None:
             self.say("\n".join(approval.facts()))
@@ -220,7 +225,7 @@ class PlainRepl:
             options = [f"[{at}] {clean(option)}" for at, option in enumerate(event.options, 1)]
             if options:
                 self.say("\n".join(options))
-            self._prompt("A number, or your answer: " if options else "Your answer: ")
+            self._prompt("Number or answer: " if options else "Answer: ")
 
     async def _refuse(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """The input is over, so nobody will answer."""
@@ -233,9 +238,9 @@ class PlainRepl:
     async def _reply(self, event: ev.ApprovalRequested | ev.QuestionAsked, line: str) -> None:
         approval = self._approval
         if self._terminal and time.monotonic() - self._asked_at < GUARD_S:
-            self.say("Ignored, since it was typed before the question stood. Again, please.")
-        elif is_for_later(line, self._own_names, alone=approval is not None):
-            self.say(answer_first("Ctrl-C"))
+            self.say("Ignored: typed before the question appeared. Type it again.")
+        elif is_command_line(line, self._own_names, any_name=approval is not None):
+            await self._command_at_question(line)
         elif approval is not None:
             before = approval.calls.count
             if said := approval.take(line):
@@ -252,6 +257,15 @@ class PlainRepl:
             return
         await self._put(event)
 
+    async def _command_at_question(self, line: str) -> None:
+        """Run a command that does not need the answer; the question stays."""
+        if not runs_now(line):
+            self.say(answer_first("Ctrl-C"))
+        elif not self._terminal and shell_command(line):
+            self.say(_NO_PIPED_COMMANDS)
+        else:
+            await self._conversation.send(line)
+
     def _own_names(self) -> list[str]:
         return [own.name for own in self.host.own_commands()]
 
@@ -263,7 +277,7 @@ class PlainRepl:
 
         listed = Listed(title, choices)
         self.say("\n".join(listed.rows()))
-        self._picking, picked = True, None
+        self._picking, picked, asked = True, None, self._question
         try:
             while picked is None:
                 self._prompt(PROMPT)
@@ -275,7 +289,7 @@ class PlainRepl:
                     picked = ""
         finally:
             self._picking = False
-        if self._question is not None:
+        if self._question is not None and self._question is not asked:  # it came meanwhile
             await self._put(self._question)
         return picked
 

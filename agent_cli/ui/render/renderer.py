@@ -378,14 +378,14 @@ class Renderer:
         self._print("tool", done.rows)
 
     def _preview(self, event: ev.ApprovalRequested) -> None:
-        """What asks for approval, in full and once: the bytes shown are the bytes that would run."""
-        self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
-        from .tool_results import render_preview
+        """What asks for approval, in full and once, where the question itself does not hold it."""
+        from .approval_preview import render_preview
 
         for item in event.items:
             if item.preview_kind == "diff":
                 self._previewed[item.call_id] = item.preview
-            self._print("tool", render_preview(item, self._theme, self._width()))
+        if rows := render_preview(event.items, self._theme, self._width()):
+            self._print("tool", rows)
 
     def _question(self, event: ev.QuestionAsked) -> None:
         """The model's question, once; a dialog adds no more than the answers."""

@@ -1,4 +1,4 @@
-"""What a person sees of calls and their effects: what would run before it does, a finished call with its result or
+"""What a person sees of calls and their effects: a finished call with its result or
 the most telling part of it, what an undo or a reduction did.
 
 Apart from the renderer, which knows no kinds of results; here is what each kind is worth on the screen.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from agent_cli.protocol.events import ApprovalItem, Compacted, Restored, ToolCallFinished
+from agent_cli.protocol.events import Compacted, Restored, ToolCallFinished
 from agent_cli.protocol.sanitize import clean, visible
 
 from ..text import lines
@@ -171,23 +171,6 @@ class _Page(msgspec.Struct, frozen=True):
 def _lines(text: str) -> list[str]:
     """Return the lines of a text of others, made safe; none of an empty one."""
     return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []
-
-
-def render_preview(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
-    """Return a call that asks for approval: its tool, and in full what it would run or change. A command of one
-    line is its own title."""
-    head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(item.label or item.tool, 40))}"
-    text = visible(item.preview).rstrip("\n").split("\n")
-    if item.preview_kind == "command":
-        title = text.pop() if len(text) == 1 else ""
-    else:
-        title = lines.call_title(item.tool, item.title, width - lines.cells(item.label or item.tool) - 3)
-    if item.preview_kind == "diff":
-        try:
-            text = diff_view.render_diff(text, theme, width - 2)
-        except Exception:  # nobody is asked about a change that is not shown
-            pass
-    return [f"{head} {title}".rstrip(), *("  " + line for line in text)]
 
 
 _MAX_FILES = 12

@@ -177,20 +177,14 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     @keys.add("enter", filter=entering)
     def _(event: KeyPressEvent) -> None:
         screen.follow()
-        command = parse(screen.line.text)
-        if answering() and command and command[0] == "queue" and command[1]:
-            queue(command[1])
+        if answering():
+            _enter_answer(screen, screen.line.text)
         else:
             screen.asking.entered(screen.line.text)
 
     @keys.add("tab", filter=entering & answering & ~blank)
     def _(event: KeyPressEvent) -> None:
-        queue(screen.line.text)
-
-    def queue(text: str) -> None:
-        """What is typed at a question may be meant for after the turn; the question stays."""
-        screen.line.reset()
-        screen.controller.queue(text)
+        _queue(screen, screen.line.text)
 
     @keys.add("escape", "y", filter=entering)
     @keys.add("escape", "n", filter=entering)
@@ -200,6 +194,16 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
         else:
             screen.asking.press("yes" if event.key_sequence[-1].key == "y" else "no")
 
+    @keys.add("s-tab", filter=entering & answering & blank)
+    def _(event: KeyPressEvent) -> None:
+        from ..dialogs.approval import ApprovalDialog
+
+        dialog = screen.asking.dialog
+        if isinstance(dialog, ApprovalDialog) and dialog.may_accept_edits:
+            screen.asking.press("accept edits")
+        else:
+            screen.controller.cycle_mode()
+
     @keys.add("backspace", filter=entering & blank)
     def _(event: KeyPressEvent) -> None:
         screen.asking.back()
@@ -208,6 +212,26 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     @keys.add("escape", "enter", filter=entering)
     def _(event: KeyPressEvent) -> None:
         screen.line.insert_text("\n")
+
+
+def _enter_answer(screen: "Screen", text: str) -> None:
+    """Enter in the answer line: a command that does not need the answer leaves the question open."""
+    from ..dialogs.answers import runs_now
+
+    command = parse(text)
+    if command and command[0] == "queue" and command[1]:
+        _queue(screen, command[1])
+    elif runs_now(text):
+        screen.line.reset()
+        screen.controller.send(text)
+    else:
+        screen.asking.entered(text)
+
+
+def _queue(screen: "Screen", text: str) -> None:
+    """What is typed at a question may be meant for after the turn; the question stays."""
+    screen.line.reset()
+    screen.controller.queue(text)
 
 
 def _bind_early(keys: KeyBindings, screen: "Screen") -> None:

@@ -24,10 +24,8 @@ from ..commands import registry
 from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
 from ..conversation import resume_note
 from ..conversation.conversation import Conversation
-from ..dialogs.approval import ApprovalDialog
 from ..dialogs.dialog_queue import DialogQueue
 from ..dialogs.picker import Picker
-from ..dialogs.question import QuestionDialog
 from ..notifications import Notifications
 from ..render.renderer import Renderer, warm_up
 from ..services import SHUTDOWN_S, Host
@@ -179,9 +177,13 @@ class Repl:
         self._renderer.handle(event)
         match event:
             case ev.ApprovalRequested():
-                self.asking.ask(ApprovalDialog(event, time.monotonic(), self._own_names))
+                from ..dialogs.approval import ApprovalDialog
+
+                self.asking.ask(ApprovalDialog(event, time.monotonic()))
                 self.attention.answer_needed("a call waits for your answer")
             case ev.QuestionAsked():
+                from ..dialogs.question import QuestionDialog
+
                 self.asking.ask(QuestionDialog(event, time.monotonic(), self._own_names))
                 self.attention.answer_needed("a question waits for your answer")
             case ev.ApprovalResolved():

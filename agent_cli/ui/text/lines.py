@@ -292,7 +292,10 @@ def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: s
     icon, role = ICONS[event.status]
     if event.command and event.status == "ok" and event.exit_code is None:
         icon, role = "↷", "accent"  # it goes on as a job
-    notes: list[str] = [] if event.status in ("ok", "failed") else [event.status]
+    is_said = event.status in ("ok", "failed") or glance.lower().startswith(event.status)
+    notes: list[str] = [] if is_said else [event.status]
+    if event.adjusted:
+        notes.append(event.adjusted)
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
     changed = _changes(event.changes)

@@ -8,7 +8,9 @@ import pytest
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
-from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer
+from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Decision, QuestionAnswer
+from agent_cli.ui.commands import registry
+from agent_cli.ui.dialogs import answers
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.dialogs.question import QuestionDialog
 from agent_cli.ui.text import lines
@@ -42,11 +44,11 @@ def answered(*decisions: Decision) -> ApprovalAnswer:
 
 def chosen(asking: ApprovalDialog) -> str:
     """The choice that the arrows have reached."""
-    return "".join(re.findall("❯ (\\S [^·]*[^ ·])", "\n".join(asking.draw(NONE, 200, 20)[-3:])))
+    return "".join(re.findall("❯ (\\S[^·\n]*[^ ·\n])", "\n".join(asking.draw(NONE, 200, 20))))
 
 
 @pytest.mark.parametrize(
-    ("text", "allow"), [("y", True), ("1", True), ("Y", True), ("n", False), ("2", False), ("N", False)]
+    ("text", "allow"), [("y", True), ("1", True), ("Y", True), ("n", False), ("3", False), ("N", False)]
 )
 def test_a_letter_or_a_number_decides_when_it_is_all_there_is(text: str, allow: bool) -> None:
     asking = dialog()
@@ -79,22 +81,21 @@ def test_enter_alone_never_approves_and_says_what_can_be_pressed() -> None:
     assert asking.hint("") == ""
     for _ in range(3):
         asking.entered("")
-    assert asking.answer is None and "nothing is chosen" in asking.hint("")
+    assert asking.answer is None and "nothing selected" in asking.hint("")
 
 
 def test_arrows_choose_and_enter_takes_it() -> None:
     asking = dialog()
     assert chosen(asking) == ""
     for key, found in (
-        ("down", "y once"),
+        ("down", "1 y  Yes"),
         ("up", "e edit"),
-        ("down", "y once"),
-        ("down", "n no"),
-        ("down", "a always"),
+        ("down", "1 y  Yes"),
+        ("down", "2 a  Always allow shell(rm -rf build) …"),
     ):
         asking.press(key, 1.0)
         assert chosen(asking) == found
-    assert asking.hint("") == "⏎ shows the rule that would be saved"
+    assert asking.hint("") == "⏎ shows the rule and asks where to save it"
     asking.entered("")
     assert chosen(asking) == "", "nothing is chosen of the next question"
     asking.press("down", 2.0)
@@ -108,12 +109,15 @@ def test_arrows_choose_and_enter_takes_it() -> None:
         ("y", "runs it once"),
         ("no", "refuses"),
         ("no, use make", "refuses; the model gets your words · Tab queues it"),
-        ("A", "shows the rule that would be saved"),
+        ("A", "shows the rule and asks where to save it"),
         ("6", "does nothing: not offered here"),
         ("9", "does nothing: not offered here"),
         ("h", "does nothing: not offered here"),
-        ("!ls", "does nothing: commands wait for your answer"),
-        ("/cost", "does nothing: commands wait for your answer"),
+        ("!ls", "runs it; the question stays"),
+        ("/cost", "runs it; the question stays"),
+        ("/undo", "does nothing: answer first"),
+        ("/cots now", "does nothing: answer first"),
+        ("/queue tidy up", "queues it for after this turn"),
     ],
 )
 def test_what_enter_will_do_is_said_before(text: str, hint: str) -> None:
@@ -126,7 +130,7 @@ def test_a_capital_letter_is_for_all_where_several_calls_are_left() -> None:
     asking.entered("n")
     assert asking.hint("N") == "⏎ refuses all 2 calls that are left"
     asking.entered("n")
-    assert asking.hint("A") == "⏎ shows the rule that would be saved"
+    assert asking.hint("A") == "⏎ shows the rule and asks where to save it"
 
 
 def test_typed_text_is_a_refusal_with_exactly_that_text() -> None:
@@ -186,8 +190,8 @@ def test_words_typed_where_a_scope_is_asked_for_save_nothing_and_are_not_lost() 
 
 def test_always_is_not_offered_without_a_rule() -> None:
     asking = dialog(item(grant=""))
-    assert "a always" not in "\n".join(asking.draw(NONE, 80, 20))
-    assert asking.entered("a")
+    assert "Always" not in "\n".join(asking.draw(NONE, 80, 20))
+    assert asking.entered("a") == 'No "always" for this command – press y to allow it once.'
     assert asking.answer is None
 
 
@@ -195,13 +199,13 @@ def test_an_edited_call_still_has_to_be_approved_and_nothing_old_is_said_of_it()
     asking = dialog(msgspec.structs.replace(item(), reach="outside", risk="deletes build/"))
     asking.entered("e")
     assert asking.entry and asking.entry.initial == "rm -rf build"
-    assert "rm -r build\x1b" not in asking.entered("rm -r build\x1b[8m")
+    assert asking.entered("rm -r build\x1b[8m") == ""
     assert asking.answer is None
     shown = " ".join("\n".join(asking.draw(NONE, 80, 20)).split())
-    assert "(edited)" in shown and "judged anew" in shown
-    for old in ("deletes files", "mode ask", "a always", "? risk", "outside the sandbox"):
+    assert "? Run rm -r build^[[8m (edited)?" in shown and "checked again" in shown
+    for old in ("deletes files", "mode ask", "Always", "? details", "outside the sandbox"):
         assert old not in shown
-    assert "no rule" in asking.entered("a")
+    assert 'No "always"' in asking.entered("a")
     asking.entered("y")
     expected = json.dumps({"command": "rm -r build\x1b[8m", "timeout_s": 5}, ensure_ascii=False)
     assert asking.answer == answered(Decision("c1", True, arguments=expected))
@@ -242,7 +246,7 @@ def test_nothing_of_a_dialog_is_wider_than_the_screen(width: int, rows: int) -> 
         for shown in (drawn, granting):
             assert all(lines.cells(row) <= width for row in shown)
         assert "configuration says]" in " ".join(row.strip() for row in drawn)
-        assert any(row.startswith("? Allow shell?") for row in drawn)
+        assert any(row.startswith("? Allow ") for row in drawn)
         assert "測試 *)" in "".join(row.strip() for row in granting), "a rule is read in full before it is saved"
         if width >= 40:
             assert len(drawn) <= rows + 1
@@ -253,16 +257,90 @@ def test_a_long_reason_ends_in_an_ellipsis() -> None:
     assert drawn[3].endswith("because…") and drawn[4] == "  [mode ask]"
 
 
-def test_a_command_is_not_repeated_in_the_dialog_but_a_path_is_named() -> None:
-    assert dialog().draw(NONE, 80, 20)[0] == "? Allow shell?"
-    diff = msgspec.structs.replace(item(), tool="edit_file", title="src/x.py", preview_kind="diff")
-    assert dialog(diff).draw(NONE, 80, 20)[0] == "? Allow edit_file? src/x.py"
+EDIT = msgspec.structs.replace(
+    item("c2"), tool="edit_file", title="src/x.py", preview_kind="diff", is_edit=True, reason="it changes src/x.py"
+)
 
 
-def test_the_rows_of_a_batch_name_the_tool() -> None:
+@pytest.mark.parametrize(
+    ("asked", "question"),
+    [
+        (item(), ["? Run  rm -rf build ?"]),
+        (msgspec.structs.replace(item(), folder="."), ["? Run  rm -rf build  here?"]),
+        (
+            msgspec.structs.replace(item(), folder="src", reach="outside"),
+            ["? Run  rm -rf build  in src, outside the sandbox?"],
+        ),
+        (
+            msgspec.structs.replace(item(), preview="cd src\n  make  all\n", folder="."),
+            ["? Run this  here?", "  cd src", "    make  all"],
+        ),
+        (
+            msgspec.structs.replace(item(), preview="make " + "x" * 80),
+            ["? Run this?", "  make " + "x" * 73, "  " + "x" * 7],
+        ),
+        (msgspec.structs.replace(item(), preview="make\n" * 5, folder="."), ["? Run the command above  here?"]),
+        (EDIT, ["? Edit src/x.py?"]),
+        (
+            msgspec.structs.replace(EDIT, tool="write_file", preview="--- /dev/null\n+++ b/x"),
+            ["? Create src/x.py?"],
+        ),
+        (msgspec.structs.replace(EDIT, tool="write_file", preview="--- a/x\n+++ b/x"), ["? Overwrite src/x.py?"]),
+        (msgspec.structs.replace(EDIT, tool="my_tool"), ["? Allow my_tool src/x.py?"]),
+    ],
+)
+def test_the_question_holds_the_call(asked: ApprovalItem, question: list[str]) -> None:
+    drawn = dialog(asked).draw(NONE, 80, 20)
+    assert drawn[: len(question)] == question and drawn[len(question)].endswith("[mode ask]")
+
+
+def test_the_main_answers_stand_below_each_other_and_further_keys_in_one_row() -> None:
+    assert dialog().draw(NONE, 80, 20)[2:] == [
+        "  1 y  Yes",
+        "  2 a  Always allow shell(rm -rf build) …",
+        "  3 n  No, and say what to do instead",
+        "  e edit",
+    ]
+    assert dialog().draw(NONE, 40, 4)[2:] == ["  1 y yes · 2 a always · 3 n no · e edit"], "few rows"
+
+
+def test_the_path_of_an_edit_is_said_once() -> None:
+    drawn = "\n".join(dialog(EDIT).draw(NONE, 80, 20))
+    assert drawn.count("src/x.py") == 1 and "[mode ask]" in drawn
+
+
+def test_one_key_accepts_an_edit_and_all_later_ones() -> None:
+    asking = dialog(item("c1"), EDIT, msgspec.structs.replace(EDIT, call_id="c3"))
+    asking.press("accept edits", 1.0)
+    assert asking.before_answer == (), "a command is no edit"
+    asking.press("right", 1.0)
+    assert "Shift-Tab yes, and accept all edits" in "\n".join(asking.draw(NONE, 100, 20))
+    asking.press("accept edits", 1.0)
+    assert asking.answer is None, "the command is still to be decided"
+    asking.entered("n")
+    assert asking.answer == answered(Decision("c1", False), Decision("c2", True), Decision("c3", True))
+    assert asking.before_answer == (ChangeSettings(mode="auto-edit"),)
+
+
+def test_accepting_all_edits_is_not_done_by_a_key_pressed_too_early() -> None:
+    asking = dialog(EDIT)
+    asking.press("accept edits", 0.2)
+    assert asking.answer is None
+    asking.entered("8")
+    assert asking.answer and asking.before_answer
+
+
+def test_commands_that_run_at_a_question_are_known_and_do_not_need_the_end_of_the_turn() -> None:
+    assert set(answers.ANYTIME) <= set(registry.TABLE)
+    assert not [name for name in answers.ANYTIME if registry.TABLE[name].idle]
+    assert all(answers.runs_now(line) for line in ("/mode plan", " /cost", "!ls", "!! ls", "/usage"))
+    assert not any(answers.runs_now(line) for line in ("/undo", "!", "/new", "ls", "/usr/bin/x y", "/nope"))
+
+
+def test_the_rows_of_a_batch_name_the_calls() -> None:
     edit = msgspec.structs.replace(item("c2"), tool="edit_file", title="src/x.py", preview_kind="diff")
     drawn = dialog(item("c1"), edit).draw(NONE, 80, 20)
-    assert drawn[:3] == ["❯   1/2 shell rm -rf build", "    2/2 edit_file src/x.py", "? Allow shell?"]
+    assert drawn[:3] == ["❯   1/2 rm -rf build", "    2/2 Edit src/x.py", "? Allow call 1 of 2?"]
 
 
 @pytest.mark.parametrize("rows", [3, 8, 20])
@@ -276,7 +354,7 @@ def test_the_call_in_question_is_among_the_rows_of_a_batch(rows: int) -> None:
 
 @pytest.mark.parametrize("command", ["/undo", "/undo 2", "/cots", "/mine now", "!ls", " !touch x"])
 def test_a_command_is_no_answer_and_stays_in_the_line(command: str) -> None:
-    asking = ApprovalDialog(ApprovalRequested(request_id="r1", items=(item(),)), 0.0, lambda: ["mine"])
+    asking = dialog()
     before = asking.entry
     assert "Answer first" in asking.entered(command)
     assert asking.entry is before and asking.answer is None
@@ -298,7 +376,8 @@ def test_a_path_is_an_answer() -> None:
 def test_a_command_may_begin_with_a_slash_while_it_is_edited() -> None:
     asking = dialog()
     asking.entered("e")
-    assert "Edited" in asking.entered("/new")
+    asking.entered("/new")
+    assert asking.draw(NONE, 80, 20)[0] == "? Run  /new (edited)?"
 
 
 def test_options_are_wrapped() -> None:
@@ -349,10 +428,10 @@ def test_a_dialog_that_had_to_wait_guards_its_own_appearing() -> None:
 def test_the_risk_is_told_on_demand_and_the_reach_always() -> None:
     asking = dialog(msgspec.structs.replace(item(), risk="deletes build/", reach="outside"))
     shown = "\n".join(asking.draw(NONE, 80, 20))
-    assert "? risk" in shown and "deletes build/" not in shown and "outside the sandbox" in shown
+    assert "? details" in shown and "deletes build/" not in shown and "outside the sandbox" in shown
     asking.entered("?")
     shown = "\n".join(asking.draw(NONE, 80, 20))
-    assert "Risk: deletes build/" in shown and "? risk" not in shown and asking.answer is None
+    assert "At worst: deletes build/" in shown and "? details" not in shown and asking.answer is None
 
 
 HUNKS = "--- a/f\n+++ b/f\n" + "".join(f"@@ -{at} +{at} @@\n-\told {at}\n+\tnew {at}\n" for at in (1, 20, 40))
@@ -409,7 +488,7 @@ def test_of_a_long_hunk_the_beginning_is_drawn_and_the_rest_stands_above() -> No
 
 def test_hunks_are_not_offered_where_there_is_no_choice() -> None:
     asking = dialog(item())
-    assert "by hunk" not in "\n".join(asking.draw(NONE, 80, 20))
+    assert "hunk" not in "\n".join(asking.draw(NONE, 80, 20))
     assert asking.entered("h") and asking.answer is None
 
 

@@ -144,5 +144,5 @@ def test_a_sentence_typed_at_any_pace_decides_nothing_else_and_stays_whole(is_an
         texts = [person.draft, person.line, *person.sent]
         decided = decisions(dialog)
         assert not [one for one in decided if one.allow or one.grant], case
-        if sentence != "3":  # which asks for a rule, and saves none
+        if sentence != "3":  # which refuses without words
             assert sentence in [*texts, *(one.feedback for one in decided)], (case, texts, decided)

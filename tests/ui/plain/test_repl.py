@@ -78,9 +78,10 @@ async def test_each_call_of_an_approval_takes_a_line() -> None:
     client, out, _ = await run("go\ny\nuse a  test ✓\n", approve)
     decisions = (Decision("c1", True), Decision("c2", False, "use a  test ✓"))
     assert client.operations(ApprovalAnswer) == [ApprovalAnswer("r", decisions)]
-    assert "Allow shell, call 1 of 2? rm x\nWhy: deletes [mode ask]\n" in out
-    assert "[1] yes [2] no [6] yes to all [7] no to all, or type what to do instead: \n" in out
-    assert "Allow shell, call 2 of 2? rm x\n" in out
+    assert "Call 1 of 2: Run  rm x ?\nWhy: deletes [mode ask]\n" in out
+    answers = "[1] Yes\n[3] No, and say what to do instead\n[6] yes to all 2 [7] no to all 2\nAnswer: \n"
+    assert answers in out and out.count("rm x") == 2
+    assert "Call 2 of 2: Run  rm x ?\n" in out
 
 
 @pytest.mark.parametrize(
@@ -112,11 +113,40 @@ async def test_open_calls_are_carried_on_with() -> None:
 @pytest.mark.parametrize("script", [approve, question])
 async def test_a_slash_command_is_no_answer(script: Any) -> None:
     client, out, _ = await run("go\n/undo\n6\n", script)
-    assert "Answer first (Ctrl-C stops the turn)" in out
+    assert "Answer first, or stop the turn with Ctrl-C." in out
     assert not client.operations(Undo)
     (given,) = client.operations(ApprovalAnswer) + client.operations(QuestionAnswer)
     both = ApprovalAnswer("r", (Decision("c1", True), Decision("c2", True)))
     assert given in (QuestionAnswer("q", "6"), both)
+
+
+async def test_a_command_that_does_not_need_the_answer_runs_and_the_question_is_put_again() -> None:
+    client, out, _ = await run("go\n/status\n!ls\n6\n", approve)
+    assert out.count("Call 1 of 2: Run  rm x ?") == 3 and "Answer first" not in out
+    assert "Not run: `!` needs a terminal" in out and "ran ls" not in out
+    both = ApprovalAnswer("r", (Decision("c1", True), Decision("c2", True)))
+    assert client.operations(ApprovalAnswer) == [both]
+
+
+async def test_a_pipe_is_not_offered_to_accept_all_later_edits() -> None:
+    async def edit(client: FakeClient, submission: str, text: str) -> None:
+        item = msgspec.structs.replace(CHANGE, is_edit=True, hunks=0)
+        client.emit(ev.ApprovalRequested(request_id="r", items=(item,)), submission)
+        await client.answers.get()
+
+    client, out, _ = await run("go\n8\ny\n", edit)
+    assert "[8]" not in out and "Not offered here" in out and not client.operations(ChangeSettings)
+    assert client.operations(ApprovalAnswer) == [ApprovalAnswer("r", (Decision("c1", True),))]
+
+
+def test_a_number_accepts_an_edit_and_all_later_ones() -> None:
+    asking = ApprovalLines(
+        ev.ApprovalRequested(request_id="r", items=(msgspec.structs.replace(CHANGE, is_edit=True),))
+    )
+    assert "[8] yes, and accept all edits from now on" in asking.prompt()
+    asking.take("8")
+    assert asking.calls.answer == ApprovalAnswer("r", (Decision("c1", True),))
+    assert asking.calls.mode_change == (ChangeSettings(mode="auto-edit"),)
 
 
 @pytest.mark.parametrize("word", ["exit", "QUIT"])
@@ -203,17 +233,17 @@ def decided(item: ev.ApprovalItem, *typed: str) -> tuple[Decision | None, str]:
     [
         (["1"], Decision("c1", True)),
         (["OK"], Decision("c1", True)),
-        (["2"], Decision("c1", False)),
-        (["3", "1"], Decision("c1", True, grant="shell(make *)", scope="session")),
+        (["3"], Decision("c1", False)),
+        (["2", "1"], Decision("c1", True, grant="shell(make *)", scope="session")),
         (["always", "p"], Decision("c1", True, grant="shell(make *)", scope="project")),
-        (["3", "3"], Decision("c1", True, grant="shell(make *)", scope="user")),
-        (["3", "4", "shell(make x)", "1"], Decision("c1", True, grant="shell(make x)", scope="session")),
-        (["3", "4", "", "1"], Decision("c1", True, grant="shell(make *)", scope="session")),
-        (["3", "5", "n"], Decision("c1", False)),
-        (["3", "what", "1"], Decision("c1", True, grant="shell(make *)", scope="session")),
+        (["2", "3"], Decision("c1", True, grant="shell(make *)", scope="user")),
+        (["2", "4", "shell(make x)", "1"], Decision("c1", True, grant="shell(make x)", scope="session")),
+        (["2", "4", "", "1"], Decision("c1", True, grant="shell(make *)", scope="session")),
+        (["2", "5", "n"], Decision("c1", False)),
+        (["2", "what", "1"], Decision("c1", True, grant="shell(make *)", scope="session")),
         (["4", "make y ü", "1"], Decision("c1", True, arguments='{"command": "make y ü"}')),
         (["e", "", "y"], Decision("c1", True)),
-        (["4", "make y", "2"], Decision("c1", False)),
+        (["4", "make y", "3"], Decision("c1", False)),
         (["5"], None),
         (["9"], None),
         (["6"], None),
@@ -235,14 +265,14 @@ def test_a_call_is_decided_by_numbers_and_words(typed: list[str], decision: Deci
         (["5", "none"], Decision("c1", False)),
         (["5", "4", "1"], Decision("c1", True, hunks=(0,))),
         (["5", "back", "y"], Decision("c1", True)),
-        (["3"], None),
+        (["2"], None),
         (["4"], None),
     ],
 )
 def test_a_change_is_taken_over_hunk_by_hunk(typed: list[str], decision: Decision | None) -> None:
     given, said = decided(CHANGE, *typed)
     assert given == decision and "\x1b" not in said
-    assert "[3]" not in said.split("\n")[0] and "[5] by hunk" in said
+    assert "[2]" not in said and "[5] hunk by hunk" in said
     if typed[0] == "5":
         assert "Hunk 2 of 3\n@@ -9 +9 @@\n-c\n+d^[[2J" in said
 

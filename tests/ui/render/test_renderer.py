@@ -13,6 +13,7 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import FileChange, PlanItem
 from agent_cli.protocol.usage import Totals
+from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
@@ -174,12 +175,12 @@ def test_a_command_stands_once_while_it_asks() -> None:
     view.handle(ev.ToolCallRequested(call_id="c1", tool="shell", title="make …", arguments="{}"))
     view.handle(ev.ToolCallRequested(call_id="c2", tool="shell", title="later", arguments="{}"))
     view.handle(ev.ApprovalRequested(request_id="r", items=(item,)))
-    assert view.take() == "? shell make all\n"
+    assert view.take() == "", "the question holds it"
     assert [row.strip() for row in view.frame((), 20)] == ["○ shell later"]
     view.handle(ev.ApprovalResolved(request_id="r", outcome="answered"))
     assert "make" in "".join(view.frame((), 20))
-    several = msgspec.structs.replace(item, preview="cd x\nmake all")
-    assert shown(ev.ApprovalRequested(request_id="r", items=(several,))) == "? shell\n  cd x\n  make all\n"
+    several = msgspec.structs.replace(item, preview="cd x\nmake all\n" * 3)
+    assert shown(ev.ApprovalRequested(request_id="r", items=(several,))) == "  cd x\n  make all\n" * 3
 
 
 def test_a_question_stands_once_and_its_answer_below() -> None:
@@ -415,11 +416,15 @@ def test_a_far_reset_says_when_it_is(delay_s: float, said: str) -> None:
 
 
 def test_an_approval_shows_every_byte() -> None:
-    item = ev.ApprovalItem(
-        "c", "shell", "t", "echo ok\x1b]0;\n&& rm\u202e -rf x\x07\r\n", "command", "why", "rule", "", "{}", ""
-    )
-    out = shown(ev.ApprovalRequested(request_id="r", items=(item,)))
-    assert "echo ok^[]0;" in out and "&& rm⟨U+202E⟩ -rf x^G^M" in out
+    short = "echo ok\x1b]0;\n&& rm\u202e -rf x\x07\r\n"
+    long = short * 3
+    for command in (short, long):
+        item = ev.ApprovalItem("c", "shell", "t", command, "command", "why", "rule", "", "{}", "")
+        request = ev.ApprovalRequested(request_id="r", items=(item,))
+        asked = "\n".join(ApprovalDialog(request, 0.0).draw(NONE, 80, 20))
+        out = shown(request) if command is long else asked
+        assert out.count("echo ok^[]0;") == out.count("&& rm⟨U+202E⟩ -rf x^G^M") == command.count("ok")
+        assert "^[" not in (asked if command is long else shown(request)), "it stands in one place"
 
 
 def test_the_end_of_a_turn_sums_up() -> None:

@@ -155,7 +155,7 @@ def test_an_approval_shows_a_change_as_it_will_be(theme: str) -> None:
     out = shown(ev.ApprovalRequested(request_id="r", items=(item,)), theme=choose(Ui(theme=theme), {}))  # type: ignore[arg-type]
     rows = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in out.splitlines()]
     assert rows == [
-        "? edit_file x", "   9 -a = 1", "   9 +a = 2·", "  10      b⟨U+202E⟩",
+        "   9 -a = 1", "   9 +a = 2·", "  10      b⟨U+202E⟩",
     ]  # fmt: skip
 
 

@@ -1,0 +1,121 @@
+"""What a person is asked to allow, in words and in full: the question names the call, and what is too long to
+stand in it is printed above it.
+
+Apart from the dialogs, since the renderer prints before a dialog is drawn, and both must agree on what stands
+where.
+"""
+
+from collections.abc import Sequence
+
+from agent_cli.protocol.events import ApprovalItem
+from agent_cli.protocol.sanitize import visible
+
+from ..text import lines
+from ..text.theme import Theme
+from .live import without_emoji_sequences
+
+_LINES, _CELLS = 4, 160
+"""Commands up to this size, together, stand in the question: they fit on the smallest screen whole."""
+_VERBS = {
+    "edit_file": "Edit", "write_file": "Overwrite", "apply_patch": "Apply patch to", "read_file": "Read",
+    "fetch": "Fetch", "web_search": "Search the web for",
+}  # fmt: skip
+_NEW_FILE = ("--- /dev/null", "A new, empty file.")
+_HEADER_LINES = 2
+"""The names of the old and the new file, above the hunks of a diff."""
+_ONE_FILE = ("edit_file", "write_file")
+"""Tools whose diff has one file, which the question names."""
+
+
+def commands_in_question(items: Sequence[ApprovalItem]) -> bool:
+    """Return whether the commands of a request stand in the question itself, and not above it."""
+    texts = [_command(item) for item in items if item.preview_kind == "command"]
+    rows = [row for text in texts for row in text.split("\n")]
+    is_drawn_alike = all(without_emoji_sequences(text) == text and "\t" not in text for text in texts)
+    return is_drawn_alike and len(rows) <= _LINES and sum(map(lines.cells, rows)) <= _CELLS
+
+
+def _command(item: ApprovalItem) -> str:
+    return visible(item.preview).rstrip("\n")
+
+
+def command_rows(item: ApprovalItem, width: int) -> list[str]:
+    """Return a command as it is, in rows of at most `width` columns."""
+    rows = []
+    for row in _command(item).split("\n"):
+        while lines.cells(row) > width and (at := lines.fit(row, width)):
+            rows.append(row[:at])
+            row = row[at:]
+        rows.append(row)
+    return rows
+
+
+def call_name(item: ApprovalItem, limit: int = 200) -> str:
+    """Return what a call does, in a few words: `Run make test`, `Edit src/x.py`."""
+    if item.preview_kind == "command" and item.tool == "shell":
+        return lines.one_line(f"Run {item.title}", limit)
+    verb = _VERBS.get(item.tool, f"Allow {lines.one_line(item.tool, 40)}")
+    if item.tool == "write_file" and item.preview.startswith(_NEW_FILE):
+        verb = "Create"
+    return lines.one_line(f"{verb} {lines.call_title(item.tool, item.title, limit)}", limit)
+
+
+def where(item: ApprovalItem) -> str:
+    """Return where a command would run: `here`, `in src, outside the sandbox`; empty when that is unknown."""
+    place = {"": "", ".": "here"}.get(item.folder, f"in {lines.one_line(item.folder, 60)}")
+    reach = {"network": "with network access", "outside": "outside the sandbox"}.get(item.reach, "")
+    return ", ".join(filter(None, (place, reach)))
+
+
+def question(item: ApprovalItem, width: int, *, holds_command: bool, note: str = "") -> tuple[str, list[str]]:
+    """Return the question in one line, and the rows of a command that stands in it and is too long for that line.
+    `note` is said behind the call, such as `(edited)`."""
+    behind = f" {note}" if note else ""
+    if item.preview_kind != "command":
+        return f"{call_name(item)}{behind}?", []
+    place = f"  {found}" if (found := where(item)) else ""
+    if not holds_command:
+        return f"Run the command above{place}{behind}?", []
+    rows = command_rows(item, width)
+    if item.tool != "shell":
+        return f"{call_name(item)}{behind}?", rows
+    whole = f"Run  {rows[0]}{place}{behind or (' ' * (not place))}?"
+    if len(rows) == 1 and lines.cells(whole) <= width:
+        return whole, []
+    return f"Run this{place}{behind}?", rows
+
+
+def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> list[str]:
+    """Return what is printed above the question: in full what each call would run or change, where the question
+    itself does not hold it. Of several calls each has its name above it."""
+    in_question = commands_in_question(items)
+    rows: list[str] = []
+    for number, item in enumerate(items, 1):
+        if item.preview_kind == "command" and in_question:
+            continue
+        body = _body(item, theme)
+        if body and len(items) > 1:
+            name = call_name(item, width - 8)
+            rows.append(f"{theme.paint('warning', f'{number}/{len(items)}')} {theme.paint('strong', name)}")
+        rows += ["  " + row for row in body]
+    return rows
+
+
+def _body(item: ApprovalItem, theme: Theme) -> list[str]:
+    text = visible(item.preview).rstrip("\n").split("\n")
+    if item.preview_kind == "diff":
+        from . import diff_view
+
+        try:
+            return diff_view.render_diff(_without_names(item, text), theme)
+        except Exception:  # nobody is asked about a change that is not shown
+            return text
+    if item.preview_kind == "text" and len(text) == 1 and item.title and text[0].endswith(item.title):
+        return []
+    return text
+
+
+def _without_names(item: ApprovalItem, text: list[str]) -> list[str]:
+    """Return a diff without the name of its file, where the question or the row above names it."""
+    has_names = item.tool in _ONE_FILE and text[0].startswith("--- ") and len(text) > _HEADER_LINES
+    return text[_HEADER_LINES:] if has_names else text
