@@ -50,9 +50,9 @@ def interactive_command(chosen: ParsedOptions) -> int:
     if chosen.command == "resume":
         chosen = _named(chosen)
     setup = _setup(chosen)
-    ask_for_trust(setup)
     give_back = _guarded(setup)
     try:
+        ask_for_trust(setup)
         return asyncio.run(_sessions(setup, first_input))
     except (NoModel, MissingKey) as error:
         return cannot_start(error)

@@ -34,6 +34,7 @@ from agent_cli.protocol.operations import (
     Interrupt,
     Operation,
     QuestionAnswer,
+    RemoveGrant,
     Reshape,
     Shutdown,
     Steer,
@@ -178,7 +179,9 @@ class Agent:
                 case ChangeSettings() as change:
                     await self._change(submission, change)
                 case ControlJob() as job:
-                    self._run_beside(self._control(submission, job))
+                    self._run_beside(self._settle_after(submission, self._dispatcher.control_job(job)))
+                case RemoveGrant(rule=rule):
+                    self._run_beside(self._settle_after(submission, self._dispatcher.remove_grant(rule)))
                 case Shutdown():
                     await self._shut_down(submission)
                     return
@@ -316,9 +319,9 @@ class Agent:
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    async def _control(self, submission: Submission, change: ControlJob) -> None:
+    async def _settle_after(self, submission: Submission, work: Coroutine[Any, Any, str]) -> None:
         try:
-            said = await self._dispatcher.control_job(change)
+            said = await work
         except Exception as error:  # told to whoever asked; the loop goes on
             self._dispatcher.outcomes.failed(submission, error)
             self._waiting.pop(submission.id, None)

@@ -13,7 +13,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import FileChange, new_id
 from agent_cli.protocol.operations import ChangeSettings, ControlJob, Reshape, Submission, UserInput
-from agent_cli.protocol.records import JobNoted, SettingsSet, TurnEnded
+from agent_cli.protocol.records import Granted, JobNoted, SettingsSet, TurnEnded
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.shell.background_jobs import Jobs
@@ -221,6 +221,18 @@ class Dispatcher:
     async def control_job(self, change: ControlJob) -> str:
         """Stop or keep a background job, as `control`."""
         return await control(self.services.tools.jobs, change)
+
+    async def remove_grant(self, rule: str) -> str:
+        """Remove a saved permission rule; returns what was done.
+
+        Raises:
+            StoreError: a file of rules cannot be read or written.
+        """
+        places = await asyncio.to_thread(self.services.permissions.remove_grant, rule)
+        if not places:
+            return f"No saved rule {rule}; /permissions lists them."
+        self.session.append(Granted(id=new_id("grant"), rule=rule, removed=True))
+        return f"Removed {rule} ({', '.join(places)})."
 
     async def aclose(self) -> None:
         """Kill what still runs, close connections, let go of the file."""

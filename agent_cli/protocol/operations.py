@@ -148,6 +148,12 @@ class ControlJob(msgspec.Struct, frozen=True, tag=True):
     action: Literal["stop", "keep"]
 
 
+class RemoveGrant(msgspec.Struct, frozen=True, tag=True):
+    """Remove a permission rule that the user has saved, wherever it is saved."""
+
+    rule: str
+
+
 class Shutdown(msgspec.Struct, frozen=True, tag=True):
     """Stop what runs, save, and end."""
 
@@ -158,7 +164,7 @@ Reshape = Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | M
 Operation = (
     UserInput | Steer | TakeBack | ApprovalAnswer | QuestionAnswer | Interrupt
     | Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
-    | ChangeSettings | ControlJob | Shutdown
+    | ChangeSettings | ControlJob | RemoveGrant | Shutdown
 )  # fmt: skip
 
 

@@ -155,6 +155,8 @@ class Granted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="grante
 
     rule: str
     scope: GrantScope = "session"
+    removed: bool = False
+    """Whether it is removed again: it does not hold from here on."""
 
 
 class Quarantined(Record, frozen=True, kw_only=True, omit_defaults=True, tag="quarantined"):

@@ -153,7 +153,13 @@ class Session:
 
     def grants(self) -> tuple[str, ...]:
         """Rules kept for this session."""
-        return tuple(r.rule for r in self.records if isinstance(r, Granted) and r.scope == "session")
+        kept: dict[str, None] = {}
+        for record in self.records:
+            if isinstance(record, Granted) and record.removed:
+                kept.pop(record.rule, None)
+            elif isinstance(record, Granted) and record.scope == "session":
+                kept[record.rule] = None
+        return tuple(kept)
 
     def title(self) -> str:
         """Return the user's name for the session, else one made of its first prompt."""

@@ -52,6 +52,8 @@ class RuleLine(msgspec.Struct, frozen=True):
     rule: str
     place: str
     """Where it comes from: a file and line, or `this session`."""
+    is_saved: bool = False
+    """Whether the user has saved it with `always`, so that it can be removed."""
 
 
 class ModelLine(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 import base64
 import re
 
-from tests.e2e.person import Person
+from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World
 from tests.model.server import Reply
 
@@ -80,16 +80,17 @@ def test_a_command_of_ones_own_is_completed_and_sent(world: World) -> None:
         tidy.write_text("Clean $ARGUMENTS up", encoding="utf-8")
         person.ask("/git:tidy it")
         person.say("/ship")
-        person.wait("Send this, with what you typed")
+        person.wait("Send this prompt")
         assert "Ship ^[]0;owned^G it" in person.text
-        person.send("\r")
+        person.pump(GUARD_S)
+        person.send("y")
         person.turn_over()
         person.ask("/ship")
         theirs.write_text("Ship something else", encoding="utf-8")
         person.say("/ship")
-        person.wait("(?s)something else.*Send this, with what you typed")
+        person.wait("(?s)something else.*Send this prompt")
         person.send("\x1b")
-        person.wait("Nothing was sent.")
+        person.wait("Nothing sent.")
         person.leave()
     sent = world.messages(role="user")
     assert sent[0].endswith("Tidy the branch") and sent[1:] == [

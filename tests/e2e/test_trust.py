@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.e2e.person import GUARD_S
 from tests.e2e.world import AGENT, World
 from tests.model.server import Reply
 from tests.ui.terminal import Terminal
@@ -42,6 +43,12 @@ def started(world: World) -> Terminal:
     return Terminal(script, columns=110, rows=45)
 
 
+def answer(terminal: Terminal, keys: str) -> None:
+    """Let the guard against keys typed too early pass, and press."""
+    terminal.pump(GUARD_S)
+    terminal.send(keys)
+
+
 def left(world: World) -> set[str]:
     """What the project's code has left behind."""
     return {path.name for path in world.work.iterdir()} - {".agent", "a.txt"}
@@ -61,16 +68,19 @@ def test_the_question_lists_what_would_be_so_and_what_would_not_count(hostile: W
         terminal.wait("Use it\\?")
         text = terminal.text
         for line in (
-            'model: "openai/other-model"', "mode: would not count", "providers: would not count", '"read(private/**)"',
-            "tools.shell.env: would not count", "permissions.allow: would not count", '"Be brief."',
-            "a command that would run by itself", "hooks: would not count", "mcp_servers: would not count",
+            'model: "openai/other-model"', "mode: ignored", "providers: ignored", '"read(private/**)"',
+            "tools.shell.env: ignored", "permissions.allow: ignored", '"Be brief."',
+            "a command that runs automatically", "hooks: ignored", "mcp_servers: ignored",
             ".agent/tools/t.py: ",
         ):  # fmt: skip
             assert line in text, f"{line} is missing in\n{text}"
-        terminal.send("v\n")
+        answer(terminal, "v")
         terminal.wait("pathlib.Path")
         assert "U+202E" in terminal.text and b"\x1b]0;title" not in terminal.log
-        terminal.send("\n")
+        answer(terminal, "\r")  # with nothing selected
+        terminal.pump(0.3)
+        assert "Use it?" in terminal.text
+        answer(terminal, "n")
         terminal.wait("/help for commands")
         assert not left(hostile)
 
@@ -79,7 +89,7 @@ def test_a_yes_holds_for_what_was_shown_and_no_longer(hostile: World) -> None:
     with started(hostile) as terminal:
         terminal.wait("Use it\\?")
         (hostile.work / ".agent" / "tools" / "t.py").write_text("TOOLS = 1/0", encoding="utf-8")
-        terminal.send("y\n")
+        answer(terminal, "y")
         terminal.wait("/help for commands")
     hostile.script(Reply(text="done"))
     done = hostile.run("run", "go", "--output-format", "stream-json")
@@ -91,7 +101,7 @@ def test_a_yes_holds_for_what_was_shown_and_no_longer(hostile: World) -> None:
 def test_who_does_not_want_to_be_asked_is_not_until_it_changes(hostile: World) -> None:
     with started(hostile) as terminal:
         terminal.wait("Use it\\?")
-        terminal.send("d\n")
+        answer(terminal, "\x1b[A\r")  # the last one
         terminal.wait("/help for commands")
     with started(hostile) as terminal:
         terminal.wait("/help for commands")

@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.protocol.events import ApprovalRequested, Notice, ToolCallFinished
-from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Decision, GrantScope, UserInput
+from agent_cli.protocol.events import ApprovalRequested, Notice, OperationCompleted, ToolCallFinished
+from agent_cli.protocol.operations import (
+    ApprovalAnswer,
+    ChangeSettings,
+    Decision,
+    GrantScope,
+    RemoveGrant,
+    UserInput,
+)
 from agent_cli.ui.dialogs.approval_decisions import split_hunks
 from tests.engine.harness import approve_all, engine, refuse_all
 from tests.model.scripted import call, say
@@ -280,3 +287,24 @@ async def test_a_saved_rule_is_confirmed_with_its_place(tmp_path: Path, scope: G
         (said,) = [notice.text for notice in it.of(Notice) if notice.level == "info"]
         assert said.startswith(f"Allowed for {where}: shell(touch made)")
         assert (" – saved in /" in said and said.endswith(".json")) == (scope == "project")
+
+
+@pytest.mark.parametrize("scope", ["session", "project"])
+async def test_a_saved_rule_that_is_removed_does_not_hold_any_more(tmp_path: Path, scope: GrantScope) -> None:
+    calls = [say(call("shell", command=f"touch made{number}")) for number in range(2)]
+    async with engine(tmp_path, calls[0], say("ok"), calls[1], say("ok")) as it:
+        it.answer = lambda request: ApprovalAnswer(
+            request.request_id,
+            (Decision(request.items[0].call_id, True, grant="shell(touch *)", scope=scope),),
+        )
+        await it.prompt("go")
+        done = await it.do(RemoveGrant("shell(touch *)"))
+        assert isinstance(done, OperationCompleted) and done.detail.startswith("Removed shell(touch *) (")
+        it.answer = refuse_all("")
+        await it.prompt("go")
+        assert [finished.status for finished in it.of(ToolCallFinished)] == ["ok", "denied"]
+        again = await it.do(RemoveGrant("shell(touch *)"))
+        assert isinstance(again, OperationCompleted) and again.detail.startswith("No saved rule")
+    async with engine(tmp_path, say(call("shell", command="touch more")), say("ok"), interactive=False) as it:
+        await it.prompt("go")
+        assert it.of(ToolCallFinished)[0].status == "denied", "nor after a restart"

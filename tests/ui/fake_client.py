@@ -258,7 +258,8 @@ class FakeHost:
         return f"Write AGENTS.md. {focus}".strip()
 
     def permissions(self) -> tuple[RuleLine, ...]:
-        return (RuleLine("allow", "shell(git diff *)", "config.yaml:3"),)
+        saved = RuleLine("allow", "shell(make test)", "this session", is_saved=True)
+        return (RuleLine("allow", "shell(git diff *)", "config.yaml:3"), saved)
 
     def models(self, query: str) -> tuple[ModelLine, ...]:
         known = (ModelLine("test/other", 200_000, 3.0, 15.0), ModelLine("test/model", has_key=False))

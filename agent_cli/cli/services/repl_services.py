@@ -89,7 +89,11 @@ class SessionHost:
         return init_prompt(focus)
 
     def permissions(self) -> tuple[RuleLine, ...]:
-        return tuple(RuleLine(rule.effect, rule.text, rule.place) for rule in self._opened.permissions.rules())
+        saved = set(map(id, self._opened.permissions.grants()))
+        return tuple(
+            RuleLine(rule.effect, rule.text, rule.place, id(rule) in saved)
+            for rule in self._opened.permissions.rules()
+        )
 
     def models(self, query: str) -> tuple[ModelLine, ...]:
         from .listings import models

@@ -1,5 +1,6 @@
-"""What a project brings of its own, shown before any of it counts, and the one question about it."""
+"""What a project brings of its own, shown before any of it is used, and the one question about it."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +10,12 @@ import msgspec
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.load import PROJECT_FILE
 from agent_cli.config.project_restrictions import tightened
+from agent_cli.config.schema import Ui
 from agent_cli.config.yaml_file import parse
 from agent_cli.protocol.sanitize import visible
+from agent_cli.ui.commands.api import Choice
+from agent_cli.ui.text.theme import choose as choose_theme
+from agent_cli.ui.text.theme import is_plain
 from agent_cli.workspace.instructions import InstructionFiles, instruction_bytes
 
 from ..setup.setup import Setup
@@ -78,10 +83,10 @@ def _effects(setup: Setup, data: bytes) -> Iterator[str]:
     for key, value in _flat(kept.layer.values, ""):
         runs = key.startswith("rules") and isinstance(value, dict) and "after_edit_run" in value
         yield f"{key}: {msgspec.json.encode(value).decode()}" + (
-            " — a command that would run by itself" if runs else ""
+            " — a command that runs automatically" if runs else ""
         )
     for key in kept.ignored:
-        yield f"{key}: would not count; a project's file may not say so"
+        yield f"{key}: ignored: not allowed in a project file"
 
 
 def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -95,7 +100,7 @@ def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def ask_for_trust(setup: Setup) -> None:
-    """Show what the project brings and ask once; without a terminal it is only said to be ignored."""
+    """Show what the project brings and ask once; without a terminal only warn that it is ignored."""
     found = [offer for offer in offers(setup) if not setup.trust.refuses(offer.place, offer.content)]
     if not found:
         return
@@ -103,11 +108,11 @@ def ask_for_trust(setup: Setup) -> None:
         for offer in found:
             print(f"{_shown(offer.place)} {offer.otherwise}.", file=sys.stderr)
         return
-    print("This project brings things of its own. None of it counts unless you agree:\n")
+    print("This project brings its own settings. They are ignored unless you agree:\n")
     for offer in found:
         print(f"  {_shown(offer.place)}")
         print("".join(f"    {_shown(line)}\n" for line in offer.effects))
-    while (answer := _answer()) == "v":
+    while (answer := _answer(setup.config.ui)) == "v":
         for name, text in (text for offer in found for text in offer.texts):
             print(f"\n--- {_shown(name)}\n{visible(text.decode('utf-8', 'replace'))}")
     if answer in ("y", "d"):
@@ -116,10 +121,22 @@ def ask_for_trust(setup: Setup) -> None:
         setup.reload()
 
 
-def _answer() -> str:
+def _answer(settings: Ui) -> str:
     """One of y, v, d, or anything else for no."""
-    said = input("Use it?  y yes · n not now · v view the files · d no, and don't ask until it changes  [n] ")
-    return said.strip().lower()[:1]
+    if is_plain(settings, sys.stdin, sys.stdout):
+        shown = " ".join(f"[{choice.key}] {choice.label}" for choice in _ANSWERS)
+        return input(f"Use it? {shown} (empty: n): ").strip().lower()[:1]
+    from agent_cli.ui.repl.standalone_picker import choose
+
+    return asyncio.run(choose("Use it?", _ANSWERS, choose_theme(settings)))
+
+
+_ANSWERS = (
+    Choice("y", "Yes", key="y"),
+    Choice("n", "Not now", key="n"),
+    Choice("v", "View the files", key="v"),
+    Choice("d", "No, and do not ask again until they change", key="d"),
+)
 
 
 def _shown(text: str) -> str:

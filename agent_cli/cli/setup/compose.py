@@ -67,6 +67,7 @@ CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
 """How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
 
+_YOLO = "mode yolo: commands and edits run without asking; Shift-Tab or /mode changes that"
 _NOT_YOLO = (
     "the session was in yolo, which is not kept: it goes on in {}; --mode yolo, or /mode in a conversation, "
     "chooses it anew"
@@ -196,7 +197,7 @@ class _EngineBuilder:
             reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
             masked=partial(recorded, redactor=self._redactor),
         )
-        mode, softened = self._mode(session)
+        mode, about_mode = self._mode(session)
         permissions.mode = mode
         permissions.restore_grants(session.grants())
         _check_examples(setup, permissions)
@@ -207,7 +208,7 @@ class _EngineBuilder:
             f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
         ]
         logged = (f"log: {log.path}",) if log else ()
-        told = (*softened, *ignored, *notes, *draft.notes, *self._memory.problems(), *logged)
+        told = (*about_mode, *ignored, *notes, *draft.notes, *self._memory.problems(), *logged)
         return OpenSession(
             Agent(Dispatcher(services)),
             permissions,
@@ -225,8 +226,10 @@ class _EngineBuilder:
         config, asked_for = self._setup.config, self._setup.chosen.text("mode")
         saved = session.view.settings[1]
         kept = config.mode if saved == "yolo" else saved
-        softened = (_NOT_YOLO.format(config.mode),) if kept != saved and not asked_for else ()
-        return (config.mode if asked_for else kept), softened
+        mode = config.mode if asked_for else kept
+        notes = [_NOT_YOLO.format(config.mode)] if kept != saved and not asked_for else []
+        notes += [_YOLO] if mode == "yolo" and self._interactive else []
+        return mode, tuple(notes)
 
     def _services(
         self, session: Session, model: Model, effort: str, draft: SessionStart, log: "DebugLog | None"

@@ -59,6 +59,8 @@ class GrantStore(Protocol):
 
     def add(self, rule: str) -> None: ...
 
+    def remove(self, rule: str) -> bool: ...
+
 
 class SpecialPaths(msgspec.Struct, frozen=True):
     """Places that no mode treats as usual files."""
@@ -111,6 +113,7 @@ class Permissions:
         self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
         self._stores = grants
         self._grants: list[Rule] = []
+        self._grant_changes = 0
         for store in grants.values():
             self._grants += [_parse_grant(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
 
@@ -121,11 +124,12 @@ class Permissions:
             RuleError: one cannot be read.
         """
         self._grants += [parse_rule(text, "allow", "this session") for text in rules]
+        self._grant_changes += 1
 
     def revision(self) -> Hashable:
         """Return a value that is another one once a mode, a rule, untrusted text or what is known of the sandbox
         has changed."""
-        return self.mode, len(self._grants), self._untrusted(), self._has_looked
+        return self.mode, self._grant_changes, self._untrusted(), self._has_looked
 
     def authorize(self, action: Action) -> Verdict:
         """Return what the policy says to an action, now."""
@@ -337,7 +341,25 @@ class Permissions:
             store.add(rule.text)
             rule = _parse_grant(text, store.path, store.rules().index(rule.text) + 1)
         self._grants.append(rule)
+        self._grant_changes += 1
         return rule
+
+    def grants(self) -> tuple[Rule, ...]:
+        """Return the rules that the user has saved."""
+        return tuple(self._grants)
+
+    def remove_grant(self, text: str) -> tuple[str, ...]:
+        """Remove a saved rule from now on; returns the places where it was.
+
+        Raises:
+            store.StoreError: a file cannot be read or written.
+        """
+        found = [rule for rule in self._grants if rule.text == text]
+        for store in self._stores.values():
+            store.remove(text)
+        self._grants = [rule for rule in self._grants if rule.text != text]
+        self._grant_changes += 1
+        return tuple(dict.fromkeys(rule.place.partition(": rule ")[0] for rule in found))
 
 
 def _parse_grant(text: str, path: Path, number: int) -> Rule:

@@ -1,6 +1,7 @@
 """Permission rules that the user chose to keep for a project or for everything: one small JSON file each
 in the state directory, one rule a line so that a rule's place can be named."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -43,12 +44,26 @@ class GrantFile:
         Raises:
             StoreError: the file cannot be read or written.
         """
+        self._change(lambda rules: rules if rule in rules else (*rules, rule))
+
+    def remove(self, rule: str) -> bool:
+        """Remove a rule; False when it is not there.
+
+        Raises:
+            StoreError: the file cannot be read or written.
+        """
+        if rule not in self.rules():
+            return False
+        self._change(lambda rules: tuple(each for each in rules if each != rule))
+        return True
+
+    def _change(self, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
         try:
             with file_lock(self.path):  # two programs lose no rule
-                rules = self.rules()
-                if rule not in rules:
-                    lines = ",\n    ".join(msgspec.json.encode(each).decode() for each in (*rules, rule))
-                    data = f'{{\n  "allow": [\n    {lines}\n  ]\n}}\n'.encode()
+                before = self.rules()
+                if (after := change(before)) != before:
+                    lines = ",\n".join(f"    {msgspec.json.encode(each).decode()}" for each in after)
+                    data = f'{{\n  "allow": [\n{lines}\n  ]\n}}\n'.encode()
                     replace_file(self.path, data, durable=True)
         except OSError as error:
             raise StoreError(f"cannot write {self.path}: {error.strerror}") from error

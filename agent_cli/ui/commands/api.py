@@ -43,6 +43,8 @@ class Choice(msgspec.Struct, frozen=True):
     """What is shown, safe already, and searched as somebody types."""
     detail: str = ""
     """Shown behind it, muted."""
+    key: str = ""
+    """The letter that picks it. Where rows have letters, typing does not search, and none is selected yet."""
 
 
 class CommandContext(Protocol):

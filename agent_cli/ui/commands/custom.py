@@ -34,11 +34,11 @@ async def _agreed(context: CommandContext, name: str, found: OwnPrompt) -> bool:
     place = lines.one_line(found.place, 200)
     context.say(f"{place} comes with this project. /{lines.one_line(name, 80)} would send:\n{shown}", wrap=False)
     choices = [
-        Choice(_YES, "Send it", "and again without asking, as long as the file stays as it is"),
-        Choice("no", "Send nothing"),
+        Choice(_YES, "Send it", "and do not ask again until the file changes", key="y"),
+        Choice("no", "Do not send it", key="n"),
     ]
-    if await context.pick("Send this, with what you typed behind it?", choices) != _YES:
-        context.say("Nothing was sent.")
+    if await context.pick("Send this prompt?", choices) != _YES:
+        context.say("Nothing sent.")
         return False
     context.host.agree(found)
     return True

@@ -120,7 +120,10 @@ _ROWS = (
     Command(
         "effort", "[LEVEL]", "how hard the model thinks", _in("settings", "effort"), lambda _: get_args(Effort)
     ),
-    Command("permissions", "", "the rules in force", _in("settings", "permissions")),
+    Command(
+        "permissions", "[remove [RULE]]", "the rules in force; remove a saved one", _in("settings", "permissions"),
+        lambda context: (f"remove {line.rule}" for line in context.host.permissions() if line.is_saved),
+    ),
     Command("undo", "[N]", "take back the last turns and their file changes", _in("conversation", "undo")),
     Command("redo", "", "bring back what the last undo took away", _in("conversation", "redo")),
     Command(

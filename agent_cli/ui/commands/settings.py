@@ -7,7 +7,7 @@ import msgspec
 
 from agent_cli.config.schema import Effort, Ui
 from agent_cli.protocol.actions import Mode
-from agent_cli.protocol.operations import ChangeSettings
+from agent_cli.protocol.operations import ChangeSettings, RemoveGrant
 
 from ..services import ConfigLine, ModelLine
 from ..text import lines
@@ -121,7 +121,17 @@ async def _picked(context: CommandContext, title: str, known: dict[str, str] | d
 
 
 async def permissions(context: CommandContext, argument: str) -> None:
-    """`/permissions`: the rules in force."""
+    """`/permissions [remove [RULE]]`: the rules in force, or one saved rule less."""
+    verb, _, rule = argument.partition(" ")
+    if verb == "remove":
+        await _remove_rule(context, rule.strip())
+    elif verb:
+        context.say("Use /permissions, or /permissions remove RULE.")
+    else:
+        _list_rules(context)
+
+
+def _list_rules(context: CommandContext) -> None:
     rules = context.host.permissions()
     own = [rule for rule in rules if rule.place != _BUILT_IN]
     paint = context.theme.paint
@@ -131,7 +141,18 @@ async def permissions(context: CommandContext, argument: str) -> None:
     ]
     count = len(rules) - len(own)
     rows += [f"  {count} built-in rules on secrets: `agent permissions list` shows them"] if count else []
+    rows += ["Remove a saved rule: /permissions remove"] if any(rule.is_saved for rule in own) else []
     context.say("\n".join([f"Mode {context.client.snapshot().mode}; deny beats ask beats allow.", *rows]))
+
+
+async def _remove_rule(context: CommandContext, rule: str) -> None:
+    saved = [line for line in context.host.permissions() if line.is_saved]
+    if not saved:
+        context.say("No saved rules. Rules of a configuration file are removed there.")
+        return
+    choices = [Choice(line.rule, lines.one_line(line.rule), lines.one_line(line.place)) for line in saved]
+    if rule := rule or await context.pick("Remove which saved rule?", choices):
+        await context.submit(RemoveGrant(rule))
 
 
 async def tools(context: CommandContext, argument: str) -> None:

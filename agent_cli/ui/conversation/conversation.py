@@ -23,7 +23,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.protocol.sanitize import Sanitizer
 
 from ..commands import registry
-from ..commands.api import CommandContext, ExitReason, FirstInput
+from ..commands.api import Choice, CommandContext, ExitReason, FirstInput
 from ..services import SHUTDOWN_S
 from ..text import lines
 
@@ -72,10 +72,19 @@ class Conversation:
             order = get_args(Mode)
             if order.index(operation.mode) > order.index(self.snapshot().mode):
                 raise LooserModeError("a looser mode is not taken from a pipe; start with --mode")
+        if isinstance(operation, ChangeSettings) and operation.mode == "yolo" and not await self._confirms_yolo():
+            return
         submission = await self._context.client.submit(operation)
         if submission not in self._ended:
             self.open.add(submission)
         self._on_submit(operation)
+
+    async def _confirms_yolo(self) -> bool:
+        """Ask once before the mode that asks for next to nothing."""
+        now = self.snapshot().mode
+        choices = (Choice("yes", "Switch to yolo", key="y"), Choice("no", f"Stay in {now}", key="n"))
+        asked = "Mode yolo runs commands and changes files without asking. Switch?"
+        return now == "yolo" or await self._context.pick(asked, choices) == "yes"
 
     async def carry_on(self) -> None:
         """Go on with calls that the last run of the program left open."""

@@ -1,6 +1,8 @@
-"""A list to pick from, as a dialog: arrows or typing find the row, Enter takes it, Esc takes none.
+"""A list to pick from, as a dialog: arrows or typing find the row, Enter selects it, Esc cancels. Where rows have
+letters, as where yes or no is asked, one key decides.
 
-The user has asked for it, so it needs no guard against keys that were meant for something else.
+A list that the user has asked for needs no guard against keys that were meant for something else; one whose
+letters decide does.
 """
 
 import asyncio
@@ -12,26 +14,29 @@ from agent_cli.protocol.operations import Operation
 from ..commands.api import Choice
 from ..text import lines
 from ..text.theme import Theme
-from .base import Entry
+from .base import Entry, Guard, move_selection
 
 _ids = itertools.count(1)
 _MOST_ROWS = 10
 """A list that takes the whole window pushes away what it is about."""
-_KEYS = "↑↓ or type to find · Enter takes it · Esc none"
+_KEYS = "↑↓ or type to search · Enter select · Esc cancel"
+_LETTER_KEYS = "a letter, or ↑↓ and Enter · Esc cancel"
 
 
 class Picker:
     """A `Dialog` whose answer is for whoever opened it: the value picked, empty for none."""
 
-    def __init__(self, title: str, choices: Sequence[Choice]) -> None:
+    def __init__(self, title: str, choices: Sequence[Choice], now: float = 0.0) -> None:
         self.request_id = f"pick-{next(_ids)}"
         self.entry: Entry | None = None
         self.answer: Operation | None = None
         self.before_answer: tuple[Operation, ...] = ()
         self.picked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._title, self._choices = title, tuple(choices)
+        self._has_letters = any(choice.key for choice in choices)
+        self._guard = Guard(now)
         self._query = ""
-        self._at = 0
+        self._at = -1 if self._has_letters else 0
 
     @property
     def is_over(self) -> bool:
@@ -39,11 +44,11 @@ class Picker:
         return self.picked.done()
 
     def appear(self, now: float) -> None:
-        """It takes keys from the first moment."""
+        """It is shown as soon as it is there."""
 
     def is_new(self, now: float) -> bool:
-        """Never: it was asked for."""
-        return False
+        """Return whether letters that decide could not be meant for it yet."""
+        return self._has_letters and self._guard.is_armed(now)
 
     def hint(self, text: str) -> str:
         """Return the keys stand below the rows."""
@@ -57,18 +62,22 @@ class Picker:
             head += f"  {lines.one_line(self._query, 40)}▏"
         room = max(1, min(len(found), _MOST_ROWS, rows - 2))
         first = max(0, min(self._at - room // 2, len(found) - room))
+        shown_keys = _LETTER_KEYS if self._has_letters else _KEYS
         body = [self._row(at, found[at], theme, width) for at in range(first, min(first + room, len(found)))]
         more = f" · {len(found)} of {len(self._choices)}" if room < len(self._choices) else ""
-        keys = theme.paint("muted", lines.truncate(f"  {_KEYS}{more}", width))
-        return [head, *(body or [theme.paint("muted", "  nothing has that in it")]), keys]
+        keys = theme.paint("muted", lines.truncate(f"  {shown_keys}{more}", width))
+        return [head, *(body or [theme.paint("muted", "  no match")]), keys]
 
     def _row(self, at: int, choice: Choice, theme: Theme, width: int) -> str:
-        label = lines.one_line(choice.label, width - 2)
-        room = width - 4 - lines.cells(label)
-        detail = f"  {theme.paint('muted', lines.one_line(choice.detail, room))}" if room > 4 else ""
+        key = f"{choice.key}  " if choice.key else ""
+        label = lines.one_line(choice.label, width - 2 - len(key))
+        room = width - 4 - lines.cells(label) - len(key)
+        detail = (
+            f"  {theme.paint('muted', lines.one_line(choice.detail, room))}" if choice.detail and room > 4 else ""
+        )
         if at == self._at:
-            return f"{theme.paint('strong', '❯')} {theme.paint('strong', label)}{detail}"
-        return f"  {label}{detail}"
+            return f"{theme.paint('strong', '❯')} {theme.paint('strong', key + label)}{detail}"
+        return f"  {theme.styled(('accent', 'strong'), key)}{label}{detail}"
 
     def _found(self) -> list[Choice]:
         """Return the rows that have every word typed in them."""
@@ -83,14 +92,21 @@ class Picker:
         """Return a key, by its name or as text."""
         found = self._found()
         match key:
+            case _ if self.is_new(now):
+                pass
+            case "up" | "down" if self._has_letters:
+                self._at = move_selection(self._at, key, len(found))
             case "up" | "down" | "pageup" | "pagedown":
                 step = {"up": -1, "down": 1, "pageup": -8, "pagedown": 8}[key]
                 last = max(0, len(found) - 1)
                 wraps = abs(step) == 1 and not 0 <= self._at + step <= last
                 self._at = (last if step < 0 else 0) if wraps else max(0, min(last, self._at + step))
             case "enter":
-                if found:
+                if found and self._at >= 0:
                     self._end(found[self._at].value)
+            case _ if self._has_letters:
+                if chosen := next((choice for choice in found if choice.key == key.lower()), None):
+                    self._end(chosen.value)
             case "backspace":
                 self._query, self._at = self._query[:-1], 0
             case _:

@@ -56,7 +56,7 @@ class LineReader:
 _MAX_ROWS = 40
 
 
-PROMPT = "A number, or a part of a row; nothing for none: "
+PROMPT = "Number or part of a row (empty: cancel): "
 
 
 class Listed:
@@ -77,7 +77,8 @@ class Listed:
     def _row(self, number: int) -> str:
         choice = self._choices[number]
         detail = f", {lines.one_line(choice.detail, 200)}" if choice.detail else ""
-        return f"[{number + 1}] {lines.one_line(choice.label, 200)}{detail}"
+        key = f"{choice.key} " if choice.key else ""
+        return f"[{number + 1}] {key}{lines.one_line(choice.label, 200)}{detail}"
 
     def take(self, line: str) -> tuple[str | None, list[str]]:
         """Return what a line picks (empty: nothing; None: that is not clear yet), and what to say to it."""
@@ -89,12 +90,12 @@ class Listed:
         fitting = self._fitting(word)
         if len(fitting) == 1:
             return self._choices[fitting[0]].value, []
-        return None, self._shown(fitting) if fitting else ["No row has that in it."]
+        return None, self._shown(fitting) if fitting else ["No match."]
 
     def _fitting(self, word: str) -> list[int]:
         """Return the rows that are this word, else those that have all its words in them."""
         rows = list(enumerate(self._choices))
-        same = [at for at, choice in rows if word in (choice.value.lower(), choice.label.lower())]
+        same = [at for at, choice in rows if word in (choice.value.lower(), choice.label.lower(), choice.key)]
         return same or [at for at, choice in rows if _holds(f"{choice.label} {choice.detail}", word.split())]
 
 

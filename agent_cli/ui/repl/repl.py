@@ -350,7 +350,7 @@ class Repl:
         """Have the user pick one; gives its value, empty when they do not want any."""
         if not choices:
             return ""
-        picker = Picker(title, choices)
+        picker = Picker(title, choices, time.monotonic())
         self.asking.pick(picker)
         return await picker.picked
 

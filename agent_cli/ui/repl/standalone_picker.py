@@ -29,7 +29,7 @@ async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
     Raises:
         SystemExit: a signal has ended it.
     """
-    picker, terminal = Picker(title, choices), open_terminal()
+    picker, terminal = Picker(title, choices, time.monotonic()), open_terminal()
 
     def drawn() -> ANSI:
         size = terminal.get_size()

@@ -91,3 +91,13 @@ def test_processes_that_add_at_once_lose_no_rule(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", code, str(path), f"shell(run {n})"]) for n in range(6)]
     assert [process.wait(30) for process in running] == [0] * 6
     assert sorted(GrantFile(path).rules()) == [f"shell(run {n})" for n in range(6)]
+
+
+def test_a_removed_rule_is_gone_and_the_others_stay(tmp_path: Path) -> None:
+    grants = GrantFile(tmp_path / "p.json")
+    for rule in ("read", "write", "shell(make *)"):
+        grants.add(rule)
+    assert grants.remove("write") and not grants.remove("write")
+    assert GrantFile(grants.path).rules() == ("read", "shell(make *)")
+    assert grants.remove("read") and grants.remove("shell(make *)")
+    assert GrantFile(grants.path).rules() == ()

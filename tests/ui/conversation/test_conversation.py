@@ -40,6 +40,8 @@ class Recorder:
     def __init__(self, *, may_loosen: bool = True, may_steer: bool = True, **state: object) -> None:
         self.client, self.host, self.theme = FakeClient(**state), FakeHost(), NONE  # type: ignore[arg-type]
         self.said: list[str] = []
+        self.asked: list[str] = []
+        self.picks = ""
         self.submitted: list[Operation] = []
         self.conversation = Conversation(self, self.submitted.append, may_loosen=may_loosen, may_steer=may_steer)
 
@@ -59,7 +61,8 @@ class Recorder:
         self.said.append("in full")
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
-        return ""
+        self.asked.append(title)
+        return self.picks
 
     def use_theme(self, theme: Theme) -> None:
         self.theme = theme
@@ -108,6 +111,22 @@ async def test_the_mode_cycles_and_is_never_loosened_where_it_may_not_be() -> No
         await careful.submit(ChangeSettings(mode="yolo"))
     await careful.submit(ChangeSettings(mode="plan"))
     assert careful.client.operations(ChangeSettings) == [ChangeSettings(mode="plan")]
+
+
+@pytest.mark.parametrize(("answer", "modes"), [("yes", ["yolo"]), ("no", []), ("", [])])
+async def test_the_mode_that_does_not_ask_is_confirmed_first(answer: str, modes: list[str]) -> None:
+    front = Recorder(mode="ask")
+    front.picks = answer
+    await front.conversation.send("/mode yolo")
+    assert [change.mode for change in front.client.operations(ChangeSettings)] == modes
+    assert front.asked == ["Mode yolo runs commands and changes files without asking. Switch?"]
+
+
+async def test_no_other_mode_is_confirmed() -> None:
+    for now, wanted in (("ask", "auto-edit"), ("yolo", "yolo"), ("yolo", "ask")):
+        front = Recorder(mode=now)
+        await front.conversation.send(f"/mode {wanted}")
+        assert not front.asked and len(front.client.operations(ChangeSettings)) == 1
 
 
 async def test_a_submission_is_open_until_its_end_and_closing_passes_only_notices() -> None:

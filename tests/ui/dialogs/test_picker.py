@@ -1,5 +1,7 @@
 """A list to pick from: arrows, typing, taking one or none."""
 
+import pytest
+
 from agent_cli.ui.commands.api import Choice
 from agent_cli.ui.dialogs.picker import Picker
 from agent_cli.ui.text.lines import cells
@@ -39,7 +41,7 @@ async def test_typing_finds_rows_that_have_every_word() -> None:
         picker.press(key, 0.0)
     assert drawn(picker)[1:-1] == ["❯ row 27  detail 0"]
     picker.press("x", 0.0)
-    assert "nothing has that in it" in drawn(picker)[1]
+    assert "no match" in drawn(picker)[1]
     picker.press("enter", 0.0)
     assert not picker.is_over, "nothing is there to be taken"
     picker.press("backspace", 0.0)
@@ -58,3 +60,33 @@ async def test_rows_are_never_wider_than_the_window() -> None:
     )
     for width in (12, 20, 40):
         assert all(cells(row) <= width for row in drawn(picker, 10, width)), width
+
+
+YES_OR_NO = (Choice("yes", "Do it", key="y"), Choice("no", "Leave it", key="n"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "picked"), [(["y"], "yes"), (["N"], "no"), (["down", "enter"], "yes"), (["up", "enter"], "no")]
+)
+async def test_where_rows_have_letters_one_key_picks(keys: list[str], picked: str) -> None:
+    picker = Picker("Really?", YES_OR_NO)
+    for key in keys:
+        assert not picker.is_over
+        picker.press(key, 1.0)
+    assert picker.is_over and picker.picked.result() == picked
+
+
+async def test_a_letter_typed_too_early_a_word_and_enter_alone_pick_nothing() -> None:
+    picker = Picker("Really?", YES_OR_NO, now=10.0)
+    for key, now in (
+        ("y", 10.2),
+        ("enter", 11.0),
+        ("yes please", 11.0),
+        ("x", 11.0),
+        ("y ", 11.0),
+        ("enter", 11.0),
+    ):
+        picker.press(key, now)
+    assert not picker.is_over
+    assert drawn(picker)[1:3] == ["  y  Do it", "  n  Leave it"]
+    assert picker.back() and picker.picked.result() == ""
