@@ -173,10 +173,10 @@ def _shown() -> bytes:
 def _talk(world: World) -> bytes:
     with Person(world, "-m", MODEL, columns=COLUMNS, rows=ROWS) as person:
         person.say(PROMPT)
-        person.wait("y once")
+        person.wait("1 y  Yes")
         person.pump(0.5)
         shown = person.log
-        person.decide("y once", "y")
+        person.decide("1 y  Yes", "y")
         person.turn_over()
         person.leave()
     return shown

@@ -3,6 +3,7 @@ true of a command line the gravest is said."""
 
 import os
 import re
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from agent_cli.protocol.actions import (
@@ -79,8 +80,12 @@ _GRAVITY = (
 )
 
 
-def risk(action: Action) -> str:
-    """One line, without a full stop: what the action could do at worst."""
+IsScratch = Callable[[str], bool]
+"""Whether a path is among the temporary files that are the command's own."""
+
+
+def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
+    """Return what the action could do at worst, in one line without a full stop."""
     match action:
         case ReadPath(path=path, shown=shown):
             secret = ", and it usually holds secrets" if is_secret(path) else ""
@@ -88,7 +93,7 @@ def risk(action: Action) -> str:
         case WritePath(shown=shown):
             return f"changes {shown}; undo brings it back as long as it lies in the workspace"
         case RunCommand(command=command, cwd=cwd):
-            return _of_line(command, cwd)
+            return _of_line(command, cwd, is_scratch)
         case SendInput(command=command):
             return f"does whatever `{command}` does with this input"
         case StopCommand(command=command):
@@ -102,13 +107,14 @@ def risk(action: Action) -> str:
             return f"does whatever {server} does for `{tool}`, with the data of the call"
 
 
-def _of_line(line: str, cwd: str) -> str:
+def _of_line(line: str, cwd: str, is_scratch: IsScratch) -> str:
     try:
         commands = [command for part in parse(line) for command in unwrap(part).commands]
         scripts = [script for part in parse(line) for script in unwrap(part).scripts]
     except Unsure as doubt:
         return f"cannot be told in advance ({doubt}): anything that this user may do"
-    found = [_of_command(command, cwd) for command in commands] + [_of_line(script, cwd) for script in scripts]
+    found = [_of_command(command, cwd, is_scratch) for command in commands]
+    found += [_of_line(script, cwd, is_scratch) for script in scripts]
     said = [each for each in dict.fromkeys(found) if each]
     if not said:
         return "only reads"
@@ -116,7 +122,7 @@ def _of_line(line: str, cwd: str) -> str:
     return "; also ".join(said[:2])
 
 
-def _of_command(command: SimpleCommand, cwd: str) -> str:
+def _of_command(command: SimpleCommand, cwd: str, is_scratch: IsScratch) -> str:
     written = [path for path in command.writes if not path.startswith("/dev/")]
     if reading(command) is not None:
         return f"overwrites or extends {_listed(written)}" if written else ""
@@ -125,7 +131,7 @@ def _of_command(command: SimpleCommand, cwd: str) -> str:
         return "sets variables"
     words = [word for word in command.argv[1:] if not word.startswith("-")]
     if name in ("rm", "rmdir", "unlink", "shred") or (name == "find" and "-delete" in command.argv):
-        return _deletes(words, cwd)
+        return _deletes(words, cwd, is_scratch)
     if name in ("mv", "cp", "install", "ln", "tee", "touch", "mkdir", "truncate", "patch", "sed"):
         return f"changes {_listed(words[-1:] if name in ('mv', 'cp', 'install', 'ln') else words)}"
     for programs, begins, meaning in _BY_PROGRAM:
@@ -142,17 +148,18 @@ def _of_command(command: SimpleCommand, cwd: str) -> str:
 _COVERED = "undo brings it back, but for large ignored folders such as node_modules"
 
 
-def _deletes(words: list[str], cwd: str) -> str:
+def _deletes(words: list[str], cwd: str, is_scratch: IsScratch) -> str:
     if not words:
         return "deletes whatever it is given"
     elsewhere = [word for word in words if word.startswith(("/", "~")) or ".." in word.split("/")]
-    away = [
-        word
-        for word in elsewhere
-        if word[0] == "~" or not os.path.normpath(os.path.join(cwd, word)).startswith(f"{cwd}/")
-    ]
-    if away:
-        return f"deletes {_listed(away)} outside {cwd}; undo does not bring that back"
+    places = {word: os.path.normpath(os.path.join(cwd, word)) for word in elsewhere}
+    away = [word for word, path in places.items() if word[0] == "~" or not path.startswith(f"{cwd}/")]
+    own = [word for word in away if word[0] != "~" and is_scratch(places[word])]
+    if gone := [word for word in away if word not in own]:
+        return f"deletes {_listed(gone)} outside {cwd}; undo does not bring that back"
+    words = [word for word in words if word not in own]
+    if not words:
+        return f"deletes {_listed(own)}, temporary files of the sandbox"
     return f"deletes {_listed(words)} below {cwd}; {_COVERED}"
 
 

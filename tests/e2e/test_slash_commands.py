@@ -81,7 +81,7 @@ def test_a_command_of_ones_own_is_completed_and_sent(world: World) -> None:
         person.ask("/git:tidy it")
         person.say("/ship")
         person.wait("Send this prompt")
-        assert "Ship ^[]0;owned^G it" in person.text
+        person.wait(r"Ship \^\[\]0;owned\^G it")
         person.pump(GUARD_S)
         person.send("y")
         person.turn_over()

@@ -60,3 +60,20 @@ def test_other_actions_have_their_line_too() -> None:
     assert "carries data" not in risk(Fetch("https://x.example/", "x.example"))
     assert "db" in risk(CallExternal("db", "query")) and "bash" in risk(SendInput("bash", "x"))
     assert "make" in risk(StopCommand("make"))
+
+
+@each_row(
+    ("command", "said"),
+    [
+        ("rm -rf /tmp/foo", "deletes /tmp/foo, temporary files of the sandbox"),
+        ("rm -rf /tmp/foo /etc/x", f"deletes /etc/x outside {ROOT}; undo does not bring that back"),
+        ("cd /tmp && rm -rf ../home/x", f"deletes ../home/x outside {ROOT}; undo does not bring that back"),
+        (
+            "rm -rf build /tmp/foo",
+            f"deletes build below {ROOT}; undo brings it back, but for large ignored folders such as node_modules",
+        ),
+    ],
+)
+def test_the_private_tmp_of_the_sandbox_is_not_that_of_the_machine(command: str, said: str) -> None:
+    assert risk(RunCommand(command, ROOT), lambda path: path.startswith("/tmp/")) == said
+    assert "temporary files of the sandbox" not in risk(RunCommand(command, ROOT))

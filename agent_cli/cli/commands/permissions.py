@@ -17,6 +17,7 @@ from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.policy.authorize import Policy, authorize, judged_parts
 from agent_cli.policy.risk import risk
 from agent_cli.policy.rule_examples import Example, Problem, check, decision
+from agent_cli.policy.rules.path_verdict import is_scratch
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Effect, RuleError, parse_rule
 from agent_cli.protocol.actions import (
     Action,
@@ -150,7 +151,8 @@ def _details(action: Action, verdict: Verdict, policy: Policy) -> list[str]:
             lines.append(f"runs: {once}{_REACHES[verdict.reach] if policy.sandboxed else 'without a sandbox'}")
         parts = judged_parts(action, policy)
         lines += [f"{shown}: {in_words(each)}" for shown, each in parts] if len(parts) > 1 else []
-    lines.append(f"at worst: {risk(action)}")
+    is_confined = not isinstance(verdict, Deny) and verdict.reach != "outside"
+    lines.append(f"at worst: {risk(action, lambda path: is_confined and is_scratch(path, policy))}")
     return lines
 
 

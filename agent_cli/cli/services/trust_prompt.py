@@ -13,7 +13,6 @@ from agent_cli.config.project_restrictions import tightened
 from agent_cli.config.schema import Ui
 from agent_cli.config.yaml_file import parse
 from agent_cli.protocol.sanitize import visible
-from agent_cli.ui.commands.api import Choice
 from agent_cli.ui.text.theme import choose as choose_theme
 from agent_cli.ui.text.theme import is_plain
 from agent_cli.workspace.instructions import InstructionFiles, instruction_bytes
@@ -121,22 +120,19 @@ def ask_for_trust(setup: Setup) -> None:
         setup.reload()
 
 
+_ANSWERS = {"y": "Yes", "n": "Not now", "v": "View the files", "d": "No, and do not ask again until they change"}
+
+
 def _answer(settings: Ui) -> str:
     """One of y, v, d, or anything else for no."""
     if is_plain(settings, sys.stdin, sys.stdout):
-        shown = " ".join(f"[{choice.key}] {choice.label}" for choice in _ANSWERS)
+        shown = " ".join(f"[{key}] {label}" for key, label in _ANSWERS.items())
         return input(f"Use it? {shown} (empty: n): ").strip().lower()[:1]
+    from agent_cli.ui.commands.api import Choice
     from agent_cli.ui.repl.standalone_picker import choose
 
-    return asyncio.run(choose("Use it?", _ANSWERS, choose_theme(settings)))
-
-
-_ANSWERS = (
-    Choice("y", "Yes", key="y"),
-    Choice("n", "Not now", key="n"),
-    Choice("v", "View the files", key="v"),
-    Choice("d", "No, and do not ask again until they change", key="d"),
-)
+    choices = [Choice(key, label, key=key) for key, label in _ANSWERS.items()]
+    return asyncio.run(choose("Use it?", choices, choose_theme(settings)))
 
 
 def _shown(text: str) -> str:

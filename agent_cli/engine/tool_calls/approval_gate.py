@@ -122,7 +122,8 @@ class ApprovalGate:
 
     def _item(self, pending: PendingCall) -> ApprovalItem:
         is_edit = self._permissions.is_workspace_edit(pending.authorized.actions)
-        return approval_item(pending, self._risk(pending), self._permissions.is_confining, is_edit)
+        risk = self._risk(pending, pending.authorized.reach)
+        return approval_item(pending, risk, self._permissions.is_confining, is_edit)
 
     async def _show(self, pending: PendingCall, *, first: bool) -> bool:
         """Prepare what the person will see; a call that cannot work is answered without asking."""
@@ -155,10 +156,16 @@ class ApprovalGate:
                 self._scope.notice(f"{decision.grant} does not cover this call: it is allowed this once.")
         pending.approved, pending.hunks = True, decision.hunks
 
-    def _risk(self, pending: PendingCall) -> str:
+    def _risk(self, pending: PendingCall, reach: Reach) -> str:
         from agent_cli.policy.risk import risk
+        from agent_cli.policy.rules.path_verdict import is_scratch
 
-        return "; ".join(dict.fromkeys(filter(None, map(risk, pending.authorized.actions))))
+        policy = self._permissions.policy()
+        risks = (
+            risk(action, lambda path: reach != "outside" and is_scratch(path, policy))
+            for action in pending.authorized.actions
+        )
+        return "; ".join(dict.fromkeys(filter(None, risks)))
 
     async def is_as_approved(self, pending: PendingCall) -> bool:
         """Return whether a call still means what the person has seen: the same places, the same change."""
@@ -222,7 +229,7 @@ class ApprovalGate:
             grant=verdict.grant if isinstance(verdict, Ask) else "",
             arguments=pending.call.arguments,
             editable="",
-            risk=self._risk(pending),
+            risk=self._risk(pending, outcome.needs),
             reach=outcome.needs,
             label=pending.label,
             folder=pending.preview.folder if pending.preview else "",

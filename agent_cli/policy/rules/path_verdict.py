@@ -276,6 +276,11 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
     return Ask(f"mode {policy.mode}", reason, _write_grant(path, policy), reach, by_mode=True)
 
 
+def is_scratch(path: str, policy: Policy) -> bool:
+    """Return whether commands see the sandbox's own temporary files at a path, and not those of the machine."""
+    return policy.sandboxed and is_inside(path, policy.scratch) and not is_inside(path, policy.roots)
+
+
 def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:
     """Return what deny and ask rules say to changing a file, whatever the mode; None when none covers it."""
     if denied := _unwritable(path, shown, policy):

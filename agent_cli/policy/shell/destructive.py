@@ -282,7 +282,7 @@ def _discards(command: SimpleCommand, args: list[str]) -> str:
         return "`git -c` sets a program to be run"
     discards = DISCARDS.get(args[0]) if args else None
     if discards is not None and re.search(discards, f" {' '.join(args[1:])} "):
-        return f"`git {args[0]}` discards work, rewrites history or plants a program"
+        return f"`git {args[0]}` may discard uncommitted work or rewrite history"
     return ""
 
 

@@ -7,12 +7,12 @@ import re
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Verdict
-from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import (
     Policy,
     guarded_write,
     is_protected,
+    is_scratch,
     may_open,
     read_verdict,
     strictest,
@@ -80,8 +80,7 @@ def _is_seen_to(verdict: Verdict, policy: Policy) -> bool:
 def _written_to(target: str, cwd: str, policy: Policy) -> Verdict:
     path = real_path(target, cwd, policy)
     verdict = write_verdict(path, target, policy)
-    own = policy.sandboxed and is_inside(path, policy.scratch) and not is_inside(path, policy.roots)
-    if own and verdict.by_mode and policy.mode != "plan":
+    if is_scratch(path, policy) and verdict.by_mode and policy.mode != "plan":
         return Allow("the sandbox's own temporary files")
     return verdict
 
@@ -89,8 +88,7 @@ def _written_to(target: str, cwd: str, policy: Policy) -> Verdict:
 def _read_from(word: Word, cwd: str, policy: Policy) -> Verdict:
     path = real_path(word.text, cwd, policy)
     verdict = read_verdict(path, _written(word.text, cwd, policy), policy, word.glob)
-    own = policy.sandboxed and is_inside(path, policy.scratch) and not is_inside(path, policy.roots)
-    if path in destructive.HARMLESS or (own and verdict.by_mode):
+    if path in destructive.HARMLESS or (is_scratch(path, policy) and verdict.by_mode):
         return Allow("the sandbox's own temporary files")
     return verdict
 
