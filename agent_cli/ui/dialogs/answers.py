@@ -50,8 +50,8 @@ CALL = (
     _choice("by hunk", "h", "hunk by hunk", "5", "hunk hunks", "reviews it hunk by hunk"),
     _choice("yes to all", "A", "yes to all {count}", "6", "all", "runs all {count} calls that are left"),
     _choice("no to all", "N", "no to all {count}", "7", "none", "refuses all {count} calls that are left"),
-    _choice("accept edits", "Shift-Tab", "yes, and accept all edits from now on", "8", "edits",
-            "accepts it, and switches to mode auto-edit"),
+    _choice("accept edits", "Shift-Tab", "accept all edits", "8", "edits",
+            "accepts it, and all edits from now on (mode auto-edit)"),
     _choice("risk", "?", "details", "", "risk details", "shows what it could do at worst"),
 )  # fmt: skip
 """Answers to the question whether a call may run. A capital letter counts only where several calls are left."""

@@ -34,12 +34,18 @@ _CHOICES: dict[Stage, tuple[Choice, ...]] = {
 
 def _reason(item: ApprovalItem, width: int) -> list[str]:
     """Return why it asks and the rule that asks, each to be seen however long the other is."""
-    if item.reason == f"it changes {item.title}":  # which the question says
+    path = item.title.partition(", ")[0]
+    if item.is_edit and item.reason.startswith(f"it changes {path}"):  # as the question says
         return lines.wrap_limited(f"edits need approval [{item.rule}]", width, 2)
     whole = lines.wrap_limited(f"{item.reason} [{item.rule}]".lstrip(), width, 5)
     if len(whole) < 5:
         return whole
     return lines.wrap_limited(item.reason, width, 3) + lines.wrap_limited(f"[{item.rule}]", width, 2)
+
+
+def _warning(text: str, theme: Theme, width: int) -> list[str]:
+    first, *rest = lines.wrap_limited(text, width - 4, 3)
+    return [f"  {theme.paint('warning', '!')} {first}", *(f"    {row}" for row in rest)]
 
 
 class ApprovalDialog:
@@ -126,7 +132,7 @@ class ApprovalDialog:
         item, count, edited = self._calls.shown, len(self._calls.items), self._calls.is_edited
         if count > 1 and not edited:
             place = where(item) if item.preview_kind == "command" else ""
-            return f"Allow call {self._calls.at + 1} of {count}{'  ' * bool(place)}{place}?", []
+            return f"Allow call {self._calls.at + 1} of {count}{' ' * bool(place)}{place}?", []
         holds = commands_in_question([item] if edited else self._calls.items)
         return question(item, width - 2, holds_command=holds, note="(edited)" if edited else "")
 
@@ -136,10 +142,10 @@ class ApprovalDialog:
         item = self._item
         if self._calls.is_edited:
             return [f"  {row}" for row in lines.wrap_limited(JUDGED_ANEW, width - 2, 3)]
-        warnings = lines.wrap_limited(REACH[item.reach], width - 4, 1) if item.reach in REACH else []
-        warnings += lines.wrap_limited(f"At worst: {item.risk}", width - 4, 3) if self._shows_risk else []
-        mark = theme.paint("warning", "!")
-        return [f"  {row}" for row in _reason(item, width - 2)] + [f"  {mark} {row}" for row in warnings]
+        rows = [f"  {row}" for row in _reason(item, width - 2)]
+        if item.reach in REACH:
+            rows += _warning(REACH[item.reach], theme, width)
+        return rows + (_warning(f"At worst: {item.risk}", theme, width) if self._shows_risk else [])
 
     def _choices(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return what can be chosen, that which the arrows have reached marked."""

@@ -7,6 +7,7 @@ from ..text import lines
 from ..text.theme import Theme
 from .answers import OwnNames, is_command_line, runs_now
 from .base import ANSWER_LABEL, Entry, Guard, answer_first, move_selection
+from .choice_list import SELECTED
 
 
 class QuestionDialog:
@@ -43,12 +44,14 @@ class QuestionDialog:
         out: list[str] = []
         for at, option in enumerate(self._request.options):
             first, *rest = lines.wrap_limited(option, width - 5, each)
-            row = f"{'❯' if at == self._chosen else ' '} {at + 1}  {first}"
-            out += [theme.paint("strong", row) if at == self._chosen else row, *(f"     {row}" for row in rest)]
-        some = "a number or ↑↓, or " if self._request.options else ""
-        first, *rest = lines.wrap_limited(f"{some}type your answer; Enter sends it", width - 2, 2)
-        out.append(f"{theme.paint('warning', '?')} {theme.paint('muted', first)}")
-        return [*out, *(theme.paint("muted", f"  {row}") for row in rest)]
+            if at == self._chosen:
+                out.append(theme.paint("strong", f"{SELECTED} {at + 1}  {first}"))
+            else:
+                out.append(f"  {theme.styled(('accent', 'strong'), str(at + 1))}  {first}")
+            out += [f"     {row}" for row in rest]
+        some = "a number, ↑↓, or " if self._request.options else ""
+        keys = lines.wrap_limited(f"{some}type your answer; Enter sends it", width - 2, 2)
+        return [*out, *(theme.paint("muted", f"  {row}") for row in keys)]
 
     def hint(self, text: str) -> str:
         """Return what Enter would do with this text in the line."""

@@ -73,13 +73,13 @@ def question(item: ApprovalItem, width: int, *, holds_command: bool, note: str =
     behind = f" {note}" if note else ""
     if item.preview_kind != "command":
         return f"{call_name(item)}{behind}?", []
-    place = f"  {found}" if (found := where(item)) else ""
+    place = f" {found}" if (found := where(item)) else ""
     if not holds_command:
-        return f"Run the command above{place}{behind}?", []
+        return f"Run the command above{'' if place == ' here' else place}{behind}?", []
     rows = command_rows(item, width)
     if item.tool != "shell":
         return f"{call_name(item)}{behind}?", rows
-    whole = f"Run  {rows[0]}{place}{behind or (' ' * (not place))}?"
+    whole = f"Run  {rows[0]} {place}{behind}?"
     if len(rows) == 1 and lines.cells(whole) <= width:
         return whole, []
     return f"Run this{place}{behind}?", rows

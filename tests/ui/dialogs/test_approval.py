@@ -273,13 +273,13 @@ EDIT = msgspec.structs.replace(
         ),
         (
             msgspec.structs.replace(item(), preview="cd src\n  make  all\n", folder="."),
-            ["? Run this  here?", "  cd src", "    make  all"],
+            ["? Run this here?", "  cd src", "    make  all"],
         ),
         (
             msgspec.structs.replace(item(), preview="make " + "x" * 80),
             ["? Run this?", "  make " + "x" * 73, "  " + "x" * 7],
         ),
-        (msgspec.structs.replace(item(), preview="make\n" * 5, folder="."), ["? Run the command above  here?"]),
+        (msgspec.structs.replace(item(), preview="make\n" * 5, folder="."), ["? Run the command above?"]),
         (EDIT, ["? Edit src/x.py?"]),
         (
             msgspec.structs.replace(EDIT, tool="write_file", preview="--- /dev/null\n+++ b/x"),
@@ -314,7 +314,7 @@ def test_one_key_accepts_an_edit_and_all_later_ones() -> None:
     asking.press("accept edits", 1.0)
     assert asking.before_answer == (), "a command is no edit"
     asking.press("right", 1.0)
-    assert "Shift-Tab yes, and accept all edits" in "\n".join(asking.draw(NONE, 100, 20))
+    assert "Shift-Tab accept all edits" in "\n".join(asking.draw(NONE, 100, 20))
     asking.press("accept edits", 1.0)
     assert asking.answer is None, "the command is still to be decided"
     asking.entered("n")
@@ -377,7 +377,7 @@ def test_a_command_may_begin_with_a_slash_while_it_is_edited() -> None:
     asking = dialog()
     asking.entered("e")
     asking.entered("/new")
-    assert asking.draw(NONE, 80, 20)[0] == "? Run  /new (edited)?"
+    assert asking.draw(NONE, 80, 20)[0] == "? Run  /new  (edited)?"
 
 
 def test_options_are_wrapped() -> None:

@@ -143,7 +143,7 @@ def test_a_number_accepts_an_edit_and_all_later_ones() -> None:
     asking = ApprovalLines(
         ev.ApprovalRequested(request_id="r", items=(msgspec.structs.replace(CHANGE, is_edit=True),))
     )
-    assert "[8] yes, and accept all edits from now on" in asking.prompt()
+    assert "[8] accept all edits" in asking.prompt()
     asking.take("8")
     assert asking.calls.answer == ApprovalAnswer("r", (Decision("c1", True),))
     assert asking.calls.mode_change == (ChangeSettings(mode="auto-edit"),)

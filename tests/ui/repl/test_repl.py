@@ -357,7 +357,7 @@ def test_editing_before_running_uses_the_editor(tmp_path: Path) -> None:
         term.wait("Run  ")
         term.pump(0.6)
         term.type("e\r")
-        term.wait(r"(?m)^\? Run  ls build \(edited\)\?$")
+        term.wait(r"(?m)^\? Run  ls build  \(edited\)\?$")
         term.type("y\r")
         term.wait("(?m)^— ")
         term.send("\x07")
