@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import FileChange, PlanItem
-from tests.ui.tool_events import finished, started
+from tests.ui.tool_events import approval_item, finished, started
 
 ANSWER = "answer"
 """In a scenario: until the person has answered."""
@@ -91,7 +91,7 @@ def _item(call_id: str, tool: str, title: str, preview: str, kind: str, **more: 
         "reason": "mode ask asks before changes", "rule": "mode ask", "grant": f"{tool}({title})",
         "arguments": json.dumps({"command": title}), "editable": "command" if kind == "command" else "",
     }  # fmt: skip
-    return ev.ApprovalItem(call_id, tool, title, preview, kind, **(given | more))  # type: ignore[arg-type]
+    return approval_item(call_id, tool, title, preview, kind, **(given | more))  # type: ignore[arg-type]
 
 
 def markdown() -> Iterator[Step]:

@@ -18,7 +18,7 @@ from agent_cli.ui.commands.api import FirstInput
 from agent_cli.ui.repl.repl import run_repl
 from tests.ui.fake_client import FakeClient, FakeHost
 from tests.ui.scenarios import SCENARIOS, long_session
-from tests.ui.tool_events import finished, started
+from tests.ui.tool_events import approval_item, finished, started
 import msgspec
 
 async def say(client, s, words, delay=0.02):
@@ -65,7 +65,7 @@ async def flood(client, s, text):
     await say(client, s, [f"line {n}\\n\\n" for n in range(400)], 0)
 
 async def approve(client, s, text):
-    item = ev.ApprovalItem("c1", "shell", "rm -rf build", "rm -rf build \\x1b[2J", "command", "deletes",
+    item = approval_item("c1", "shell", "rm -rf build", "rm -rf build \\x1b[2J", "command", "deletes",
                            "mode ask", "shell(rm *)", json.dumps({"command": "rm -rf build"}), "command")
     items = tuple(msgspec.structs.replace(item, call_id=f"c{n}") for n in range(1, 4 if text == "many" else 2))
     client.emit(ev.ApprovalRequested(request_id="r1", items=items), s)
@@ -73,7 +73,7 @@ async def approve(client, s, text):
 
 async def nag(client, s, text):
     for n in range(int(text)):
-        item = ev.ApprovalItem("c1", "shell", "rm", "rm", "command", "deletes", "mode ask", "shell(rm)", "{}", "")
+        item = approval_item("c1", "shell", "rm", "rm", "command", "deletes", "mode ask", "shell(rm)", "{}", "")
         client.emit(ev.ApprovalRequested(request_id=f"r{n}", items=(item,)), s)
         try:
             await asyncio.wait_for(client.answers.get(), 1.2)
@@ -82,7 +82,7 @@ async def nag(client, s, text):
 
 async def series(client, s, text):
     for n in range(3):
-        item = ev.ApprovalItem("c1", "shell", f"make {n}", f"make {n}", "command", "", "mode ask", "", "{}", "")
+        item = approval_item("c1", "shell", f"make {n}", f"make {n}", "command", "", "mode ask", "", "{}", "")
         client.emit(ev.ApprovalRequested(request_id=f"r{n}", items=(item,)), s)
         await client.answers.get()
 
@@ -92,8 +92,8 @@ async def edit(client, s, text):
     command = "cd /work && make the-whole-thing --with-a-flag"
     diff = "--- a/src/x.py\\n+++ b/src/x.py\\n@@ -1 +1 @@\\n-old\\n+new\\n"
     items = (
-        ev.ApprovalItem("c1", "shell", command, command, "command", LONG, "mode ask", "shell(make *)", "{}", ""),
-        ev.ApprovalItem("c2", "edit_file", "src/x.py", diff, "diff", "it changes src/x.py", "mode ask",
+        approval_item("c1", "shell", command, command, "command", LONG, "mode ask", "shell(make *)", "{}", ""),
+        approval_item("c2", "edit_file", "src/x.py", diff, "diff", "it changes src/x.py", "mode ask",
                         "edit(" + "src/deep/" * 12 + "**)", "{}", ""),
     )
     for item in items:

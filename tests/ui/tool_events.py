@@ -19,6 +19,11 @@ def finished(**more: Any) -> ev.ToolCallFinished:
     return ev.ToolCallFinished(**(_declared(fields["tool"], "result_kind", "label", "counted") | fields))
 
 
+def approval_item(call_id: str, tool: str, *rest: Any, **more: Any) -> ev.ApprovalItem:
+    """A call that waits for approval."""
+    return ev.ApprovalItem(call_id, tool, *rest, **(_declared(tool, "label") | more))
+
+
 def _declared(tool: str, *names: str) -> dict[str, Any]:
     """What a built-in tool says of itself; nothing for any other."""
     return {name: getattr(_TOOLS[tool], name) for name in names} if tool in _TOOLS else {}

@@ -36,7 +36,7 @@ def _own_row(row: Row, is_selected: bool, theme: Theme, width: int) -> str:
     label = lines.one_line(row.label, width - lines.cells(keys) - 4)
     if is_selected:
         return theme.paint("strong", f"{SELECTED} {keys}  {label}")
-    return f"  {theme.styled(('accent', 'strong'), keys)}  {label}"
+    return f"  {theme.paint('key', keys)}  {label}"
 
 
 def _side_by_side(choices: Sequence[Row], selected: int, theme: Theme, width: int) -> list[str]:
@@ -48,7 +48,7 @@ def _side_by_side(choices: Sequence[Row], selected: int, theme: Theme, width: in
         mark = f"{SELECTED} " if at == selected else ""
         label = lines.one_line(choice.label, max(4, width - lines.cells(mark + keys) - 3))
         own = lines.cells(f"{mark}{keys} {label}")
-        painted = f"{theme.styled(('accent', 'strong'), keys)} {theme.paint('muted', label)}"
+        painted = f"{theme.paint('key', keys)} {theme.paint('muted', label)}"
         if mark:
             painted = theme.paint("strong", f"{mark}{keys} {label}")
         if rows and used + 3 + own <= width:

@@ -77,7 +77,7 @@ class Picker:
         )
         if at == self._at:
             return f"{theme.paint('strong', '❯')} {theme.paint('strong', key + label)}{detail}"
-        return f"  {theme.styled(('accent', 'strong'), key)}{label}{detail}"
+        return f"  {theme.paint('key', key)}{label}{detail}"
 
     def _found(self) -> list[Choice]:
         """Return the rows that have every word typed in them."""

@@ -47,7 +47,7 @@ class QuestionDialog:
             if at == self._chosen:
                 out.append(theme.paint("strong", f"{SELECTED} {at + 1}  {first}"))
             else:
-                out.append(f"  {theme.styled(('accent', 'strong'), str(at + 1))}  {first}")
+                out.append(f"  {theme.paint('key', str(at + 1))}  {first}")
             out += [f"     {row}" for row in rest]
         some = "a number, ↑↓, or " if self._request.options else ""
         keys = lines.wrap_limited(f"{some}type your answer; Enter sends it", width - 2, 2)

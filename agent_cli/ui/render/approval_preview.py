@@ -16,15 +16,9 @@ from .live import without_emoji_sequences
 
 _LINES, _CELLS = 4, 160
 """Commands up to this size, together, stand in the question: they fit on the smallest screen whole."""
-_VERBS = {
-    "edit_file": "Edit", "write_file": "Overwrite", "apply_patch": "Apply patch to", "read_file": "Read",
-    "fetch": "Fetch", "web_search": "Search the web for",
-}  # fmt: skip
 _NEW_FILE = ("--- /dev/null", "A new, empty file.")
-_HEADER_LINES = 2
-"""The names of the old and the new file, above the hunks of a diff."""
-_ONE_FILE = ("edit_file", "write_file")
-"""Tools whose diff has one file, which the question names."""
+_COMMAND = "$"
+"""The label of a tool that runs command lines."""
 
 
 def commands_in_question(items: Sequence[ApprovalItem]) -> bool:
@@ -52,10 +46,10 @@ def command_rows(item: ApprovalItem, width: int) -> list[str]:
 
 def call_name(item: ApprovalItem, limit: int = 200) -> str:
     """Return what a call does, in a few words: `Run make test`, `Edit src/x.py`."""
-    if item.preview_kind == "command" and item.tool == "shell":
+    if item.preview_kind == "command" and item.label == _COMMAND:
         return lines.one_line(f"Run {item.title}", limit)
-    verb = _VERBS.get(item.tool, f"Allow {lines.one_line(item.tool, 40)}")
-    if item.tool == "write_file" and item.preview.startswith(_NEW_FILE):
+    verb = lines.one_line(item.label, 40) or f"Allow {lines.one_line(item.tool, 40)}"
+    if item.preview_kind == "diff" and item.preview.startswith(_NEW_FILE):
         verb = "Create"
     return lines.one_line(f"{verb} {lines.call_title(item.tool, item.title, limit)}", limit)
 
@@ -77,7 +71,7 @@ def question(item: ApprovalItem, width: int, *, holds_command: bool, note: str =
     if not holds_command:
         return f"Run the command above{'' if place == ' here' else place}{behind}?", []
     rows = command_rows(item, width)
-    if item.tool != "shell":
+    if item.label != _COMMAND:
         return f"{call_name(item)}{behind}?", rows
     whole = f"Run  {rows[0]} {place}{behind}?"
     if len(rows) == 1 and lines.cells(whole) <= width:
@@ -93,7 +87,7 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
     for number, item in enumerate(items, 1):
         if item.preview_kind == "command" and in_question:
             continue
-        body = _body(item, theme)
+        body = _body(item, theme, width - 2)
         if body and len(items) > 1:
             name = call_name(item, width - 8)
             rows.append(f"{theme.paint('warning', f'{number}/{len(items)}')} {theme.paint('strong', name)}")
@@ -101,21 +95,15 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
     return rows
 
 
-def _body(item: ApprovalItem, theme: Theme) -> list[str]:
+def _body(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
     text = visible(item.preview).rstrip("\n").split("\n")
     if item.preview_kind == "diff":
         from . import diff_view
 
         try:
-            return diff_view.render_diff(_without_names(item, text), theme)
+            return diff_view.render_diff(text, theme, width)
         except Exception:  # nobody is asked about a change that is not shown
             return text
     if item.preview_kind == "text" and len(text) == 1 and item.title and text[0].endswith(item.title):
         return []
     return text
-
-
-def _without_names(item: ApprovalItem, text: list[str]) -> list[str]:
-    """Return a diff without the name of its file, where the question or the row above names it."""
-    has_names = item.tool in _ONE_FILE and text[0].startswith("--- ") and len(text) > _HEADER_LINES
-    return text[_HEADER_LINES:] if has_names else text

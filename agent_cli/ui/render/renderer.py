@@ -381,6 +381,7 @@ class Renderer:
         """What asks for approval, in full and once, where the question itself does not hold it."""
         from .approval_preview import render_preview
 
+        self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
         for item in event.items:
             if item.preview_kind == "diff":
                 self._previewed[item.call_id] = item.preview

@@ -15,12 +15,13 @@ from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.dialogs.question import QuestionDialog
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, choose
+from tests.ui.tool_events import approval_item
 
 ARGUMENTS = json.dumps({"command": "rm -rf build", "timeout_s": 5})
 
 
 def item(call_id: str = "c1", grant: str = "shell(rm -rf build)", arguments: str = ARGUMENTS) -> ApprovalItem:
-    return ApprovalItem(
+    return approval_item(
         call_id=call_id,
         tool="shell",
         title="rm -rf build",
@@ -246,7 +247,7 @@ def test_nothing_of_a_dialog_is_wider_than_the_screen(width: int, rows: int) -> 
         for shown in (drawn, granting):
             assert all(lines.cells(row) <= width for row in shown)
         assert "configuration says]" in " ".join(row.strip() for row in drawn)
-        assert any(row.startswith("? Allow ") for row in drawn)
+        assert any(row.startswith("? $ a title ") for row in drawn)
         assert "測試 *)" in "".join(row.strip() for row in granting), "a rule is read in full before it is saved"
         if width >= 40:
             assert len(drawn) <= rows + 1
@@ -258,7 +259,13 @@ def test_a_long_reason_ends_in_an_ellipsis() -> None:
 
 
 EDIT = msgspec.structs.replace(
-    item("c2"), tool="edit_file", title="src/x.py", preview_kind="diff", is_edit=True, reason="it changes src/x.py"
+    item("c2"),
+    tool="edit_file",
+    label="Edit",
+    title="src/x.py",
+    preview_kind="diff",
+    is_edit=True,
+    reason="it changes src/x.py",
 )
 
 
@@ -282,11 +289,14 @@ EDIT = msgspec.structs.replace(
         (msgspec.structs.replace(item(), preview="make\n" * 5, folder="."), ["? Run the command above?"]),
         (EDIT, ["? Edit src/x.py?"]),
         (
-            msgspec.structs.replace(EDIT, tool="write_file", preview="--- /dev/null\n+++ b/x"),
+            msgspec.structs.replace(EDIT, tool="write_file", label="Write", preview="--- /dev/null\n+++ b/x"),
             ["? Create src/x.py?"],
         ),
-        (msgspec.structs.replace(EDIT, tool="write_file", preview="--- a/x\n+++ b/x"), ["? Overwrite src/x.py?"]),
-        (msgspec.structs.replace(EDIT, tool="my_tool"), ["? Allow my_tool src/x.py?"]),
+        (
+            msgspec.structs.replace(EDIT, tool="write_file", label="Write", preview="--- a/x\n+++ b/x"),
+            ["? Write src/x.py?"],
+        ),
+        (msgspec.structs.replace(EDIT, tool="my_tool", label=""), ["? Allow my_tool src/x.py?"]),
     ],
 )
 def test_the_question_holds_the_call(asked: ApprovalItem, question: list[str]) -> None:
@@ -338,7 +348,9 @@ def test_commands_that_run_at_a_question_are_known_and_do_not_need_the_end_of_th
 
 
 def test_the_rows_of_a_batch_name_the_calls() -> None:
-    edit = msgspec.structs.replace(item("c2"), tool="edit_file", title="src/x.py", preview_kind="diff")
+    edit = msgspec.structs.replace(
+        item("c2"), tool="edit_file", label="Edit", title="src/x.py", preview_kind="diff"
+    )
     drawn = dialog(item("c1"), edit).draw(NONE, 80, 20)
     assert drawn[:3] == ["❯   1/2 rm -rf build", "    2/2 Edit src/x.py", "? Allow call 1 of 2?"]
 

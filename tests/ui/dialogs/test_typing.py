@@ -6,11 +6,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
+from agent_cli.protocol.events import ApprovalRequested
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.dialogs.base import Entry
 from agent_cli.ui.dialogs.dialog_queue import DialogQueue
+from tests.ui.tool_events import approval_item
 
 TYPING_S = 1.5
 SENTENCES = (
@@ -24,7 +25,7 @@ SENTENCES = (
 )  # fmt: skip
 """Their words begin and end with every letter and digit that decides; none is an answer by itself but `3`."""
 HUNKS = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\n"
-ITEM = ApprovalItem(
+ITEM = approval_item(
     "c1",
     "edit_file",
     "f",

@@ -24,8 +24,9 @@ from agent_cli.ui.plain.line_reader import Listed
 from agent_cli.ui.plain.repl import run_plain
 from tests.rows import each_row
 from tests.ui.fake_client import STARTED, FakeClient, FakeHost
+from tests.ui.tool_events import approval_item
 
-ITEM = ev.ApprovalItem("c1", "shell", "rm x", "rm x", "command", "deletes", "mode ask", "", "{}", "")
+ITEM = approval_item("c1", "shell", "rm x", "rm x", "command", "deletes", "mode ask", "", "{}", "")
 
 OTHER = msgspec.structs.replace(ITEM, call_id="c2")
 
@@ -198,7 +199,7 @@ async def test_last_words_come_before_the_way_back() -> None:
     assert ending.index("job 2 was kept") < ending.index("Resume with: agent resume abc123")
 
 
-CALL = ev.ApprovalItem(
+CALL = approval_item(
     "c1",
     "shell",
     "make x",
@@ -211,7 +212,7 @@ CALL = ev.ApprovalItem(
     "command",
 )
 DIFF = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\x1b[2J\n@@ -20 +20 @@\n-e\n+f\n"
-CHANGE = ev.ApprovalItem("c1", "edit_file", "x", DIFF, "diff", "changes", "mode ask", "", "{}", "", hunks=3)
+CHANGE = approval_item("c1", "edit_file", "x", DIFF, "diff", "changes", "mode ask", "", "{}", "", hunks=3)
 
 
 def decided(item: ev.ApprovalItem, *typed: str) -> tuple[Decision | None, str]:

@@ -21,7 +21,7 @@ from agent_cli.ui.text.truncate import fold
 from tests.fuzz import tries
 from tests.ui.any_event import KINDS, events, structs
 from tests.ui.fake_client import SNAPSHOT
-from tests.ui.tool_events import finished, started
+from tests.ui.tool_events import approval_item, finished, started
 
 DARK = choose(Ui(theme="dark"), {})
 CODES = {
@@ -160,7 +160,7 @@ def test_rows_are_counted_and_not_lines() -> None:
 
 def test_an_approved_diff_is_shown_once() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
-    item = ev.ApprovalItem("c1", "edit_file", "x", diff, "diff", "why", "rule", "", "{}", "")
+    item = approval_item("c1", "edit_file", "x", diff, "diff", "why", "rule", "", "{}", "")
     asked = ev.ApprovalRequested(request_id="r", items=(item,))
     done = finished(tool="edit_file", title="x", display=diff, changes=(FileChange("x", "modified", 1, 1),))
     assert shown(asked, done).count("+new") == 1
@@ -171,7 +171,7 @@ def test_an_approved_diff_is_shown_once() -> None:
 
 def test_a_command_stands_once_while_it_asks() -> None:
     view = renderer()
-    item = ev.ApprovalItem("c1", "shell", "make …", "make all", "command", "why", "rule", "", "{}", "")
+    item = approval_item("c1", "shell", "make …", "make all", "command", "why", "rule", "", "{}", "")
     view.handle(ev.ToolCallRequested(call_id="c1", tool="shell", title="make …", arguments="{}"))
     view.handle(ev.ToolCallRequested(call_id="c2", tool="shell", title="later", arguments="{}"))
     view.handle(ev.ApprovalRequested(request_id="r", items=(item,)))
@@ -419,7 +419,7 @@ def test_an_approval_shows_every_byte() -> None:
     short = "echo ok\x1b]0;\n&& rm\u202e -rf x\x07\r\n"
     long = short * 3
     for command in (short, long):
-        item = ev.ApprovalItem("c", "shell", "t", command, "command", "why", "rule", "", "{}", "")
+        item = approval_item("c", "shell", "t", command, "command", "why", "rule", "", "{}", "")
         request = ev.ApprovalRequested(request_id="r", items=(item,))
         asked = "\n".join(ApprovalDialog(request, 0.0).draw(NONE, 80, 20))
         out = shown(request) if command is long else asked

@@ -12,7 +12,7 @@ from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.ui.fake_client import SNAPSHOT
-from tests.ui.tool_events import finished
+from tests.ui.tool_events import approval_item, finished
 
 DIFF = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-old value\n+new value\n same\n"
 
@@ -151,7 +151,7 @@ def test_another_theme_reaches_all_that_is_alive() -> None:
 @pytest.mark.parametrize("theme", ["dark", "light", "high-contrast", "none"])
 def test_an_approval_shows_a_change_as_it_will_be(theme: str) -> None:
     diff = "--- a/x\n+++ b/x\n@@ -9,2 +9,2 @@\n-a = 1\n+a = 2 \n \tb\u202e\n"
-    item = ev.ApprovalItem("c", "edit_file", "x", diff, "diff", "why", "rule", "", "{}", "")
+    item = approval_item("c", "edit_file", "x", diff, "diff", "why", "rule", "", "{}", "")
     out = shown(ev.ApprovalRequested(request_id="r", items=(item,)), theme=choose(Ui(theme=theme), {}))  # type: ignore[arg-type]
     rows = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in out.splitlines()]
     assert rows == [

@@ -11,6 +11,7 @@ from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text.theme import NONE, Role, Theme, choose
 from tests.ui.fake_client import SNAPSHOT
+from tests.ui.tool_events import approval_item
 
 Colour = tuple[int, int, int]
 XTERM: list[Colour] = [
@@ -149,7 +150,7 @@ def test_added_and_removed_lines_differ_in_every_theme() -> None:
         )
 
 
-ITEM = ev.ApprovalItem(
+ITEM = approval_item(
     "c",
     "shell",
     "t",
@@ -186,7 +187,7 @@ def test_why_it_asks_is_neither_dim_nor_coloured() -> None:
     dialog = ApprovalDialog(ev.ApprovalRequested(request_id="r", items=(ITEM,)), 0.0)
     rows = dialog.draw(theme("dark"), 80, 20)
     assert "  it may write anywhere [mode ask]" in rows
-    assert "  \x1b[33m!\x1b[0m It would run outside the sandbox, with all your rights." in rows
+    assert "  \x1b[33m!\x1b[0m It runs outside the sandbox, with all your rights." in rows
 
 
 def test_several_looks_at_once() -> None:
