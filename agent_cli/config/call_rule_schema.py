@@ -35,7 +35,7 @@ class ToolRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     then_only: Several | None = None
     """CALLs, one of which alone may follow `call`; with `if_output`, only when its result matches."""
     at_most: Annotated[int, msgspec.Meta(gt=0)] | None = None
-    """How often `call` may be made for one input."""
+    """How often `call` may be made per prompt."""
     required_before_end: Several | None = None
     """CALLs one of which must have succeeded before a turn ends; with `paths`, after the last edit of them."""
     ends_turn: Several | None = None

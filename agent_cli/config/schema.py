@@ -45,9 +45,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits; null means none."""
 
     turns: Count | None = 200
-    """Model calls for one input."""
+    """Model calls per prompt."""
     cost_usd: Amount | None = None
-    """For one input, checked before each request against its worst case, like the next two."""
+    """Per prompt, checked before each request against its worst case, like the next two."""
     session_cost_usd: Amount | None = None
     """For a session, however often it is resumed."""
     day_cost_usd: Amount | None = None
@@ -55,7 +55,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     warn_cost_usd: Amount | None = 5.0
     """At this cost a session asks whether to continue, and again at each doubling; a run only reports it."""
     time_s: Amount | None = None
-    """For one input, including the closing summary: a fifth of it, at most 90 s, is reserved for that."""
+    """Per prompt, including the closing summary: a fifth of it, at most 90 s, is reserved for that."""
     retry_s: Amount = 600.0
     """How long requests to a failing model are retried."""
     park_s: Annotated[float, msgspec.Meta(ge=0)] | None = None

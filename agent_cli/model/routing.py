@@ -171,7 +171,7 @@ def _litellm_name(route: Route) -> str:
     if route.base_url:
         return "openai"
     raise BadModelName(
-        f"nobody knows the provider “{provider}” of “{route.name}”. {nearest(provider, {*PROVIDERS, *known})}A "
+        f"unknown provider “{provider}” of “{route.name}”. {nearest(provider, {*PROVIDERS, *known})}A "
         f"server of your own needs `providers.{provider}.base_url` in the configuration."
     )
 
@@ -248,7 +248,7 @@ def _split(name: str, providers: Mapping[str, Provider]) -> tuple[str, str]:
             if name.startswith(prefix):
                 return owner, name
     known = ", ".join([*providers, *list(PROVIDERS)[:6]])
-    raise BadModelName(f"“{name}” is no model name: write PROVIDER/MODEL with a provider such as {known}")
+    raise BadModelName(f"“{name}” is not a model name: write PROVIDER/MODEL with a provider such as {known}")
 
 
 def _override(provider: str, providers: Mapping[str, Provider]) -> Provider:

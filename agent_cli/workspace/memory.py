@@ -222,7 +222,7 @@ def put_all_back(changes: Iterable[MemoryChange]) -> RestoreReport:
     for change in changes:
         try:
             done = put_back(change.path, change.before, change.after)
-            reason = "" if done else "changed since by somebody else"
+            reason = "" if done else "modified after this turn"
         except FileError as error:
             reason = str(error)
         if reason:

@@ -88,7 +88,7 @@ def test_killed_in_a_command_and_its_undo(world: World) -> None:
     assert world.run("undo").code == 0
     undone = world.run("undo")
     assert undone.code == 1 and "Undid: the task" in undone.out
-    assert "left alone a.txt: changed around a crash" in undone.out
+    assert "skipped a.txt: changed around a crash" in undone.out
     assert (world.work / "a.txt").read_text(encoding="utf-8") == "after\n"
     assert not (world.work / "new.txt").exists()
 

@@ -125,7 +125,7 @@ def _undone_command(world: World, person: Person, greet: Path) -> None:
     person.turn_over()
     assert b"bye" in greet.read_bytes() and (world.work / "new.txt").exists()
     person.say("/undo")
-    person.wait("Took back 1 turn: shorter")
+    person.wait("Undid 1 turn: shorter")
     assert greet.read_bytes() == before and not greet.stat().st_mode & 0o111
     assert not (world.work / "new.txt").exists()
 
@@ -139,7 +139,7 @@ def _commands_that_show(person: Person) -> None:
     person.wait(r"model +openai/mock-model")
     person.say("/cost")
     person.wait(r"turns +openai/mock-model +7 +\d+ +448 ")
-    person.wait(r"together +7 +\d+ +448 ")
+    person.wait(r"total +7 +\d+ +448 ")
     person.wait(r"7 requests have no known price")
     person.say("/context")
     person.wait(r"(?m)^ +system prompt +\S+")

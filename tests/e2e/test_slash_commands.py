@@ -20,7 +20,7 @@ def test_what_can_be_chosen_is_picked_from_a_list(world: World) -> None:
     world.script(Reply(text="One."), Reply(text="Two."))
     with Person(world) as person:
         person.say("/mode")
-        person.wait("Another one\\?")
+        person.wait("Select mode")
         person.wait("auto-edit  edits freely")
         person.type("plan")
         person.send("\r")

@@ -153,7 +153,7 @@ def test_a_stop_hands_back_what_was_queued_by_a_command_and_drops_waiting_comman
         person.wait("(?m)^> do docs$")
         person.wait("Not carried out: /undo")
         until(lambda: not person.pump(0.02) or not person.busy)
-        assert "Took back" not in person.text and len(world.server.requests) == 2
+        assert "Undid" not in person.text and len(world.server.requests) == 2
         person.send("\x15")
         person.wait("(?m)^>$")
         person.leave()

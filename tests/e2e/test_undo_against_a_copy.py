@@ -79,7 +79,7 @@ def test_undo_gives_back_the_copy_and_redo_what_the_turn_left(world: World, work
     end = whole_picture(work)
     data = git_data(work / ".git") if repository else {}
     undone = world.run("undo")
-    note = "  note: git's index is as the turn left it\n"
+    note = "  note: not changed: git's index\n"
     assert (undone.code, undone.err, note in undone.out) == (repository, "", repository), undone.out
     assert whole_picture(work) == start
     differing = subprocess.run(
@@ -104,9 +104,9 @@ def test_what_the_user_edits_in_between_stays_and_is_named(world: World, work: P
     (work / "src" / "main.py").write_text("mine\n", encoding="utf-8")
     (work / "mine.txt").write_text("mine\n", encoding="utf-8")
     dry = world.run("undo", "--dry-run")
-    assert "would leave alone src/main.py: changed since by somebody else" in dry.out and dry.code == 0
+    assert "would leave alone src/main.py: modified after this turn" in dry.out and dry.code == 0
     undone = world.run("undo")
-    assert undone.code == 1 and "left alone src/main.py: changed since" in undone.out
+    assert undone.code == 1 and "skipped src/main.py: changed since" in undone.out
     assert (work / "src" / "main.py").read_text(encoding="utf-8") == "mine\n" and (work / "mine.txt").exists()
     assert (work / "src" / "util.py").exists() and (work / "doomed" / "a" / "b").exists()
     taken = world.run("undo", "--resolve", "take")

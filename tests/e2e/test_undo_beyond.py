@@ -64,7 +64,7 @@ def test_what_the_user_changed_there_since_is_left_alone(world: World, other: Pa
     _changed(world, other)
     (other / "edited.txt").write_text("mine\n", encoding="utf-8")
     undone = world.run("undo")
-    assert undone.code == 1 and f"left alone {other}/edited.txt" in undone.out
+    assert undone.code == 1 and f"skipped {other}/edited.txt" in undone.out
     assert _state(other) == {"edited.txt": "mine\n", "gone.txt": "back again\n"}
     assert world.run("undo", "--resolve", "old", f"{other}/edited.txt").code == 0
     assert (other / "edited.txt").read_text("utf-8") == "old\n"
@@ -108,7 +108,7 @@ def test_a_write_outside_is_named_and_undo_says_that_it_stays(world: World, how:
     assert done.code == 0 and f"{outside} lies outside the workspace" in done.err, done.err
     dry, undone = world.run("undo", "--dry-run"), world.run("undo")
     assert f"would leave alone {outside}: undo does not cover it" in dry.out
-    assert undone.code == 1 and f"left alone {outside}: undo does not cover it" in undone.out
+    assert undone.code == 1 and f"skipped {outside}: undo does not cover it" in undone.out
     assert outside.exists() and not (world.work / "in.txt").exists()
 
 

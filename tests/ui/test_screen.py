@@ -257,7 +257,7 @@ def test_being_stopped_and_going_on(tmp_path: Path) -> None:
 def test_enter_right_behind_letters_picks(tmp_path: Path) -> None:
     with Session(tmp_path) as term:
         term.type("/mode\r")
-        term.wait("Another one")
+        term.wait("Select mode")
         term.send("plan\r")
         term.wait("(?m)^plan · test/model")
         term.leave()

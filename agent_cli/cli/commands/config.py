@@ -28,7 +28,7 @@ def show() -> int:
     for key, value in flatten(msgspec.to_builtins(setup.config)):
         print(f"{key}: {shown_value(key, value, redactor)}    # {setup.loaded.place(key)}")
     for key, place in setup.loaded.ignored:
-        print(f"# ignored: {key}    # {place}: a project's file may not say so")
+        print(f"# ignored: {key}    # {place}: not allowed in a project file")
     return 0
 
 

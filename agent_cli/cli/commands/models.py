@@ -42,7 +42,7 @@ def models_command(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Drop what was learnt of such models.")] = False,
 ) -> int:
-    """Known models: context window, longest answer, prices for a million tokens, abilities, and the source of
+    """Known models: context window, max output, prices per million tokens, capabilities, and the source of
     each figure; with the models of local and configured servers that answer."""
     setup = Setup(ParsedOptions("agent", {}))
     if forget:
@@ -159,7 +159,9 @@ def _row(line: _Line) -> tuple[str, ...]:
         if getattr(info, figure) is not None
     ]
     if prices.long:
-        abilities.append(told("long", f"dearer above {', '.join(_tokens(tier.above) for tier in prices.long)}"))
+        abilities.append(
+            told("long", f"price rises above {', '.join(_tokens(tier.above) for tier in prices.long)}")
+        )
     if line.learnt.refused:
         abilities.append(f"refuses {', '.join(line.learnt.refused)} [learnt]")
     return (

@@ -118,7 +118,7 @@ def import_(
         Path | None, typer.Option("--cd", "-C", help="The directory it is to go on in; default: this one.")
     ] = None,
 ) -> int:
-    """Take in a session from elsewhere. Permissions, running commands and checkpoints do not come along, and it
+    """Import a session. Permissions, running commands and checkpoints do not come along, and it
     asks before it acts."""
     setup = setup_for_sessions()
     place = (cd or setup.root).absolute()
@@ -131,7 +131,7 @@ def import_(
     emit(
         [
             f"Imported as {done.id}{renamed}; it worked in {one_line(done.came_from)} and goes on in {place}.",
-            f"Go on with `agent resume {done.id}`",
+            f"Continue with `agent resume {done.id}`",
         ]
     )
     return 0

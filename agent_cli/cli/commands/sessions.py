@@ -32,15 +32,15 @@ _SHOWN = 100
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _All = Annotated[bool, typer.Option("--all", help="Of every directory.")]
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's id, or its title.")]
-_Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.")]
+_Limit = Annotated[int | None, typer.Option(min=1, help="Limit the number of sessions.")]
 
 
 @app.command("list")
 def list_sessions(
     everywhere: _All = False,
     branch: Annotated[str | None, typer.Option(help="Only those that were on this git branch.")] = None,
-    since: Annotated[str | None, typer.Option(help="Written since then: 7d, 12h, today, 2026-11-21.")] = None,
-    until: Annotated[str | None, typer.Option(help="Written until then.")] = None,
+    since: Annotated[str | None, typer.Option(help="Last change since then: 7d, 12h, today, 2026-11-21.")] = None,
+    until: Annotated[str | None, typer.Option(help="Last change until then: 7d, 12h, today, 2026-11-21.")] = None,
     limit: _Limit = None,
     json: _Json = False,
 ) -> int:

@@ -59,7 +59,7 @@ _ConflictsOption = Annotated[
 _ResolveOption = Annotated[
     str,
     typer.Option(
-        "--resolve", metavar=_WORDS, help="Only decide on files that the last one left alone: mine, old or merge."
+        "--resolve", metavar=_WORDS, help="Only resolve the files that the last one skipped: mine, old or merge."
     ),
 ]
 _PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="With --resolve.")]
@@ -230,7 +230,7 @@ def _tell(title: str, report: RestoreReport) -> int:
     print(title)
     for change in report.restored:
         print(f"  {change.kind:9} {clean(change.path)}")
-    return _tell_rest(report, "left alone")
+    return _tell_rest(report, "skipped")
 
 
 def _tell_rest(report: RestoreReport, verb: str) -> int:

@@ -205,7 +205,7 @@ class _EngineBuilder:
         services = self._services(session, model, effort, draft, log)
         _note_changes(session, model, mode, effort)
         ignored = [
-            f"{place}: `{key}` is ignored; a project's file may not say so" for key, place in setup.loaded.ignored
+            f"{place}: `{key}` is ignored: not allowed in a project file" for key, place in setup.loaded.ignored
         ]
         logged = (f"log: {log.path}",) if log else ()
         told = (*about_mode, *ignored, *notes, *draft.notes, *self._memory.problems(), *logged)

@@ -121,7 +121,7 @@ class BudgetLimits:
         bounds = self._bounds
         each = []
         if bounds.cost_usd is not None:
-            each.append(_left(bounds.cost_usd, spent - self._before_input, "one input", "cost_usd"))
+            each.append(_left(bounds.cost_usd, spent - self._before_input, "one prompt", "cost_usd"))
         if bounds.session_cost_usd is not None:
             each.append(_left(bounds.session_cost_usd, spent, "one session", "session_cost_usd"))
         if bounds.day_cost_usd is not None and self._day is not None:

@@ -73,8 +73,8 @@ class Limits:
         """Return the limit that forbids another model call, with a sentence that says so."""
         if self.bounds.turns is not None and self.steps >= self.bounds.turns:
             calls = f"{self.bounds.turns} model call{'s' * (self.bounds.turns != 1)}"
-            return "turn_limit", f"{calls} for one input (limits.turns)"
+            return "turn_limit", f"{calls} per prompt (limits.turns)"
         left = self.deadline()
         if left is not None and left <= 0:
-            return "time_limit", f"{self.bounds.time_s:g} s for one input (limits.time_s)"
+            return "time_limit", f"{self.bounds.time_s:g} s per prompt (limits.time_s)"
         return None

@@ -163,7 +163,7 @@ class TurnRules:
             case "then_only" if not is_named and self._follows(bound):
                 return f"after {bound.about} only {names} may be called"
             case "at_most" if meant and self._count(bound, tool, actions) > (bound.rule.at_most or 0):
-                return f"{bound.about} may be called {bound.rule.at_most} times for one input, and was"
+                return f"{bound.about} may be called {bound.rule.at_most} times per prompt, and was"
         return ""
 
     def _is_a_beginning(self, tool: str, actions: tuple[Action, ...]) -> bool:
@@ -309,7 +309,7 @@ def _sentence(rule: ToolRule) -> str:
             when = f" whose result matches `{rule.if_output}`" if rule.if_output else ""
             return f"Right after `{rule.call}`{when} call only {names}."
         case "at_most":
-            return f"`{rule.call}` at most {rule.at_most} times for one input."
+            return f"`{rule.call}` at most {rule.at_most} times per prompt."
         case "required_before_end":
             when = f" once you have changed `{rule.paths}`" if rule.paths else ""
             return f"Before you end, {names} must succeed{when}."

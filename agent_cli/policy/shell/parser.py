@@ -110,7 +110,7 @@ class _Reader:
                 continue
             word = self.word()
             if all(before.text in _TIMED for before in words) and self.line[start : self.at] in _RESERVED:
-                raise Unsure(f"`{word.text}` begins a compound command")
+                raise Unsure(f"`{word.text}` begins a compound command, so it always asks")
             words.append(word)
         if not words and not assigns:
             raise Unsure("a command is missing" if not writes and not reads else "a redirection without a command")

@@ -178,7 +178,7 @@ def _items(record: AnyRecord, results: dict[str, ToolResult]) -> Iterator[Item]:
             parts = {"both": "files and conversation", "code": "files only", "conversation": "conversation only"}
             yield Note(f"Taken back: {_counted(record.turn_ids)} ({parts[what]})")
         case TurnsRedone():
-            yield Note(f"Brought back: {_counted(record.turn_ids)}")
+            yield Note(f"Redid: {_counted(record.turn_ids)}")
         case SettingsSet():
             yield Note(f"From here on: {record.model}, mode {record.mode}")
         case Quarantined():

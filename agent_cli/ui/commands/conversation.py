@@ -87,7 +87,7 @@ def render_context(picture: ContextPicture, context: CommandContext) -> list[str
     muted = context.theme.paint
     rows = [
         f"  {''.join(cells)}  {lines.count(picture.tokens)} of {lines.count(picture.window)}{share}",
-        muted("muted", f"  {picture.source}; reduced at {lines.count(picture.compact_at)} (┃)"),
+        muted("muted", f"  {picture.source}; auto-compacts at {lines.count(picture.compact_at)} (┃)"),
     ]
     most = max((part.tokens for part in picture.parts), default=0)
     for part in sorted(picture.parts, key=lambda part: -part.tokens):
@@ -96,7 +96,7 @@ def render_context(picture: ContextPicture, context: CommandContext) -> list[str
             rows.append(f"  {lines.one_line(part.name, 20):<20} {lines.count(part.tokens):>6}  {bar}")
     could = [f"{lines.one_line(p.name, 40)} {lines.count(p.tokens)}" for p in picture.can_go if p.tokens]
     if could:
-        rows.append(muted("muted", f"  Could go: {', '.join(could)} tokens"))
+        rows.append(muted("muted", f"  Reclaimable: {', '.join(could)} tokens"))
     largest = sorted(enumerate(picture.items, start=1), key=lambda pair: -pair[1].tokens)
     if largest:
         rows.append(muted("muted", "  The largest (/context drop N, pin N, keep N):"))
@@ -167,12 +167,12 @@ async def rewind(context: CommandContext, argument: str) -> None:
 
 
 async def resolve(context: CommandContext, argument: str) -> None:
-    """`/resolve mine|old|merge [FILE…]`: decide on files that an undo left alone."""
+    """`/resolve mine|old|merge [FILE…]`: resolve files that an undo skipped."""
     word, _, paths = argument.partition(" ")
     choice = next((each for each in _DECIDED if each == _OTHER_WORDS.get(word, word)), None)
     if choice is None:
         context.say(
-            "/resolve mine, old or merge, and the files it is for (all, if none): what the last undo left alone."
+            "/resolve mine, old or merge, and the files it is for (all, if none): what the last undo skipped."
         )
         return
     await context.submit(Resolve(choice, tuple(paths.split())))

@@ -53,7 +53,7 @@ async def _copied(context: CommandContext, text: str, what: str) -> None:
     if program := await context.host.copy(plain):
         said = f"Copied {amount}, by {clean(program)}."
     elif context.to_clipboard(plain):
-        said = f"Asked the terminal to keep {amount}, for pasting; not every terminal does."
+        said = f"Copied {amount}, through the terminal (OSC 52; not every terminal supports it)."
         if len(plain.encode()) > _TERMINALS_KEEP_BYTES:
             notes.append(f"It is long: many terminals keep no more than {_TERMINALS_KEEP_BYTES:,} bytes.")
     else:

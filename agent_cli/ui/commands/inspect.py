@@ -10,7 +10,7 @@ from ..text import lines
 from .api import Choice, CommandContext
 
 _JOB_ACTIONS: tuple[Literal["stop", "keep"], ...] = ("stop", "keep")
-_JOBS_USAGE = "/jobs stop N ends one, /jobs keep N lets it outlive the session."
+_JOBS_USAGE = "/jobs stop N ends one, /jobs keep N keeps it running after the session."
 
 
 async def status(context: CommandContext, argument: str) -> None:

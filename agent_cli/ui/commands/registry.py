@@ -131,7 +131,7 @@ _ROWS = (
         _ways_back,
     ),
     Command(
-        "resolve", "mine|old|merge [FILE…]", "decide on files that an undo left alone",
+        "resolve", "mine|old|merge [FILE…]", "resolve files that an undo skipped",
         _in("conversation", "resolve"), lambda context: ("mine", "old", "merge"),
     ),
     Command("retry", "", "carry on, or send the last request again", _in("conversation", "retry"), idle=True),

@@ -53,16 +53,16 @@ async def _picked_model(context: CommandContext) -> str:
     now = context.client.snapshot().model
     known = sorted(context.host.models(""), key=lambda line: line.name != now)
     choices = [Choice(line.name, lines.one_line(line.name), _facts(line, now)) for line in known]
-    title = f"Model: {lines.one_line(now)}. Another one? (any other: /model PROVIDER/MODEL)"
+    title = f"Select model (now: {lines.one_line(now)}; any other: /model PROVIDER/MODEL)"
     return await context.pick(title, choices)
 
 
 def _facts(line: ModelLine, now: str) -> str:
     """What is known of a model, in a few words."""
     facts = ["now"] if line.name == now else []
-    facts += [f"window {lines.count(line.window)}"] if line.window else []
+    facts += [f"{lines.count(line.window)} context"] if line.window else []
     if line.input_usd is not None and line.output_usd is not None:
-        facts.append(f"${line.input_usd:g} in, ${line.output_usd:g} out for a million")
+        facts.append(f"${line.input_usd:g}/${line.output_usd:g} per 1M tokens")
     facts += [] if line.has_key else ["no key"]
     return " · ".join(facts)
 
@@ -71,7 +71,7 @@ async def mode(context: CommandContext, argument: str) -> None:
     """`/mode [MODE]`: what is allowed without asking."""
     now = context.client.snapshot().mode
     if not argument:
-        argument = await _picked(context, f"Mode: {now}. Another one?", MODES, now)
+        argument = await _picked(context, f"Select mode (now: {now})", MODES, now)
         if not argument:
             return
     for known in MODES:
@@ -85,7 +85,7 @@ async def effort(context: CommandContext, argument: str) -> None:
     """`/effort [LEVEL]`: how hard the model thinks."""
     now = context.client.snapshot().effort
     if not argument:
-        title = f"Effort: {now or 'as the provider has it'}. Another one?"
+        title = f"Select effort (now: {now or 'default of the provider'})"
         argument = await _picked(context, title, dict.fromkeys(EFFORTS, ""), now)
         if not argument:
             return
@@ -164,7 +164,7 @@ async def tools(context: CommandContext, argument: str) -> None:
         + context.theme.paint("muted", f"  {lines.one_line(tool.source, 60)}" * (tool.source != _BUILT_IN))
         for tool in found
     ]
-    last = "Those without a word behind them are built in. `tools.enabled` and --tools choose among them."
+    last = "`tools.enabled` and --tools choose among them."
     context.say("\n".join([f"The model is offered {len(found)} tools:", *rows, last]))
 
 
@@ -196,7 +196,8 @@ async def config(context: CommandContext, argument: str) -> None:
     ]
     rows += _chosen_here(context, shown if argument else everything)
     if not argument:
-        rows.append(f"All other of the {len(everything)} keys are at their defaults; /config KEY shows one.")
+        rest = lines.number(len(everything) - len(shown), "other key")
+        rows.append(f"{rest} at default; /config KEY shows one.")
     context.say("\n".join(rows))
 
 

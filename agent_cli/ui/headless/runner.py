@@ -260,7 +260,7 @@ class _Run:
                 self._progress(f"{event.level}: {lines.one_line(event.text, 1000)}")
             case ev.Compacted():
                 before, after = lines.count(event.before), lines.count(event.after)
-                self._progress(f"context reduced: {before} → {after} tokens")
+                self._progress(f"context compacted: {before} → {after} tokens")
             case ev.Attached():
                 self._progress(lines.attachment_line(event).removeprefix("· "))
             case ev.TurnCompleted() if event.submission_id == self._id:

@@ -131,8 +131,7 @@ class Live:
             silent = lines.seconds(now - self.silent_since)
             out.append(f"{self._theme.paint('warning', '!')} no data from the model for {silent}")
         since = self._works_since if self.busy_since is None else self.busy_since + self.waited_s
-        if since is not None:
-            clock = lines.seconds(now - since)
-            doing = "waiting for you" if self._questions else f"{self._theme.paint('accent', spinner)} {clock}"
-            out.append(f"{doing}  {self._theme.paint('muted', 'Esc stops')}")
+        if since is not None and not self._questions:
+            clock = f"{self._theme.paint('accent', spinner)} {lines.seconds(now - since)}"
+            out.append(f"{clock}  {self._theme.paint('muted', 'Esc stops')}")
         return out

@@ -125,7 +125,7 @@ class Renderer:
     def expand(self) -> None:
         """Print in full what was folded last; asked again, what was folded before it, and so on."""
         if not self._folded:
-            self.notice("Nothing further back is folded." if self._goes_back else "Nothing is folded.")
+            self.notice("Nothing more to expand." if self._goes_back else "Nothing to expand.")
             return
         title, whole = self._folded.pop()
         head = f"{'Further back' if self._goes_back else 'In full'}: {title}"

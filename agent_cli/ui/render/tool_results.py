@@ -174,14 +174,14 @@ def _lines(text: str) -> list[str]:
 
 
 _MAX_FILES = 12
-_DONE = {"undo": "Took back", "redo": "Brought back", "rewind": "Went back", "resolve": ""}
+_DONE = {"undo": "Undid", "redo": "Redid", "rewind": "Went back", "resolve": ""}
 
 
 def render_report(event: Restored, theme: Theme, width: int) -> list[str]:
     """Return what an undo or redo did, file by file."""
     done = event.report
     head = f"{_DONE[event.kind]} {lines.number(event.turns, 'turn')}: {lines.one_line(event.prompt, 80)}"
-    head = "Decided on what was left alone" if event.kind == "resolve" else head
+    head = "Resolved conflicts" if event.kind == "resolve" else head
     out = [theme.paint("strong", row) for row in lines.wrap(head, width)]
     shown = done.restored[:_MAX_FILES]
     for file in shown:
@@ -189,7 +189,7 @@ def render_report(event: Restored, theme: Theme, width: int) -> list[str]:
     if len(done.restored) > len(shown):
         out.append(f"  … and {len(done.restored) - len(shown)} more")
     for conflict in done.conflicts:
-        lead = "" if conflict.reason.startswith("not covered") else "left alone: "
+        lead = "" if conflict.reason.startswith("not covered") else "skipped "
         why = f"{lead}{lines.one_line(conflict.path)}: {lines.one_line(conflict.reason, 300)}"
         out += [f"  {row}" for row in warning(why, theme, width - 2)]
     return out + [row for note in done.notes for row in lines.wrap(f"  {lines.one_line(note, 300)}", width)]

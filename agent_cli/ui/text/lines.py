@@ -189,9 +189,9 @@ def tokens(totals: Totals) -> str:
 
 
 def money(totals: Totals) -> str:
-    """Return what these calls cost; `≥` when some have no known price, `$?` when none has."""
+    """Return what these calls cost; `≥` when some have no known price, `n/a` when none has."""
     if totals.cost_usd is None or (totals.unpriced and not totals.cost_usd):
-        return "$?" if totals.requests else "$0"
+        return "n/a" if totals.requests else "$0"
     return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
 
 
@@ -233,7 +233,7 @@ def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) 
     fields = [field for field in _COST_HEADS if getattr(totals, field) is not None]
     rows: list[tuple[str, ...]] = [("", "", "calls", *(_COST_HEADS[field] for field in fields), "cost")]
     rows += [_cost_row(part.cause, one_line(part.model, 26), part.totals, fields) for part in parts]
-    rows.append(_cost_row("together", "", totals, fields))
+    rows.append(_cost_row("total", "", totals, fields))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     aligned = [
         "  ".join(cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(pairs))

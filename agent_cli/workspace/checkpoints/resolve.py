@@ -16,7 +16,7 @@ from .restore import LINK, Change, Entry, blob_hash, kind_of_change, present, re
 _Contents = Callable[[Collection[str]], Awaitable[Mapping[str, bytes]]]
 _UNSAVED = "its present content could not be saved first"
 _NO_MERGE = "it cannot be merged: keep it, or take the old one"
-_OVERLAP = "both changed the same lines; nothing was written"
+_OVERLAP = "both sides changed the same lines"
 
 
 async def decide(

@@ -20,7 +20,7 @@ LINK = "120000"
 NESTED = "160000"
 LARGEST_BYTES = 100_000_000
 """A larger file is in no checkpoint."""
-CHANGED = "changed since by somebody else"
+CHANGED = "modified after this turn"
 UNKNOWN = "changed around a crash; it is not known by whom"
 _NESTED = "not covered by undo: commits, branches and index of a nested repository"
 _LINK_ON_THE_WAY = "its folder is now a link to somewhere else"

@@ -76,10 +76,13 @@ def note_on(moves: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], now: M
     if not left:
         return ""
     what = left[0] if len(left) == 1 else f"{', '.join(left[:-1])} and {left[-1]}"
-    how = "is as the turn left it" if len(left) == 1 else "are as the turn left them"
+    if "HEAD" not in left:
+        return f"not changed: git's {what}"
     commit, _, branch = target.get("head", "").partition(" ")
-    was = f" (HEAD was {commit[:_SHORT] or 'without a commit'}{f' on {branch}' if branch else ''})"
-    return f"git's {what} {how}{was * ('HEAD' in left)}"
+    was = f"{commit[:_SHORT] or 'without a commit'}{f' on {branch}' if branch else ''}"
+    is_ahead = commit and branch and now.get("head", "").partition(" ")[2] == branch
+    back = f"; git reset {commit[:_SHORT]} goes back to it" if is_ahead else ""
+    return f"not changed: git's {what} (before the turn HEAD was {was}{back})"
 
 
 def _head(place: GitFolder) -> dict[str, str]:

@@ -162,8 +162,8 @@ def test_show_tells_what_a_trusted_project_file_says_in_vain(world: World) -> No
     trust(world, file)
     shown = world.run("config", "show").out.splitlines()
     assert [line for line in shown if line.startswith("# ignored")] == [
-        f"# ignored: permissions.allow    # {file}:2: a project's file may not say so",
-        f"# ignored: providers    # {file}:4: a project's file may not say so",
+        f"# ignored: permissions.allow    # {file}:2: not allowed in a project file",
+        f"# ignored: providers    # {file}:4: not allowed in a project file",
     ]
     assert f'permissions.deny: ["shell(make *)"]    # {file}:3' in shown
     assert "ignored in the project's own file: permissions.allow, providers" in world.run("doctor").out
@@ -206,7 +206,9 @@ def test_every_figure_of_a_model_has_its_source(world: World) -> None:
     line = next(line for line in world.run("models", "openai gpt-5.6", env=env).out.splitlines() if "9k" in line)
     shown = " ".join(line.split())
     assert "9k [configuration] 128k 7 [configuration] 20 0.4 tools" in shown
-    assert "dearer above 272k" in line and "tools, pictures, reasoning" in line and line.endswith("(catalogue)")
+    assert (
+        "price rises above 272k" in line and "tools, pictures, reasoning" in line and line.endswith("(catalogue)")
+    )
     entries = json.loads(world.run("models", "openai/gpt-5.6", "--json", env=env).out)
     model = next(each for each in entries if each["name"] == "openai/gpt-5.6")
     assert (model["context_window"], model["sources"]["context_window"]) == (9000, "configuration")

@@ -144,7 +144,8 @@ def test_what_undo_leaves_in_git_is_told(world: World) -> None:
     assert world.run("run", "change", "--mode", "yolo", "--sandbox", "off").code == 0
     undone = world.run("undo")
     note = re.search(
-        r"note: git's index and HEAD are as the turn left them \(HEAD was [0-9a-f]{7} on main\)", undone.out
+        r"note: not changed: git's index and HEAD \(before the turn HEAD was ([0-9a-f]{7}) on main; git reset \1 goes",
+        undone.out,
     )
     assert (
         note
@@ -167,7 +168,7 @@ def test_a_file_changed_since_is_left_alone_and_the_exit_code_says_so(changed: W
     (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
     done = changed.run("undo")
     assert (done.code, done.err) == (1, "")
-    assert "  left alone a.txt: changed since by somebody else" in done.out.splitlines()
+    assert "  skipped a.txt: modified after this turn" in done.out.splitlines()
     assert files(changed) == {"a.txt": "mine\n", "c.txt": "one\n"}
 
 
@@ -246,14 +247,14 @@ def test_files_and_conversation_go_back_separately(changed: World) -> None:
 def test_a_dry_run_names_what_would_be_left_alone(changed: World) -> None:
     (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
     done = changed.run("undo", "--dry-run")
-    assert done.code == 0 and "  would leave alone a.txt: changed since by somebody else\n" in done.out
+    assert done.code == 0 and "  would leave alone a.txt: modified after this turn\n" in done.out
     assert "modified" not in done.out and files(changed)["a.txt"] == "mine\n"
 
 
 def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) -> None:
     (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
     merged = changed.run("undo", "--conflicts", "merge")
-    assert merged.code == 1 and "left alone a.txt: both changed the same lines" in merged.out
+    assert merged.code == 1 and "skipped a.txt: both sides changed the same lines" in merged.out
     assert changed.run("undo", "--resolve", "old", "b.txt").code == 1
     taken = changed.run("undo", "--resolve", "take", "a.txt")
     assert taken == Done(0, "Decided.\n  modified  a.txt\n", "") and files(changed) == BEFORE

@@ -86,7 +86,7 @@ async def test_over_the_bound_nothing_more_is_sent_and_the_next_input_has_its_ow
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
         assert any(
-            "0.12 USD for one input (limits.cost_usd; 0.12 USD spent)" in notice.text for notice in it.of(Notice)
+            "0.12 USD for one prompt (limits.cost_usd; 0.12 USD spent)" in notice.text for notice in it.of(Notice)
         )
         assert len(model.requests) == 1
         end = await it.prompt("more")

@@ -184,7 +184,7 @@ async def test_changes_in_other_lines_are_merged_and_overlapping_ones_are_not(tm
     merged = await talk.undoing.resolve("merge")
     assert [change.path for change in merged.restored] == ["a"]
     assert {conflict.path: conflict.reason.partition(":")[0].partition(";")[0] for conflict in merged.conflicts} == {
-        "b": "both changed the same lines", "c": "it cannot be merged",
+        "b": "both sides changed the same lines", "c": "it cannot be merged",
     }  # fmt: skip
     files = talk.state()[0]
     assert files["a"] == "".join(lines).replace("line 8", "mine") and files["b"].startswith("mine\n")

@@ -89,7 +89,7 @@ def test_the_wait_is_told_in_fitting_units(seconds: float | None, told: str) -> 
     "error",
     [
         MissingKey("openai needs a key: set OPENAI_API_KEY"),
-        BadModelName("“x” is no model name"),
+        BadModelName("“x” is not a model name"),
         BadAddress("OLLAMA_HOST", "http://[::1"),
     ],
 )

@@ -183,7 +183,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/mcp", "None is configured"),
         ("/theme purple", "high-contrast"),
         ("/config", 'mode: "plan"  /config.yaml:3'),
-        ("/config", "other of the 4 keys"),
+        ("/config", "3 other keys at default"),
         ("/config ui", 'ui.theme: "auto"  built-in default'),
         ("/config nope", "There is no key nope"),
         ("/bug", "/state/bug.zip {'colours': 'no'}"),
@@ -308,7 +308,7 @@ async def test_models_are_offered_with_what_is_known_of_them_the_present_one_fir
     assert "test/model" in title
     assert [(choice.value, choice.detail) for choice in choices] == [
         ("test/model", "now · no key"),
-        ("test/other", "window 200.0k · $3 in, $15 out for a million"),
+        ("test/other", "200.0k context · $3/$15 per 1M tokens"),
     ]
 
 
@@ -403,7 +403,7 @@ async def test_what_is_copied_is_the_text_as_it_was_written(line: str, copied: s
 
 async def test_without_a_clipboard_program_the_terminal_is_asked() -> None:
     desk = await run("/copy 1", last_answer=ANSWER)
-    assert desk.clipboard == ["make   # with a tab\there"] and desk.said[0].startswith("Asked the terminal")
+    assert desk.clipboard == ["make   # with a tab\there"] and desk.said[0].startswith("Copied")
     none = await run("/copy 1", terminal=False, last_answer=ANSWER)
     assert none.text.startswith("Not copied")
 

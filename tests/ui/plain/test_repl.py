@@ -284,7 +284,7 @@ async def test_a_list_is_numbered_and_takes_a_number_or_a_part_of_a_row() -> Non
         ChangeSettings(model="test/model"),
         ChangeSettings(model="test/other"),
     ]
-    assert "[1] test/model, now · no key\n[2] test/other, window 200.0k" in out
+    assert "[1] test/model, now · no key\n[2] test/other, 200.0k context" in out
     assert "Number or part of a row (empty: cancel): \n" in out and "No match." in out
     assert client.operations(UserInput) == [UserInput("next")]
 
@@ -351,4 +351,4 @@ async def test_what_was_shortened_can_be_seen_in_full() -> None:
     _, out, _ = await run("go\n/more\n/more\n", long_output)
     shortened, _, whole = out.partition("row 59\n")
     assert "50 more lines (/more shows them)" in shortened and "row 3\n" not in shortened
-    assert whole.count("row 3\n") == 1 and "is folded" in whole
+    assert whole.count("row 3\n") == 1 and "to expand" in whole

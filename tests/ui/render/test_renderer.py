@@ -197,7 +197,7 @@ def test_waiting_for_the_person_is_said_and_is_no_working_time() -> None:
     view.handle(ev.TurnStarted(turn_id="t", text="go"))
     assert "Esc stops" in "".join(view.frame((), 20)) and "waiting" not in "".join(view.frame((), 20))
     view.handle(ev.ApprovalRequested(request_id="r", items=()))
-    assert view.frame((), 20) == ["waiting for you  Esc stops"]
+    assert view.frame((), 20) == []
     time.sleep(0.3)
     view.handle(ev.ApprovalResolved(request_id="r", outcome="cancelled"))
     assert "waiting" not in "".join(view.frame((), 20))
@@ -443,8 +443,8 @@ def test_undo_tells_what_it_left_alone() -> None:
         (FileChange("a.py", "modified", 1, 2),), (ev.Conflict("b.py", "changed since"),), ("note",)
     )
     out = shown(ev.Restored(kind="undo", turns=2, prompt="do it", report=report))
-    assert "Took back 2 turns: do it" in out
-    assert "a.py" in out and "left alone: b.py: changed since" in out and "note" in out
+    assert "Undid 2 turns: do it" in out
+    assert "a.py" in out and "skipped b.py: changed since" in out and "note" in out
 
 
 def test_undo_tells_no_counts_it_does_not_know_and_folds_long_lists() -> None:
@@ -463,7 +463,7 @@ def test_a_plan_is_a_check_list() -> None:
     ("totals", "said"),
     [
         (Totals(), "$0"),
-        (Totals(requests=1, unpriced=1), "$?"),
+        (Totals(requests=1, unpriced=1), "n/a"),
         (Totals(requests=2, unpriced=1, cost_usd=0.5), "≥$0.50"),
         (Totals(requests=1, cost_usd=0.0123), "$0.0123"),
     ],
@@ -482,7 +482,7 @@ def test_colours_can_be_switched_off(environ: dict[str, str]) -> None:
 def test_deciding_is_offered_only_where_something_can_be_decided(decidable: bool) -> None:
     report = ev.RestoreReport((), (ev.Conflict("a.txt", "was changed since", decidable),))
     out = shown(ev.Restored(kind="undo", turns=1, prompt="do it", report=report))
-    assert "left alone: a.txt" in out and ("/resolve" in out) is decidable
+    assert "skipped a.txt" in out and ("/resolve" in out) is decidable
 
 
 @pytest.mark.parametrize(("after", "helps"), [(90, True), (100, False), (120, False)])

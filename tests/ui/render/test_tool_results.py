@@ -107,7 +107,7 @@ def test_asking_again_goes_further_back_and_says_so() -> None:
     view.expand()
     assert view.take().startswith("Further back: $ first\n  first 0\n")
     view.expand()
-    assert view.take() == "Nothing further back is folded.\n"
+    assert view.take() == "Nothing more to expand.\n"
     view.handle(finished(command="x", title="x", exit_code=0, display="\n".join("abcdefghijklmnopq")))
     view.expand()
     assert "In full: $ x" in view.take()
@@ -117,7 +117,7 @@ def test_asking_again_goes_further_back_and_says_so() -> None:
 def test_nothing_is_folded_at_first() -> None:
     view = renderer()
     view.expand()
-    assert view.take() == "Nothing is folded.\n"
+    assert view.take() == "Nothing to expand.\n"
 
 
 def test_what_is_unfolded_is_drawn_for_the_present() -> None:

@@ -53,7 +53,7 @@ def test_folders_are_made_and_pruned_as_files_come_and_go(tmp_path: Path) -> Non
     assert len(restore(root, back, lambda blob: b"").restored) == 1 and list(root.iterdir()) == []
     assert restore(root, back, lambda blob: b"") == restore(root, {}, lambda blob: b"")
     gone = restore(root, {"a/b/f": (LINK, FILE)}, lambda blob: b"kept")
-    assert gone.conflicts[0].reason == "changed since by somebody else" and list(root.iterdir()) == []
+    assert gone.conflicts[0].reason == "modified after this turn" and list(root.iterdir()) == []
 
 
 async def test_copies_keep_nothing_from_behind_a_link(tmp_path: Path) -> None:

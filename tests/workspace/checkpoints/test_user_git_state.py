@@ -34,13 +34,16 @@ def state(root: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("git add b", "git's index is as the turn left it"),
-        ("git mv a c", "git's index is as the turn left it"),
-        ("git checkout -qb other", "git's HEAD is as the turn left it (HEAD was {commit} on main)"),
-        ("git commit -qam two", "git's index and HEAD are as the turn left them (HEAD was {commit} on main)"),
-        ("git checkout -q --detach", "git's HEAD is as the turn left it (HEAD was {commit} on main)"),
-        ("git stash drop -q", "git's stash is as the turn left it"),
-        ("git stash drop -q stash@{1}", "git's stash is as the turn left it"),
+        ("git add b", "not changed: git's index"),
+        ("git mv a c", "not changed: git's index"),
+        ("git checkout -qb other", "not changed: git's HEAD (before the turn HEAD was {commit} on main)"),
+        (
+            "git commit -qam two",
+            "not changed: git's index and HEAD (before the turn HEAD was {commit} on main; git reset {commit} goes back to it)",
+        ),
+        ("git checkout -q --detach", "not changed: git's HEAD (before the turn HEAD was {commit} on main)"),
+        ("git stash drop -q", "not changed: git's stash"),
+        ("git stash drop -q stash@{1}", "not changed: git's stash"),
         ("git status; git diff; git log; touch a; git update-index --refresh || true", ""),
         ("git pack-refs --all; printf new > new", ""),
     ],
