@@ -125,6 +125,8 @@ async def _sessions(setup: Setup, first_input: FirstInput) -> int:
         in_repl |= {key: value for key, value in now.items() if value != before[key]}
         back = _naming(setup.chosen, _saved_id(opened), now)
         chosen = _naming(setup.chosen, leaving.session_id, _carried(leaving, now, in_repl))
+        if leaving.add_dir:
+            chosen = with_values(chosen, add_dir=[*chosen.several("add_dir"), leaving.add_dir])
         if leaving.kind == "fork":
             chosen = with_values(chosen, fork=True, fork_at=leaving.turn_id or None)
 
@@ -136,9 +138,9 @@ def _in_force(opened: OpenSession) -> dict[str, str]:
 
 
 def _carried(leaving: ExitReason, now: dict[str, str], in_repl: dict[str, str]) -> dict[str, str]:
-    """Return the settings that go along into the next session. A new one and a copy go on in those in force; a
-    saved one in its own, but for what was chosen in this REPL, of which `yolo` is to be chosen anew."""
-    if leaving.kind != "resume":
+    """Return the settings that go along into the next session. A new one, a copy and the same one go on in those
+    in force; a saved one in its own, but for what was chosen in this REPL; `yolo` is to be chosen again."""
+    if leaving.kind != "resume" or leaving.add_dir:
         return now
     return {key: value for key, value in in_repl.items() if value != "yolo"}
 

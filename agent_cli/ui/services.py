@@ -1,6 +1,6 @@
 """What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -181,6 +181,10 @@ class Host(Protocol):
     async def bug(self, facts: Mapping[str, str]) -> str:
         """Write what somebody would need to find a fault into a file, secrets masked; `facts` are added. Gives
         what was written where, or why not, in words."""
+        ...
+
+    def doctor(self) -> AsyncGenerator[str, None]:
+        """Yield what the checks of `agent doctor` find, line by line."""
         ...
 
     def own_commands(self) -> tuple[OwnCommand, ...]:

@@ -19,7 +19,7 @@ from agent_cli.config.yaml_file import load_yaml
 from agent_cli.model.types.provider_table import PROVIDERS
 from agent_cli.policy.rules.rule import Effect, Kind, parse_rule
 from agent_cli.tools.registry import built_in
-from agent_cli.ui.commands.registry import ALIASES, TABLE
+from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
 from agent_cli.ui.headless.runner import RunResult
 from tests.cli.running import said
 from tests.docs.pages import PAGES, Block, blocks, spans
@@ -102,7 +102,7 @@ def test_slash_commands_in_the_prose_exist() -> None:
     named = [
         (word.place, found[1]) for word in spans() if (found := re.fullmatch(r"(/[a-z]+)(?: [^/]*)?", word.text))
     ]
-    known = {f"/{name}" for name in (*TABLE, *ALIASES)} | NO_COMMANDS
+    known = {f"/{name}" for name in (*TABLE, *OTHER_NAMES, *ANSWERS)} | NO_COMMANDS
     assert [each for each in named if each[1] not in known] == [] and named
 
 

@@ -5,7 +5,7 @@ import re
 
 from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World
-from tests.model.server import Reply
+from tests.model.server import Call, Reply
 
 CODE = "Run this:\n\n```sh\nmake test\n  # indented\n```\n"
 
@@ -97,3 +97,33 @@ def test_a_command_of_ones_own_is_completed_and_sent(world: World) -> None:
         "Clean it up", "Ship \x1b]0;owned\x07 it", "Ship \x1b]0;owned\x07 it"
     ]  # fmt: skip
     assert b"\x1b]0;owned" not in person.log
+
+
+def test_a_folder_is_added_to_a_session_that_goes_on(world: World) -> None:
+    library = world.home / "library"
+    library.mkdir()
+    (library / "notes.txt").write_text("written elsewhere\n", encoding="utf-8")
+    read = Call("read_file", {"path": str(library / "notes.txt")})
+    world.script(Reply(text="Begun."), Reply(calls=(read,)), Reply(text="Read."))
+    with Person(world) as person:
+        person.ask("begin")
+        person.say(f"/add-dir {library}")
+        person.wait(rf"(?s)Opening this session again, with\s+{library}.*/help for commands")
+        person.ask("read the notes")
+        assert "Allow" not in person.text
+        person.leave()
+    assert "written elsewhere" in world.records("tool_result")[0]["text"]
+    assert [
+        text.endswith(end)
+        for text, end in zip(world.messages(role="user"), ("begin", "read the notes"), strict=True)
+    ]
+
+
+def test_doctor_is_asked_without_leaving(world: World) -> None:
+    with Person(world) as person:
+        person.type("/doct")
+        person.wait("❯ /doctor")
+        person.send("\r")
+        person.wait("A task could run here|No task could run here")
+        assert "ripgrep: ripgrep" in person.text and "ok    model: openai/mock-model" in person.text
+        person.leave()

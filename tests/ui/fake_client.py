@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -279,6 +279,10 @@ class FakeHost:
 
     async def bug(self, facts: Mapping[str, str]) -> str:
         return f"Written, and not sent anywhere: /state/bug.zip {dict(facts)}"
+
+    async def doctor(self) -> AsyncGenerator[str, None]:
+        yield "ok    git: git version 2"
+        yield "A task could run here."
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
         return tuple(

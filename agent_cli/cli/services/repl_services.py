@@ -3,7 +3,8 @@ lies in modules of its own, imported when it is first asked for."""
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 
 from agent_cli.engine.context.prompt_parts import init_prompt
@@ -114,6 +115,17 @@ class SessionHost:
         from agent_cli.workspace.git.repository import current_branch
 
         return current_branch(self._setup.root)
+
+    async def doctor(self) -> AsyncGenerator[str, None]:
+        from .doctor_checks import findings, shown, summary
+
+        failed = 0
+        async with aclosing(findings(self._setup)) as found:
+            async for finding in found:
+                failed += finding.verdict == "FAIL"
+                for row in shown(finding, None):
+                    yield row
+        yield summary(failed)
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
         from .custom_commands import own_commands

@@ -20,6 +20,8 @@ class ExitReason(msgspec.Struct, frozen=True):
     session_id: str = ""
     turn_id: str = ""
     """The copy ends before this turn; empty for all of it."""
+    add_dir: str = ""
+    """A folder to add to the workspace of the same session."""
 
 
 class FirstInput(msgspec.Struct, frozen=True):
@@ -47,6 +49,9 @@ class Choice(msgspec.Struct, frozen=True):
     """The letter that picks it. Where rows have letters, typing does not search, and none is selected yet."""
 
 
+Group = Literal["Conversation", "Context", "Files and undo", "Model", "Session", "Settings", "Help"]
+
+
 class CommandContext(Protocol):
     """What a command works with."""
 
@@ -55,6 +60,11 @@ class CommandContext(Protocol):
     theme: Theme
     keys: tuple[str, ...]
     """What keys do and what else can be typed, a line each."""
+
+    @property
+    def columns(self) -> int:
+        """Columns that a line may have."""
+        ...
 
     async def submit(self, operation: Operation) -> None:
         """Hand an operation to the engine."""
@@ -96,6 +106,8 @@ class CommandContext(Protocol):
 class Command(msgspec.Struct, frozen=True):
     """One row of the table."""
 
+    group: Group
+    """Where `/help` lists it."""
     name: str
     arguments: str
     help: str
@@ -104,3 +116,8 @@ class Command(msgspec.Struct, frozen=True):
     """What completion offers as the argument."""
     idle: bool = False
     """Only when no turn runs."""
+
+    @property
+    def needs_argument(self) -> bool:
+        """Whether it does nothing without an argument."""
+        return bool(self.arguments) and not self.arguments.startswith("[")

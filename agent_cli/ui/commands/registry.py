@@ -2,13 +2,14 @@
 
 A command that is not in the table, and that nobody has written as a file, is never sent to the model; the nearest
 names are shown instead. Only a first word like `/name` counts as a command, so a prompt may begin with a path.
-What a command does lies in a module of its own kind, imported when it is first used.
+The beginning of a name stands for it where only one name begins so. What a command does lies in a module of its
+own kind, imported when it is first used.
 """
 
 import asyncio
 import importlib
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import get_args
 
 from agent_cli.config.schema import Effort
@@ -16,11 +17,12 @@ from agent_cli.protocol.actions import Mode
 
 from ..services import OwnCommand
 from ..text import lines
-from .api import Command, CommandContext
+from .api import Command, CommandContext, Group
 
 _COMMAND = re.compile(r"/([A-Za-z?][\w-]*(?::[\w-]+)*)(?:\s+(.*))?$", re.DOTALL)
 
-_LEAVING = ("exit", "quit")
+_WORDS = {"exit": "quit", "quit": "quit", "?": "keys", "/": "help"}
+"""Lines without a slash and a name that are commands where nothing else stands in the line."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
@@ -31,14 +33,18 @@ def parse(text: str) -> tuple[str, str] | None:
 
 
 def parse_input(text: str) -> tuple[str, str] | None:
-    """As `parse`, for a line typed at the prompt, where the words that leave a shell leave as well."""
-    return ("quit", "") if text.strip().lower() in _LEAVING else parse(text)
+    """As `parse`, for a line typed at the prompt, where some words and signs are commands as well."""
+    word = _WORDS.get(text.strip().lower())
+    return (word, "") if word else parse(text)
 
 
 def is_command(text: str, own: Collection[str] = ()) -> bool:
-    """Whether `text` is a line for a command of the table, or for one of `own`."""
+    """Whether `text` is a line for a command that has this name, or another name for it, or for one of `own`."""
     parsed = parse(text)
-    return parsed is not None and (is_built_in(parsed[0]) or parsed[0] in own)
+    if parsed is None:
+        return False
+    name = parsed[0]
+    return is_built_in(name) or name in own or name in SYNONYMS or name in ANSWERS
 
 
 def is_built_in(name: str) -> bool:
@@ -46,34 +52,59 @@ def is_built_in(name: str) -> bool:
     return ALIASES.get(name, name) in TABLE
 
 
+def beginning(begun: str, own: Iterable[str] = ()) -> list[str]:
+    """Return the names that begin so: those of the table; else those of `own`; else what other names stand for."""
+    for names in (TABLE, own):
+        if found := [name for name in names if name.startswith(begun)]:
+            return found
+    return list(dict.fromkeys(name for other, name in OTHER_NAMES.items() if other.startswith(begun)))
+
+
 async def run(context: CommandContext, name: str, argument: str) -> None:
     """Carry out one command, or say what is wrong with it."""
-    command = TABLE.get(ALIASES.get(name, name))
-    if command is None:
-        from .custom import run as run_own
+    from .custom import run as run_own
 
-        if not await run_own(context, name, argument):
-            _unknown(context, name)
-    elif command.idle and context.client.snapshot().busy:
+    if command := TABLE.get(ALIASES.get(name, name)):
+        await _run_row(context, command, argument)
+    elif not await run_own(context, name, argument):
+        await _run_other(context, name, argument)
+
+
+async def _run_row(context: CommandContext, command: Command, argument: str) -> None:
+    if command.idle and context.client.snapshot().busy:
         context.say(f"/{command.name} has to wait: a turn is running. Ctrl-C stops it.")
     else:
         await command.run(context, argument)
+
+
+async def _run_other(context: CommandContext, name: str, argument: str) -> None:
+    """A name that no command has: what another agent calls one, or the beginning of one."""
+    if name in SYNONYMS:
+        await run(context, SYNONYMS[name], argument)
+        return
+    if name in ANSWERS:
+        context.say(ANSWERS[name])
+        return
+    own = await asyncio.to_thread(context.host.own_commands)
+    found = beginning(name, (each.name for each in own if not problem_of(each)))
+    if len(found) == 1:
+        await run(context, found[0], argument)
+    elif found:
+        context.say(f"Several commands begin with /{name}: {_listed(found)}.")
+    else:
+        _unknown(context, name)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"/{lines.one_line(name, 40)}" for name in names)
 
 
 def _unknown(context: CommandContext, name: str) -> None:
     import difflib
 
     near = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
-    hint = "Did you mean " + ", ".join(f"/{other}" for other in near) + "?" if near else "/help lists them."
+    hint = f"Did you mean {_listed(near)}?" if near else "/help lists them."
     context.say(f"There is no command /{lines.one_line(name, 80)}. {hint}")
-
-
-async def _help(context: CommandContext, argument: str) -> None:
-    """`/help`: the table, the user's own commands, and what else can be typed."""
-    rows = [(f"/{c.name} {c.arguments}".strip(), c.help) for c in TABLE.values()]
-    width = max(len(left) for left, _ in rows)
-    out = [f"  {left:<{width}}  {right}" for left, right in rows]
-    context.say("\n".join([*out, *await _own_commands(context), *context.keys]))
 
 
 async def _more(context: CommandContext, argument: str) -> None:
@@ -110,102 +141,151 @@ def _themes(context: CommandContext) -> tuple[str, ...]:
     return themes()
 
 
+_TALK, _CONTEXT, _FILES, _MODEL, _SESSION, _SETTINGS, _HELP = get_args(Group)
 _ROWS = (
-    Command("help", "", "this list", _help),
+    Command(_HELP, "help", "", "this list", _in("help", "show_commands")),
     Command(
-        "model", "[NAME]", "show or change the model", _in("settings", "model"),
+        _MODEL, "model", "[NAME]", "show or change the model", _in("settings", "model"),
         lambda context: (line.name for line in context.host.models("")),
     ),
-    Command("mode", "[MODE]", "what is allowed without asking", _in("settings", "mode"), lambda context: MODES),
     Command(
-        "effort", "[LEVEL]", "how hard the model thinks", _in("settings", "effort"), lambda _: get_args(Effort)
+        _MODEL, "mode", "[MODE]", "what is allowed without asking", _in("settings", "mode"), lambda _: MODES
     ),
     Command(
-        "permissions", "[remove [RULE]]", "the rules in force; remove a saved one", _in("settings", "permissions"),
+        _MODEL, "effort", "[LEVEL]", "how hard the model thinks",
+        _in("settings", "effort"), lambda _: get_args(Effort)
+    ),
+    Command(
+        _MODEL, "permissions", "[remove [RULE]]", "the rules in force; remove a saved one",
+        _in("settings", "permissions"),
         lambda context: (f"remove {line.rule}" for line in context.host.permissions() if line.is_saved),
     ),
-    Command("undo", "[N]", "take back the last turns and their file changes", _in("conversation", "undo")),
-    Command("redo", "", "bring back what the last undo took away", _in("conversation", "redo")),
+    Command(_FILES, "undo", "[N]", "take back the last turns and their file changes", _in("conversation", "undo")),
+    Command(_FILES, "redo", "", "bring back what the last undo took away", _in("conversation", "redo")),
     Command(
-        "rewind", "[N] [code|conversation]", "go back to before an earlier prompt", _in("conversation", "rewind"),
+        _FILES, "rewind", "[N] [code|conversation]", "go back to before an earlier prompt",
+        _in("conversation", "rewind"),
         _ways_back,
     ),
     Command(
-        "resolve", "mine|old|merge [FILE…]", "resolve files that an undo skipped",
+        _FILES, "resolve", "mine|old|merge [FILE…]", "resolve files that an undo skipped",
         _in("conversation", "resolve"), lambda context: ("mine", "old", "merge"),
     ),
-    Command("retry", "", "carry on, or send the last request again", _in("conversation", "retry"), idle=True),
-    Command("queue", "[TEXT]", "a prompt for after this turn; what waits", _in("inspect", "queue")),
-    Command("more", "", "what was shortened last, in full; again, what was before it", _more),
-    Command("diff", "", "all changes since the session began", _in("inspect", "diff")),
-    Command("plan", "", "the model's plan", _in("inspect", "plan")),
     Command(
-        "jobs", "[stop|keep N]", "commands that run in the background", _in("inspect", "jobs"),
+        _TALK, "retry", "", "carry on, or send the last request again", _in("conversation", "retry"), idle=True,
+    ),
+    Command(_TALK, "queue", "[TEXT]", "a prompt for after this turn; what waits", _in("inspect", "queue")),
+    Command(_TALK, "more", "", "what was shortened last, in full; again, what was before it", _more),
+    Command(_FILES, "diff", "", "all changes since the session began", _in("inspect", "diff")),
+    Command(_TALK, "plan", "", "the model's plan", _in("inspect", "plan")),
+    Command(
+        _TALK, "jobs", "[stop|keep N]", "commands that run in the background", _in("inspect", "jobs"),
         lambda context: (f"{do} {job.id}" for job in context.client.snapshot().jobs for do in ("stop", "keep")),
     ),
-    Command("status", "", "session, model, mode, sandbox", _in("inspect", "status")),
-    Command("cost", "", "tokens and money so far", _in("inspect", "cost")),
+    Command(_SESSION, "status", "", "session, model, mode, sandbox", _in("inspect", "status")),
+    Command(_SESSION, "cost", "", "tokens and money so far", _in("inspect", "cost")),
     Command(
-        "compact", "[FOCUS|preview|edit|keep|undo]",
+        _CONTEXT, "compact", "[FOCUS|preview|edit|keep|undo]",
         "shorten the conversation; see, change or take back the summary", _in("conversation", "compact"),
         lambda context: ("preview", "edit", "keep", "undo"),
     ),
     Command(
-        "context", "[drop|pin|keep N]", "what fills the window, and what may go", _in("conversation", "context"),
+        _CONTEXT, "context", "[drop|pin|keep N]", "what fills the window, and what may go",
+        _in("conversation", "context"),
         _marked,
     ),
     Command(
-        "memory", "[BLOCK]", "what is kept for later conversations", _in("conversation", "memory"),
+        _CONTEXT, "memory", "[BLOCK]", "what is kept for later conversations", _in("conversation", "memory"),
         lambda context: (block.label for block in context.host.memory()),
     ),
-    Command("init", "[FOCUS]", "have the model write AGENTS.md", _in("conversation", "init")),
+    Command(_CONTEXT, "init", "[FOCUS]", "have the model write AGENTS.md", _in("conversation", "init")),
     Command(
-        "copy", "[last|code|N]", "the last answer, or a block of its code, to the clipboard",
+        _TALK, "copy", "[last|code|N]", "the last answer, or a block of its code, to the clipboard",
         _in("export", "copy"), lambda context: ("last", "code"),
     ),
-    Command("export", "[FILE]", "write the session as Markdown, HTML or JSON", _in("export", "export")),
-    Command("search", "WORDS", "find what was said, in all sessions", _in("sessions", "search")),
-    Command("sessions", "", "saved sessions of this directory", _in("sessions", "sessions")),
+    Command(_SESSION, "export", "[FILE]", "write the session as Markdown, HTML or JSON", _in("export", "export")),
+    Command(_SESSION, "search", "WORDS", "find what was said, in all sessions", _in("sessions", "search")),
+    Command(_SESSION, "sessions", "", "saved sessions of this directory", _in("sessions", "sessions")),
     Command(
-        "resume", "[ID]", "open a saved session", _in("sessions", "resume"),
+        _SESSION, "resume", "[ID]", "open a saved session", _in("sessions", "resume"),
         lambda context: (line.id for line in context.host.sessions()), idle=True,
     ),
-    Command("rename", "[NAME]", "give the session a name", _in("sessions", "rename")),
+    Command(_SESSION, "rename", "[NAME]", "give the session a name", _in("sessions", "rename")),
     Command(
-        "fork", "[N]", "go on in a copy, from here or from before prompt N", _in("sessions", "fork"), _numbers,
+        _SESSION, "fork", "[N]", "go on in a copy, from here or from before prompt N",
+        _in("sessions", "fork"), _numbers,
         idle=True,
     ),
-    Command("new", "", "start a new session", _in("sessions", "new"), idle=True),
-    Command("tools", "", "what the model is offered", _in("settings", "tools")),
-    Command("mcp", "", "servers with further tools", _in("settings", "mcp")),
-    Command("theme", "[NAME]", "other colours", _in("settings", "theme"), _themes),
+    Command(_SESSION, "new", "", "start a new session", _in("sessions", "new"), idle=True),
     Command(
-        "config", "[KEY]", "what is configured, and where", _in("settings", "config"),
+        _CONTEXT, "add-dir", "PATH", "add a folder to the workspace of this session", _in("sessions", "add_dir"),
+        idle=True,
+    ),
+    Command(_MODEL, "tools", "", "what the model is offered", _in("settings", "tools")),
+    Command(_MODEL, "mcp", "", "servers with further tools", _in("settings", "mcp")),
+    Command(_SETTINGS, "theme", "[NAME]", "other colours", _in("settings", "theme"), _themes),
+    Command(
+        _SETTINGS, "config", "[KEY]", "what is configured, and where", _in("settings", "config"),
         lambda context: (line.key for line in context.host.config()),
     ),
-    Command("bug", "", "write a report of a fault into a file; nothing is sent", _in("export", "bug")),
-    Command("quit", "", "leave", _in("sessions", "leave")),
+    Command(_HELP, "keys", "", "what the keys do", _in("help", "show_keys")),
+    Command(_HELP, "doctor", "", "check whether a task could run here", _in("help", "doctor")),
+    Command(_HELP, "bug", "", "write a report of a fault into a file; nothing is sent", _in("export", "bug")),
+    Command(_SESSION, "quit", "", "leave", _in("sessions", "leave")),
 )  # fmt: skip
 TABLE: dict[str, Command] = {command.name: command for command in _ROWS}
 ALIASES = {"?": "help", "exit": "quit", "q": "quit", "clear": "new", "models": "model", "usage": "cost"}
-
-
-async def _own_commands(context: CommandContext) -> list[str]:
-    """Rows of `/help`: what there is, where each comes from, and what is wrong with the rest."""
-    found = await asyncio.to_thread(context.host.own_commands)
-    if not found:
-        return []
-    usable = [each for each in found if not problem_of(each)]
-    heads = [lines.one_line(f"/{each.name} {each.hint}".strip(), 40) for each in usable]
-    width = max(map(len, heads), default=0)
-    rows = ["Your own, from Markdown files (a built-in one of the same name comes first):"]
-    for head, each in zip(heads, usable, strict=True):
-        place = context.theme.paint("muted", lines.one_line(each.place, 100))
-        rows.append(f"  {head:<{width}}  {lines.one_line(each.description, 100)}  {place}")
-    for each in found:
-        if wrong := problem_of(each):
-            rows.append(f"  ! {lines.one_line(each.place, 200)} is not used: {lines.one_line(wrong, 200)}")
-    return rows
+SYNONYMS = {
+    "allowed-tools": "permissions",
+    "approvals": "permissions",
+    "bashes": "jobs",
+    "branch": "fork",
+    "checkpoint": "rewind",
+    "compress": "compact",
+    "continue": "resume",
+    "directory": "add-dir",
+    "feedback": "bug",
+    "keybindings": "keys",
+    "reasoning": "effort",
+    "reset": "new",
+    "restore": "rewind",
+    "settings": "config",
+    "shortcuts": "keys",
+    "stats": "cost",
+    "summarize": "compact",
+    "tasks": "jobs",
+    "thinking": "effort",
+    "todo": "plan",
+    "todos": "plan",
+    "tokens": "context",
+}
+"""Names that other agents have for them. A command of the user's own with such a name comes first."""
+ANSWERS = {
+    "about": "`agent --version` shows the version, /status the session, /doctor what works here.",
+    "add": "Write @PATH in a prompt to attach a file. /add-dir PATH adds a folder to the workspace.",
+    "agents": "Subagents are not supported yet.",
+    "commit": "Ask for a commit in words, or run it yourself: !git commit.",
+    "editor": "Ctrl-G opens the line in $VISUAL or $EDITOR.",
+    "hooks": "Hooks are not supported yet. Calls can be required or forbidden: `agent help permissions`.",
+    "ide": "There is no connection to an editor. Ctrl-G opens the line in $VISUAL or $EDITOR.",
+    "login": "There is no login: set a provider's key, such as ANTHROPIC_API_KEY. See `agent help providers`.",
+    "logout": "There is no login to end: unset the provider's key. /doctor says where it comes from.",
+    "output-style": "Describe the style in AGENTS.md; /init writes one.",
+    "plugin": "Plugins are not supported yet; tools of your own are: `agent help tools`.",
+    "release-notes": "`agent --version` shows the version.",
+    "review": "Ask for a review in words, or write a command of your own: `agent help commands`.",
+    "run": "!COMMAND runs a command yourself.",
+    "sandbox": "The sandbox is chosen at the start, by --sandbox or `sandbox` in config.yaml. /status shows it.",
+    "skills": "Skills are not supported yet; commands of your own are: `agent help commands`.",
+    "statusline": "The status line cannot be changed: it shows the model, mode, context, cost and sandbox.",
+    "terminal-setup": "Nothing to set up: Ctrl-J, Alt-Enter or \\ and Enter break the line.",
+    "upgrade": "Update with the tool that installed it, such as pipx or uv.",
+    "verbose": "/more prints in full what was shortened; `--debug` writes a log.",
+    "vim": "`agent config set ui.vi_mode true` turns vi keys on, from the next start.",
+}
+"""Further names of theirs, and how the same is done here, in one line."""
+OTHER_NAMES = {**ALIASES, **SYNONYMS}
+"""Every other name of a command."""
 
 
 def problem_of(command: OwnCommand) -> str:

@@ -1,6 +1,10 @@
 """Slash commands about sessions as a whole: the list of them, opening another one, a new one or a copy, a name,
 and finding what was said in any of them."""
 
+from pathlib import Path
+
+import msgspec
+
 from agent_cli.protocol.client import RewindPoint
 from agent_cli.protocol.operations import Rename
 from agent_cli.protocol.sanitize import clean
@@ -71,6 +75,22 @@ def _facts(line: SessionLine, is_open: bool = False) -> str:
 async def new(context: CommandContext, argument: str) -> None:
     """`/new`: a new session."""
     context.leave(ExitReason("new"))
+
+
+async def add_dir(context: CommandContext, argument: str) -> None:
+    """`/add-dir PATH`: open this session again with one more folder in its workspace."""
+    now = context.client.snapshot()
+    folder = Path(now.cwd, Path(argument).expanduser())
+    if not argument:
+        context.say("/add-dir PATH adds a folder to the workspace of this session.")
+    elif not folder.is_dir():
+        context.say(f"{lines.one_line(argument)} is no folder.")
+    elif not now.session_path:
+        context.say("This session is not saved and cannot be opened again: start with `agent --add-dir PATH`.")
+    else:
+        context.say(f"Opening this session again, with {lines.one_line(str(folder))}.")
+        again = ExitReason("resume", now.session_id) if now.turns else ExitReason("new")
+        context.leave(msgspec.structs.replace(again, add_dir=str(folder)))
 
 
 async def leave(context: CommandContext, argument: str) -> None:

@@ -21,6 +21,14 @@ MODES: dict[Mode, str] = {
     "yolo": "asks for next to nothing",
 }
 """What each means, in a few words."""
+_OTHER_MODES: dict[str, Mode] = {
+    "default": "ask",
+    "acceptedits": "auto-edit",
+    "full-auto": "auto-edit",
+    "bypasspermissions": "yolo",
+    "read-only": "plan",
+}
+"""Names that other agents give to modes, in small letters."""
 EFFORTS: tuple[str, ...] = get_args(Effort)
 _MAX_ROWS = 40
 _BUILT_IN = "built in"
@@ -74,11 +82,11 @@ async def mode(context: CommandContext, argument: str) -> None:
         argument = await _picked(context, f"Select mode (now: {now})", MODES, now)
         if not argument:
             return
-    for known in MODES:
-        if argument == known:
-            await context.submit(ChangeSettings(mode=known))
-            return
-    context.say(f"Mode: {now}. Choose one of: {', '.join(MODES)}.")
+    chosen = next((known for known in MODES if known == argument.lower()), _OTHER_MODES.get(argument.lower()))
+    if chosen is None:
+        context.say(f"Mode: {now}. Choose one of: {', '.join(MODES)}.")
+    else:
+        await context.submit(ChangeSettings(mode=chosen))
 
 
 async def effort(context: CommandContext, argument: str) -> None:

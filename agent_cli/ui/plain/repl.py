@@ -46,6 +46,7 @@ _KEYS = (
     "While a turn runs a line steers it, /queue LINE waits for its end, and /queue takes back what waits.",
     "/more prints in full what was shortened last, and what was before it.",
     "@ names a file, a folder or an address to bring along, a picture by its path; !command runs it yourself.",
+    "/help lists the commands; the beginning of a name is enough where only one begins so.",
 )
 
 
@@ -67,7 +68,7 @@ class PlainRepl:
         self.theme: Theme = NONE
         self._stdout = stdout
         settings = msgspec.structs.replace(settings, plain=True)
-        self._renderer = Renderer(NONE, settings, self._columns, client.snapshot, "/more shows them")
+        self._renderer = Renderer(NONE, settings, lambda: self.columns, client.snapshot, "/more shows them")
         self._terminal = stdin.isatty()
         self._conversation = Conversation(
             self, self._submitted, may_loosen=self._terminal, may_steer=self._terminal
@@ -106,7 +107,8 @@ class PlainRepl:
         self._flush()
         return exit_reason
 
-    def _columns(self) -> int:
+    @property
+    def columns(self) -> int:
         """Return the columns of the terminal now; `_WIDTH` where it does not say, or there is none."""
         try:
             return min(_WIDTH, os.get_terminal_size(self._stdout.fileno()).columns or _WIDTH)
@@ -176,7 +178,7 @@ class PlainRepl:
             self._renderer.handle(event)
             match event:
                 case ev.SessionStarted(resumed=True):
-                    if note := resume_note.where_it_stood(self.client.snapshot(), NONE, self._columns()):
+                    if note := resume_note.where_it_stood(self.client.snapshot(), NONE, self.columns):
                         self.say(note, wrap=False)
                 case ev.ApprovalRequested() | ev.QuestionAsked():
                     await self._ask(event)

@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 from agent_cli.protocol.sanitize import clean
 
 from ..commands.api import CommandContext
-from ..commands.registry import TABLE
+from ..commands.registry import OTHER_NAMES, TABLE
 from ..services import OwnCommand
 from ..text.fuzzy_paths import Fragment
 
@@ -60,20 +60,25 @@ class InputCompleter(Completer):
         name, space, argument = text.partition(" ")
         if not space:
             for known, meaning in self._named(name.lower()):
-                yield Completion(known, start_position=-len(name), display_meta=meaning)
+                yield Completion(known, start_position=-len(name), display=f"/{known}", display_meta=meaning)
         elif (command := TABLE.get(name)) and command.values:
             fitting = [value for value in command.values(self._context) if argument.lower() in value.lower()]
             for value in fitting[:_MAX_SHOWN]:
                 yield Completion(value, start_position=-len(argument), display=clean(value))
 
     def _named(self, begun: str) -> Iterator[tuple[str, str]]:
-        """Names of commands and what they do, the user's own behind the others."""
-        for command in TABLE.values():
-            if command.name.startswith(begun):
-                yield command.name, command.help
+        """Names of commands and what they do: a whole name first, the user's own behind the others, and last those
+        with another name that begins so."""
+        named = [command for command in TABLE.values() if command.name.startswith(begun)]
+        for command in sorted(named, key=lambda command: command.name != begun):
+            yield command.name, command.help
         for own in self._own_commands():
             if own.name not in TABLE and (own.name.startswith(begun) or f":{begun}" in own.name):
                 yield own.name, clean(f"{own.hint}  {own.description}".strip())
+        others = {name: other for other, name in OTHER_NAMES.items() if begun and other.startswith(begun)}
+        for name, other in others.items():
+            if TABLE[name] not in named:
+                yield name, f"{TABLE[name].help} (/{other})"
 
     def _own_commands(self) -> tuple[OwnCommand, ...]:
         """Return those that can be used; read again after a moment."""

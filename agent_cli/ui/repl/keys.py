@@ -39,6 +39,8 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("enter", filter=free)
     def _(event: KeyPressEvent) -> None:
+        from .menu import complete_name
+
         buffer = screen.draft
         chosen = buffer.complete_state and buffer.complete_state.current_completion
         if buffer.document.text_before_cursor.endswith("\\"):
@@ -46,7 +48,7 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
             buffer.insert_text("\n")
         elif chosen and not buffer.text.startswith("/"):
             buffer.complete_state = None
-        elif buffer.text.strip():
+        elif buffer.text.strip() and complete_name(buffer):
             screen.controller.send(screen.take_draft())
 
     @keys.add("c-j", filter=free)
@@ -56,10 +58,12 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("tab", filter=free & ~(working & drafted))
     def _(event: KeyPressEvent) -> None:
-        if screen.draft.complete_state:
+        if _has_completions(screen):
             screen.draft.complete_next()
         else:
-            screen.draft.start_completion(select_first=True)
+            from .menu import complete_first
+
+            complete_first(screen.draft)
 
     @keys.add("tab", filter=free & working & drafted)
     def _(event: KeyPressEvent) -> None:

@@ -50,6 +50,7 @@ _KEYS = (
     "While a turn runs: Enter steers it, Tab queues for afterwards, Up takes that back, Esc or Ctrl-C stops it.",
     "At a question: type a letter or words and Enter, or choose with Up and Down; Alt-Y and Alt-N decide at once.",
     "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
+    "/ completes commands: Enter runs the top one, Tab and the arrows choose another.",
     "@ names a file, a folder or an address to bring along, !command runs it yourself.",
 )
 
@@ -89,6 +90,11 @@ class Repl:
         self._title = WindowTitle(self._screen.send) if settings.title else None
         self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the terminal."""
+        return self._screen.columns
 
     async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves."""

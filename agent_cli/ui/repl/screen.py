@@ -45,7 +45,6 @@ from .terminal import JobControl, Keyboard, open_terminal
 
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
-_MENU_ROWS = 6
 _RULED_ROWS = 10
 """From this height on a rule sets the input off from the text."""
 _REMEMBERED_CHARS = 1 << 18
@@ -212,13 +211,13 @@ class Screen:
             dont_extend_height=True,
             get_line_prefix=self._label,
         )
-        menu = Window(FormattedTextControl(self._menu), dont_extend_height=True)
+        completions = Window(FormattedTextControl(self._menu), dont_extend_height=True)
         status = Window(FormattedTextControl(self._status), height=1)
         rows: list[AnyContainer] = [
             self._question,
             ConditionalContainer(self._input, ~asking),
             ConditionalContainer(self._answer, asking & entering),
-            ConditionalContainer(menu, completing & ~asking),
+            ConditionalContainer(completions, completing & ~asking),
             search,
             status,
             Window(),
@@ -381,16 +380,11 @@ class Screen:
         return to_formatted_text(ANSI(self._theme.paint("muted", f"  {hint}" if hint else "")))
 
     def _menu(self) -> StyleAndTextTuples:
-        state = self.draft.complete_state
-        if state is None:
+        if (state := self.draft.complete_state) is None:
             return []
-        at = state.complete_index if state.complete_index is not None else -1
-        first = max(0, min(at - _MENU_ROWS + 1, len(state.completions) - _MENU_ROWS))
-        out = []
-        for index, row in list(enumerate(state.completions))[first : first + _MENU_ROWS]:
-            line = f"  {row.display_text}  " + self._theme.paint("muted", row.display_meta_text)
-            out.append(self._theme.paint("strong", "❯") + line[1:] if index == at else line)
-        return to_formatted_text(ANSI("\n".join(out)))
+        from .menu import draw
+
+        return to_formatted_text(ANSI(draw(state, self.columns, self._theme)))
 
     def _status(self) -> StyleAndTextTuples:
         return to_formatted_text(ANSI(self.hint or self.controller.status()))

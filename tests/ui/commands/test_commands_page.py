@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from agent_cli.ui.commands.registry import ALIASES, TABLE
+from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "commands.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `/(.+?)` \| (yes|waits|idle) \| (.+) \|$", re.MULTILINE)
@@ -16,7 +16,9 @@ def test_the_page_has_every_command_with_its_arguments_and_when_it_can_be_used()
 
 def test_the_page_has_every_other_name() -> None:
     pairs = {
-        tuple(re.findall(r"`/([\w?]+)`", part)) for part in PAGE.split("`/?` is")[1].split("\n")[0].split(",")
+        (other, name)
+        for others, name in re.findall(r"((?:`/[\w?-]+`(?:, | and )?)+) (?:is|are) `/([\w-]+)`", PAGE)
+        for other in re.findall(r"`/([\w?-]+)`", others)
     }
-    words = " ".join(" ".join(pair) for pair in pairs)
-    assert all(other in f"? {words}".split() and name in words.split() for other, name in ALIASES.items())
+    assert set(OTHER_NAMES.items()) <= pairs
+    assert all(f"`/{name}`" in PAGE for name in ANSWERS)

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -27,9 +29,9 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.usage import CostLine, Totals
 from agent_cli.ui.commands import conversation, registry
-from agent_cli.ui.commands.api import Choice, ExitReason
+from agent_cli.ui.commands.api import Choice, ExitReason, Group
 from agent_cli.ui.commands.custom import expand_arguments
-from agent_cli.ui.commands.registry import TABLE
+from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
 from agent_cli.ui.services import ConfigLine, OwnPrompt
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.ui.fake_client import PICTURE, FakeClient, FakeHost
@@ -48,6 +50,7 @@ class Desk:
         self._picks, self._terminal = list(picks), terminal
 
     keys = ("Enter sends.",)
+    columns = 80
 
     async def submit(self, operation: Operation) -> None:
         await self.client.submit(operation)
@@ -110,6 +113,12 @@ def test_paths_and_prose_are_no_commands(text: str) -> None:
         ("/model other", ChangeSettings(model="test/other")),
         ("/model new/model", ChangeSettings(model="new/model")),
         ("/effort high", ChangeSettings(effort="high")),
+        ("/eff high", ChangeSettings(effort="high")),
+        ("/mode default", ChangeSettings(mode="ask")),
+        ("/mode acceptEdits", ChangeSettings(mode="auto-edit")),
+        ("/mode bypassPermissions", ChangeSettings(mode="yolo")),
+        ("/mode PLAN", ChangeSettings(mode="plan")),
+        ("/summarize the parser", Compact("the parser")),
         ("/jobs stop 2", ControlJob("2", "stop")),
         ("/permissions remove shell(make test)", RemoveGrant("shell(make test)")),
         ("/compact preview: the parser", Compact("the parser", preview=True)),
@@ -175,6 +184,19 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/jobs stop", "/jobs stop needs the number of a job"),
         ("/jobs kep 2", "/jobs cannot kep. /jobs stop N ends one"),
         ("/halp", "Did you mean /help?"),
+        ("/he", "/undo"),
+        ("/stat", "/state/abc123.json"),
+        ("/re", "Several commands begin with /re: /redo, /rewind, /resolve, /retry, /resume, /rename."),
+        ("/mod plan", "Several commands begin with /mod: /model, /mode."),
+        ("/todos", "no plan"),
+        ("/tokens", "30%"),
+        ("/usage", "$0"),
+        ("/approvals", "shell(git diff *)"),
+        ("/toke", "30%"),
+        ("/keys", "Enter sends."),
+        ("/add-dir", "/add-dir PATH adds"),
+        ("/add-dir /gone/x", "/gone/x is no folder"),
+        ("/doctor", "A task could run here."),
         ("/xyzzy", "/help lists them"),
         ("/effort wrong", "xhigh"),
         ("/tools", "tickets  Reads a ticket.  this project, .agent/tools"),
@@ -498,3 +520,66 @@ async def test_own_commands_are_listed_and_never_take_a_name_that_is_taken() -> 
 )
 def test_what_is_typed_is_put_where_the_text_says(text: str, argument: str, prompt: str) -> None:
     assert expand_arguments(text, argument) == prompt
+
+
+async def test_names_of_other_agents_are_commands_or_answered_in_one_line() -> None:
+    assert set(OTHER_NAMES.values()) <= set(TABLE)
+    assert not OTHER_NAMES.keys() & TABLE.keys() and not OTHER_NAMES.keys() & ANSWERS.keys()
+    for name, answer in ANSWERS.items():
+        desk = await run(f"/{name} something")
+        assert desk.said == [answer] and "\n" not in answer, name
+    for name in OTHER_NAMES:
+        assert "no command" not in (await run(f"/{name}")).text, name
+
+
+@pytest.mark.parametrize("name", ["todos", "review", "ti"])
+async def test_a_command_of_ones_own_comes_before_names_of_other_agents_and_beginnings(name: str) -> None:
+    own = "tidy" if name == "ti" else name
+    host = FakeHost(**{own: OwnPrompt("Do it.", f"/config/{own}.md", agreed=True)})
+    desk = await run(f"/{name}", host=host)
+    assert desk.client.operations(UserInput) == [UserInput("Do it.")]
+
+
+async def test_a_whole_name_wins_over_longer_ones() -> None:
+    assert (await run("/mode plan")).client.operations(ChangeSettings) == [ChangeSettings(mode="plan")]
+    host = FakeHost(mo=OwnPrompt("Mine.", "/config/mo.md", agreed=True))
+    assert (await run("/mo", host=host)).client.operations(UserInput) == [UserInput("Mine.")]
+
+
+@pytest.mark.parametrize("columns", [80, 120, 40])
+async def test_help_is_grouped_and_fits(columns: int) -> None:
+    desk = Desk()
+    desk.columns = columns
+    await registry.run(desk, "help", "")
+    rows = desk.text.split("\n")
+    assert all(len(row) <= min(columns, 80) for row in rows), max(rows, key=len)
+    heads = [row for row in rows if row and not row.startswith(" ")]
+    assert heads[:7] == list(get_args(Group)) and "`agent help TOPIC`" in " ".join(heads[7:])
+    for command in TABLE.values():
+        assert any(f"{row} ".startswith(f"  /{command.name} ") for row in rows), command.name
+    words = " ".join(desk.text.split())
+    assert "(/exit, /q)" in words and "(/todo, /todos)" in words and "Enter sends." not in words
+
+
+async def test_help_colours_names() -> None:
+    desk = Desk()
+    desk.theme = choose(Ui(theme="dark"), {})
+    await registry.run(desk, "help", "")
+    assert f"  {desk.theme.paint('accent', '/undo')} [N] " in desk.text
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [("?", "keys"), (" ? ", "keys"), ("/", "help"), ("/?", "?"), ("exit", "quit"), ("? why", None)],
+)
+def test_some_signs_and_words_alone_are_commands(line: str, name: str | None) -> None:
+    assert (registry.parse_input(line) or (None,))[0] == name
+
+
+async def test_a_folder_is_added_by_opening_the_session_again(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    added = str(tmp_path / "lib")
+    assert (await run("/add-dir lib", cwd=str(tmp_path))).left == ExitReason("resume", "abc123", add_dir=added)
+    assert (await run("/add-dir lib", cwd=str(tmp_path), turns=0)).left == ExitReason("new", add_dir=added)
+    unsaved = await run("/add-dir lib", cwd=str(tmp_path), session_path="")
+    assert unsaved.left is None and "--add-dir PATH" in unsaved.text

@@ -334,8 +334,9 @@ async def test_a_command_that_fails_is_not_the_end() -> None:
 
 
 async def test_help_tells_what_can_be_typed_here() -> None:
-    _, out, _ = await run("/help\n/?\n")
-    assert out.count("/more prints in full") == 2 and "Shift-Tab" not in out and "/undo [N]" in out
+    _, out, _ = await run("/help\n/?\n?\n/undo 1x\n/stat\n/re\n")
+    assert out.count("/undo [N]") == 2 and out.count("/more prints in full") == 1 and "Shift-Tab" not in out
+    assert "/undo takes a number" in out and "session    abc123" in out and "/redo, /rewind, /resolve" in out
 
 
 async def test_what_was_shortened_can_be_seen_in_full() -> None:

@@ -1,0 +1,250 @@
+"""Check whether a task could run here: one finding a check, what was found and where; and where something is
+amiss, what to do."""
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Literal
+
+from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
+from agent_cli.config.layer import ConfigError
+from agent_cli.fs.which import program
+from agent_cli.model.http_model import NativeModel
+from agent_cli.model.routing import (
+    REPLAY,
+    BadAddress,
+    BadModelName,
+    MissingKey,
+    NoModel,
+    choose_default,
+    key_source,
+    open_model,
+    resolve,
+)
+from agent_cli.model.types.base import Model, ModelError
+from agent_cli.protocol.sanitize import clean
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
+from agent_cli.sandbox.profile.confinement import EnforcedLevel
+
+from ..setup.sandbox_setup import measured_for, wanted_for
+from ..setup.setup import Setup
+from .doctor_endpoint import Finding, examine
+
+_ENOUGH_MB = 100
+_INDENT = " " * 6
+
+
+class Problem(Exception):
+    """A check that failed."""
+
+    def __init__(self, text: str, todo: str = "") -> None:
+        super().__init__(text)
+        self.todo = todo
+
+
+def shown(finding: Finding, width: int | None) -> list[str]:
+    """Return the lines of a finding, broken between words where there is a width."""
+    rows = [f"{finding.verdict:4}  {finding.name}: {_one_line(finding.text)}"]
+    rows += [f"      → {_one_line(finding.todo)}"] if finding.todo else []
+    if width is None:
+        return rows
+    hangs = (_INDENT, f"{_INDENT}  ")
+    return [
+        part
+        for row, hang in zip(rows, hangs, strict=False)
+        for part in textwrap.wrap(row, width, subsequent_indent=hang, break_on_hyphens=False)
+    ]
+
+
+def summary(failed: int) -> str:
+    """Return what so many failed checks mean."""
+    what = "1 check has failed" if failed == 1 else f"{failed} checks have failed"
+    return f"No task could run here: {what}." if failed else "A task could run here."
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
+    """Yield what each check finds, one after another."""
+    yield await _found("configuration", "note", _configuration(setup))
+    async with aclosing(_model(setup)) as model:
+        async for finding in model:
+            yield finding
+    for name in setup.config.fallback_models:
+        yield await _found("fallback model", "note", _fallback(setup, name))
+    yield await _found("git", "note", _git(setup))
+    yield await _found("ripgrep", "FAIL", _ripgrep(setup))
+    yield await _found("state folder", "FAIL", _state(setup))
+    strength = await measured_for(setup)
+    yield await _found("sandbox", "note", _sandbox(setup, strength))
+    if text := _promises(setup, strength):
+        yield Finding("ok", "promises", text)
+    yield await _found("terminal", "note", _terminal())
+
+
+async def _found(name: str, otherwise: Literal["note", "FAIL"], check: Awaitable[str]) -> Finding:
+    try:
+        return Finding("ok", name, await check)
+    except Problem as problem:
+        return Finding(otherwise, name, str(problem), problem.todo)
+
+
+async def _configuration(setup: Setup) -> str:
+    setup.rules()
+    if setup.untrusted:
+        raise Problem(
+            "the project's own file is ignored until you trust it", "Start `agent` here; it shows the file."
+        )
+    if setup.loaded.ignored:
+        keys = ", ".join(key for key, _ in setup.loaded.ignored)
+        text = f"ignored in the project's own file: {keys}"
+        raise Problem(text, "Put them into your own file if you want them; `agent config path` names it.")
+    places = ", ".join(dict.fromkeys(layer.name for layer in setup.loaded.layers))
+    return places or f"built-in defaults; {setup.config_dir / 'config.yaml'} is not there"
+
+
+async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
+    """The model, then each station on the way to its server."""
+    try:
+        environment = keyed(os.environ, setup.config_dir)
+        name = setup.config.model or await choose_default(setup.config, environment)
+        model = await open_model(name, setup.config, environment)
+    except (ConfigError, NoModel, ModelError) as error:
+        text = (
+            "none is named, no key is set, and no local server answers"
+            if isinstance(error, NoModel)
+            else str(error)
+        )
+        yield Finding("FAIL", "model", text, _todo(error, setup, "model"))
+        return
+    named = setup.loaded.place("model") if setup.config.model else "the first that can be used"
+    yield Finding("ok", "model", f"{name} ({named}), {_window(model)}{_key(name, setup, environment)}")
+    for problem in environment.problems:
+        yield Finding("note", "keyring", problem)
+    if isinstance(model, NativeModel):
+        async with aclosing(examine(resolve(name, setup.config.providers, environment), model)) as findings:
+            async for finding in findings:
+                yield finding
+    elif not name.startswith(f"{REPLAY}/"):
+        yield Finding("note", "http", "this provider is reached through LiteLLM; the way to it was not tried")
+    await model.aclose()
+
+
+def _todo(error: Exception, setup: Setup, key: str) -> str:
+    """What to do about a model that cannot be used and that `key` names."""
+    keys = setup.config_dir / KEY_FILE
+    match error:
+        case NoModel():
+            return (
+                "Set ANTHROPIC_API_KEY or the key of another provider, or start Ollama, LM Studio, llama.cpp or "
+                "vLLM with a model; `agent help providers` has them all."
+            )
+        case MissingKey():
+            return f"Export it, or write it into {keys}; or name another model with --model or `model`."
+        case BadModelName():
+            return f"Correct it in {setup.loaded.place(key)}; `agent models` lists known models."
+        case BadAddress():
+            return "Correct the address, or take it away to use the built-in one."
+        case _:
+            return ""
+
+
+def _window(model: Model) -> str:
+    window = model.info.context_window
+    return f"window {window:,} tokens" if window else "window unknown"
+
+
+def _key(name: str, setup: Setup, environment: KeyedEnvironment) -> str:
+    """Where the key for a model comes from."""
+    if name.startswith(f"{REPLAY}/"):
+        return ""
+    source = key_source(name, setup.config.providers, environment)
+    return f", key from {source}" if source else ""
+
+
+async def _fallback(setup: Setup, name: str) -> str:
+    """Whether a model that stands in could be used, as far as can be told without contacting it."""
+    try:
+        model = await open_model(name, setup.config, keyed(os.environ, setup.config_dir))
+    except (ConfigError, ModelError) as error:
+        raise Problem(f"{name} cannot be used: {error}", _todo(error, setup, "fallback_models")) from error
+    await model.aclose()
+    return f"{name}, not tried"
+
+
+async def _git(setup: Setup) -> str:
+    found = program("git", os.environ.get("PATH", ""), setup.workspace.roots)
+    return await _version(found, "git", "Install git: without it undo restores only what tools have changed.")
+
+
+async def _ripgrep(setup: Setup) -> str:
+    beside = Path(sys.executable).parent / "rg"
+    own = str(beside) if beside.exists() else program("rg", os.environ.get("PATH", ""), setup.workspace.roots)
+    return await _version(own, "rg", "Install ripgrep: without it nothing can be searched.")
+
+
+async def _version(found: str | None, name: str, advice: str) -> str:
+    if found is None:
+        raise Problem(f"{name} was not found outside the workspace", advice)
+    try:
+        done = await ProcessRunner().run([found, "--version"], cwd=Path.cwd(), timeout_s=10.0)
+    except (ProcessError, TimeoutError) as error:
+        raise Problem(str(error), advice) from error
+    return done.stdout.decode("utf-8", "replace").partition("\n")[0]
+
+
+async def _state(setup: Setup) -> str:
+    try:
+        setup.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = setup.state / f".probe-{os.getpid()}"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise Problem(
+            f"{setup.state}: {error.strerror}", "Set AGENT_STATE_DIR to a folder you can write."
+        ) from error
+    free = shutil.disk_usage(setup.state).free // 1_000_000
+    if free < _ENOUGH_MB:
+        advice = "`agent sessions prune` deletes old sessions; AGENT_STATE_DIR names another place."
+        raise Problem(f"only {free} MB free where {setup.state} lies", advice)
+    return f"{setup.state}, {free:,} MB free"
+
+
+async def _sandbox(setup: Setup, strength: EnforcedLevel) -> str:
+    if setup.config.sandbox == "off":
+        advice = "Commands run with all your rights; `sandbox: workspace-write` confines them."
+        raise Problem(f"switched off ({setup.loaded.place('sandbox')})", advice)
+    if not strength.is_there:
+        raise Problem(f"none: {strength.why}", "Until then commands that are not known to only read ask first.")
+    holes = [] if strength.hides_inside else ["cannot protect single files of the workspace"]
+    holes += [] if strength.cuts_network else ["does not cut the network"]
+    holes += [] if strength.shares_network else ["cannot let commands reach single hosts"]
+    text = "; ".join([f"{setup.config.sandbox} by {strength.mechanism}, tried just now", *holes])
+    if strength.why:
+        raise Problem(text, strength.why)
+    return text
+
+
+def _promises(setup: Setup, strength: EnforcedLevel) -> str:
+    """What holds against programs that commands run, in the mode that is configured."""
+    from agent_cli.sandbox.promises import promises
+
+    wanted = wanted_for(setup)
+    here = EnforcedLevel("none") if wanted.level == "off" else strength
+    found = promises(here, setup.config.mode, wanted.asked_for and wanted.level != "off")
+    listed = "; ".join(f"{cell}: {', '.join(texts)}" for cell, texts in found.items())
+    return f"mode {setup.config.mode}, against programs that commands run: {listed}" if listed else ""
+
+
+async def _terminal() -> str:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Problem("not a terminal; the REPL will read and write plain lines")
+    if os.environ.get("TERM", "dumb") == "dumb":
+        raise Problem("TERM is dumb or unset; the REPL will be plain", "Set TERM, such as xterm-256color.")
+    return os.environ["TERM"]

@@ -1,0 +1,89 @@
+"""Slash commands that help: the list of commands, the keys, and the checks of `agent doctor`."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing
+from typing import get_args
+
+from agent_cli.protocol.sanitize import clean
+
+from ..text import lines
+from ..text.theme import Theme
+from .api import Command, CommandContext, Group
+from .registry import OTHER_NAMES, TABLE, problem_of
+
+_WIDEST = 80
+_NAMES = 24
+"""Columns of the names; what does not fit stands above its explanation."""
+_NARROWEST = 60
+"""With fewer columns every explanation stands below its name."""
+
+
+async def show_commands(context: CommandContext, argument: str) -> None:
+    """`/help`: the commands by group, and the user's own."""
+    width = min(context.columns, _WIDEST)
+    rows: list[str] = []
+    for group in get_args(Group):
+        rows += ["", context.theme.paint("strong", group)]
+        for command in TABLE.values():
+            if command.group == group:
+                rows += _row(command.name, command.arguments, _explained(command), width, context.theme)
+    rows += await _own_commands(context, width)
+    last = "? lists the keys. In a shell, `agent help TOPIC` explains more."
+    context.say("\n".join([*rows[1:], "", *lines.wrap(last, width)]), wrap=False)
+
+
+def other_names(command: Command) -> list[str]:
+    """Other names of a command."""
+    return [other for other, name in OTHER_NAMES.items() if name == command.name]
+
+
+def _explained(command: Command) -> str:
+    others = ", ".join(f"/{other}" for other in other_names(command))
+    return f"{command.help} ({others})" if others else command.help
+
+
+def _row(name: str, arguments: str, text: str, width: int, theme: Theme) -> Iterator[str]:
+    """A command with its explanation behind it; further lines of it below its first."""
+    is_narrow = width < _NARROWEST
+    indent = 6 if is_narrow else _NAMES + 2
+    head = lines.truncate(f"  /{name} {arguments}".rstrip(), width)
+    painted = "  " + theme.paint("accent", head[2 : len(name) + 3]) + head[len(name) + 3 :]
+    first, *rest = lines.wrap(text, width - indent)
+    if is_narrow or lines.cells(head) > _NAMES:
+        yield painted
+        yield " " * indent + first
+    else:
+        yield painted + " " * (indent - lines.cells(head)) + first
+    yield from (" " * indent + row for row in rest)
+
+
+async def _own_commands(context: CommandContext, width: int) -> list[str]:
+    """Rows of the user's own commands: where each comes from, and what is wrong with the rest."""
+    found = await asyncio.to_thread(context.host.own_commands)
+    if not found:
+        return []
+    head = lines.wrap("Your own, from Markdown files (a built-in one of the same name comes first)", width)
+    rows = ["", *(context.theme.paint("strong", row) for row in head)]
+    for each in found:
+        place = lines.one_line(each.place, 100)
+        if wrong := problem_of(each):
+            rows += lines.wrap(f"  ! {place} is not used: {lines.one_line(wrong, 200)}", width)
+        else:
+            name, hint = lines.one_line(each.name, 40), lines.one_line(each.hint, 40)
+            text = f"{lines.one_line(each.description, 100)} ({place})"
+            rows += _row(name, hint, text, width, context.theme)
+    return rows
+
+
+async def show_keys(context: CommandContext, argument: str) -> None:
+    """`/keys`, or a lone `?`: what the keys do, and what else can be typed."""
+    context.say("\n".join(context.keys))
+
+
+async def doctor(context: CommandContext, argument: str) -> None:
+    """`/doctor`: what `agent doctor` checks, line by line as it is found."""
+    context.say("Checking…")
+    async with aclosing(context.host.doctor()) as found:
+        async for line in found:
+            context.say(clean(line))

@@ -1,0 +1,75 @@
+"""The menu of completions below the input line: how its rows look, and what Enter and Tab make of it."""
+
+import re
+
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.document import Document
+
+from ..commands.registry import TABLE, beginning, is_command
+from ..text import lines
+from ..text.theme import Theme
+
+_ROWS = 6
+_NAME = re.compile(r"/\S*")
+"""A line in which the name of a command is still typed."""
+
+
+def draw(state: CompletionState, columns: int, theme: Theme) -> str:
+    """Return the rows around the present one: names in one column, explanations in another, none too wide. Where
+    nothing is chosen, the first is what Enter takes of commands."""
+    is_command_name = _NAME.fullmatch(state.original_document.text) is not None
+    at = state.complete_index if state.complete_index is not None else 0 if is_command_name else -1
+    first = max(0, min(at - _ROWS + 1, len(state.completions) - _ROWS))
+    has_meta = any(row.display_meta_text for row in state.completions)
+    widest = max((lines.cells(row.display_text) for row in state.completions), default=0)
+    width = min(widest, (columns - 4) // 2 if has_meta else columns - 2)
+    out = []
+    for index, row in list(enumerate(state.completions))[first : first + _ROWS]:
+        name = lines.truncate(row.display_text, width)
+        pad = " " * (width - lines.cells(name))
+        meta = lines.truncate(row.display_meta_text, max(0, columns - width - 5))
+        line = f"{name}{pad}  {theme.paint('muted', meta)}" if meta else name
+        out.append((theme.paint("strong", "❯") if index == at else " ") + f" {line}")
+    return "\n".join(out)
+
+
+def complete_name(buffer: Buffer) -> bool:
+    """Put the whole name of a command in place of its beginning when Enter is pressed: the one chosen, the first
+    of the menu, or the only one that begins so. Returns False where the line is not to be sent yet, since the
+    command does nothing without an argument."""
+    if not _NAME.fullmatch(buffer.text):
+        return True
+    name = buffer.text[1:]
+    found = [row.text for row in buffer.complete_state.completions] if buffer.complete_state else []
+    if is_command(buffer.text) or name in found:
+        found = [name]
+    elif not found and len(known := beginning(name.lower())) == 1:
+        found = known
+    if not found:
+        return True
+    command = TABLE.get(found[0].lower())
+    needs_argument = command is not None and command.needs_argument
+    buffer.document = Document(f"/{found[0]} " if needs_argument else f"/{found[0]}")
+    if needs_argument:
+        buffer.start_completion()
+    return not needs_argument
+
+
+def complete_first(buffer: Buffer) -> None:
+    """Take the first completion once it is found. What is being looked for already is not looked for anew, so that
+    a Tab right behind the last letter counts too."""
+
+    def found(_: Buffer) -> None:
+        state = buffer.complete_state
+        if state is not None and state.completions:
+            forget(buffer)
+            if state.complete_index is None:
+                buffer.complete_next()
+
+    def forget(_: Buffer) -> None:
+        buffer.on_completions_changed -= found
+        buffer.on_text_changed -= forget
+
+    buffer.on_completions_changed += found
+    buffer.on_text_changed += forget
+    buffer.start_completion(select_first=True)
