@@ -47,7 +47,7 @@ def interactive_command(chosen: ParsedOptions) -> int:
         UsageError, ConfigError, StoreError: nothing was started.
     """
     first_input = _first_input(chosen)
-    if chosen.command == "resume":
+    if chosen.command == "resume" or chosen.text("resume") == "":
         chosen = _named(chosen)
     setup = _setup(chosen)
     give_back = _guarded(setup)
@@ -219,9 +219,9 @@ def _setup(chosen: ParsedOptions) -> Setup:
 
 
 def _named(chosen: ParsedOptions) -> ParsedOptions:
-    """`agent resume [ID]`: the id, the last one, or one picked from a list."""
+    """`agent resume [ID]` and `agent --resume`: the id, the last one, or one picked from a list."""
     setup = Setup(chosen)
-    if chosen.positional:
+    if chosen.command == "resume" and chosen.positional:
         return with_values(chosen, resume=chosen.positional)
     is_listed = is_plain(setup.config.ui, sys.stdin, sys.stdout)
     limit = RECENT if is_listed else _MOST_PICKED

@@ -25,7 +25,7 @@ def test_picking_none(world: World) -> None:
     for prompt in ("mend the parser", "write the docs"):
         world.script(Reply(text="Done."))
         assert world.run("run", prompt).code == 0
-    with Person(world, "resume", is_awaited=False) as person:
+    with Person(world, "--resume", is_awaited=False) as person:
         person.wait("Which session")
         person.send("\x1b")
         assert person.finish() == 2

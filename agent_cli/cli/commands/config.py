@@ -1,21 +1,29 @@
 """`agent config`: what holds here, and where it comes from."""
 
+import os
+import stat
+import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 import msgspec.inspect
 import typer
 
+from agent_cli.config.dirs import config_dir
+from agent_cli.config.edit import set_key
 from agent_cli.config.example_file import example, words
+from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Config
-from agent_cli.fs.files import create_file, make_private
+from agent_cli.fs.files import create_file, file_lock, make_private, replace_file
+from agent_cli.ui.repl.editor import Editor
 
 from ..services.listings import flatten, shown_value
 from ..setup.options import ParsedOptions, UsageError
 from ..setup.redactor import redactor_of
-from ..setup.setup import Setup
+from ..setup.setup import Setup, check_file
 
 config = typer.Typer(help="The configuration and where each value comes from.", no_args_is_help=True)
 
@@ -59,6 +67,112 @@ def explain(
     if known is not None:
         print("\n".join(_described(key, known)))
     return 0
+
+
+@config.command()
+def get(key: Annotated[str, typer.Argument(metavar="KEY", help="Such as model, or limits.")]) -> int:
+    """Print the effective value of a key alone: text as it is, all else as JSON."""
+    setup = Setup(ParsedOptions("agent", {}))
+    everything = msgspec.to_builtins(setup.config)
+    values = dict(flatten(everything))
+    found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
+    if not found and _known(msgspec.inspect.type_info(Config), key.split(".")) is None:
+        raise UsageError(_no_key(key, list(values)))
+    redactor = redactor_of(setup)
+    shown = {name: msgspec.json.decode(shown_value(name, value, redactor)) for name, value in found.items()}
+    value = shown.get(key) if key in shown or not shown else _below(shown, key)
+    print(value if isinstance(value, str) else _json(value))
+    return 0
+
+
+def _below(shown: dict[str, Any], key: str) -> dict[str, Any]:
+    """The values of a section by their names in it."""
+    return {name.removeprefix(f"{key}."): value for name, value in shown.items()}
+
+
+@config.command(name="set", context_settings={"ignore_unknown_options": True})
+def set_value(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Such as ui.theme.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="As written in YAML; null for none.")],
+) -> int:
+    """Set a key in your configuration file; all else in it stays, comments included."""
+    path = config_dir() / "config.yaml"
+
+    def changed(text: str) -> str:
+        return set_key(text, key, value, path)
+
+    try:
+        _rewrite(path, changed)
+    except (ConfigError, UsageError) as error:
+        raise UsageError(f"{error}; nothing was written") from error
+    setup = Setup(ParsedOptions("agent", {}))
+    place = setup.loaded.place(key)
+    print(f"Wrote {key} to {path}")
+    if str(path) not in place:
+        print(f"agent: in this directory another value counts, from {place}", file=sys.stderr)
+    return 0
+
+
+@config.command()
+def edit() -> int:
+    """Open your configuration file in $VISUAL or $EDITOR; it is replaced only by one without mistakes."""
+    path = config_dir() / "config.yaml"
+    rejected = path.with_name("config.yaml.rejected")
+    before = _text(path)
+    begun = _text(rejected) or before or example()
+    edited = Editor().edit(begun, ".yaml")
+    if edited.problem:
+        raise UsageError(edited.problem)
+    text = f"{edited.text}\n" if edited.text else ""
+    if text == before or (not before and text == example()):
+        print("Nothing was changed.")
+        return 0
+
+    def changed(now: str) -> str:
+        if now != before:
+            raise UsageError(f"{path} was changed meanwhile")
+        return text
+
+    try:
+        _rewrite(path, changed, place=rejected)
+    except (ConfigError, UsageError) as error:
+        replace_file(rejected, text.encode())
+        raise UsageError(f"{error}. {path} is unchanged; `agent config edit` goes on with your text") from error
+    rejected.unlink(missing_ok=True)
+    print(f"Wrote {path}")
+    return 0
+
+
+def _rewrite(path: Path, change: Callable[[str], str], place: Path | None = None) -> None:
+    """Replace the configuration file by what is made of its text, once that has no mistakes; they are named as
+    those of `place`.
+
+    Raises:
+        ConfigError, UsageError: it has; the file is unchanged.
+    """
+    target = Path(os.path.realpath(path))  # a link, as to a folder of dotfiles, stays one
+    if os.environ.get("AGENT") == "agent-cli":  # as commands of the model see it, and the user's own do not
+        raise UsageError("a command that the agent runs may not change its configuration")
+    try:
+        with file_lock(path):
+            text = change(_text(target))
+            check_file(text, place or path)
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
+            replace_file(target, text.encode(), mode=mode, durable=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _text(path: Path) -> str:
+    """The text of a file; empty where there is none."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
 
 
 class _Known(msgspec.Struct, frozen=True):

@@ -29,6 +29,8 @@ class Option(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
     value: str = ""
     """What help calls its value, where there are no choices."""
+    may_lack_value: bool = False
+    """Whether it means something at the end of the line, or before another option, too."""
 
     @property
     def key(self) -> str:
@@ -46,8 +48,9 @@ SHARED: tuple[Option, ...] = (
     Option(
         ("--resume", "-r"),
         "text",
-        "Resume this session: the beginning of its id, its name or file.",
+        "Resume this session: the beginning of its id, its name or file. Without ID: pick from a list.",
         value="ID",
+        may_lack_value=True,
     ),
     Option(("--fork",), "flag", "With --continue or --resume: work on a copy of the session."),
     Option(("--effort",), "text", "Reasoning effort.", get_args(Effort)),
@@ -118,6 +121,7 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
     Raises:
         UsageError: unknown option, missing or unfit value, more than one positional argument.
     """
+    _refuse_other_commands(command, arguments[:1])
     by_name = {name: option for option in TABLES[command] for name in option.names}
     values: dict[str, Any] = {}
     positional: list[str] = []
@@ -141,12 +145,14 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
                 raise UsageError(f"{name} takes no value")
             values[option.key] = True
             continue
-        if not equals:
+        if not equals and not (option.may_lack_value and (not rest or rest[0].startswith("-"))):
             if not rest:
                 raise UsageError(f"{name} needs a value")
             attached = rest.pop(0)
         _store(values, option, attached)
     _check_words(command, positional, is_text="--" in arguments)
+    if command != "agent" and values.get("resume") == "":
+        raise UsageError("--resume needs a session here; `agent resume` shows a list to pick from")
     return ParsedOptions(command, values, positional[0] if positional else None)
 
 
@@ -154,6 +160,8 @@ def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
     """Raises:
     UsageError: more words than one, or one that looks like the name of a command and is none.
     """
+    if not is_text:
+        _refuse_other_commands(command, words)
     if len(words) > 1 and words[0] in COMMANDS:
         raise UsageError(f"options come behind the command: agent {' '.join(words)} …")
     if command == "agent" and words and not is_text and (near := _near(words[0], (*COMMANDS, *TABLES))):
@@ -164,6 +172,37 @@ def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
         raise UsageError(f"unexpected {words[1]!r}; {_ONE_WORD[command]}")
 
 
+def _refuse_other_commands(command: str, words: Sequence[str]) -> None:
+    """Raises:
+    UsageError: the first word is a command of other agents: as a prompt it would be sent to a model.
+    """
+    if command == "agent" and words and words[0] in OTHER_COMMANDS:
+        raise UsageError(f"there is no command {words[0]!r}: {OTHER_COMMANDS[words[0]]}")
+
+
+_KEY = "set a provider's key, such as ANTHROPIC_API_KEY; `agent help providers` names them all"
+_RUN = "one task without a person is `agent run TASK`"
+_UPDATE = "update with the tool that installed it, such as `pipx upgrade agent-cli`"
+OTHER_COMMANDS = {
+    "auth": _KEY,
+    "chat": "`agent` starts a conversation",
+    "completion": "`agent --install-completion` completes commands in your shell",
+    "e": _RUN,
+    "exec": _RUN,
+    "history": "`agent sessions list` lists saved sessions",
+    "init": "`agent config init` writes a configuration; /init in a session has the model write AGENTS.md",
+    "login": _KEY,
+    "logout": "there is no login to end; `agent doctor` says where the key comes from",
+    "mcp": "MCP servers are not supported yet",
+    "plugin": "plugins are not supported yet; `agent help tools` says how to add tools",
+    "review": 'write it as a task: `agent run "Review the last commit"`',
+    "setup": "`agent doctor` says what is missing; `agent help getting-started` explains the first steps",
+    "setup-token": _KEY,
+    "update": _UPDATE,
+    "upgrade": _UPDATE,
+    "version": "`agent --version` shows the version",
+}
+"""Commands of other agents, and what is done instead."""
 _ONE_WORD = {
     "agent": "put a prompt of several words in quotes",
     "run": "put a task of several words in quotes",
@@ -172,14 +211,15 @@ _ONE_WORD = {
 """What to do about words behind the one that a command takes."""
 
 
-def _near(word: str, known: Sequence[str]) -> str:
-    """Return the one that was meant by a word that is none of them; empty when none is close, as for `hello`."""
+def _near(word: str, known: Sequence[str], cutoff: float = 0.8) -> str:
+    """Return the one that was meant by a word that is none of them, swapped letters before others; empty when none
+    is close, as for `hello`."""
     import difflib
 
     if word in known:
         return ""
     swapped = [name for name in known if sorted(name) == sorted(word)]
-    return next(iter(swapped or difflib.get_close_matches(word, known, n=1, cutoff=0.8)), "")
+    return next(iter(swapped or difflib.get_close_matches(word, known, n=1, cutoff=cutoff)), "")
 
 
 def _store(values: dict[str, Any], option: Option, text: str) -> None:
@@ -203,6 +243,7 @@ def _store(values: dict[str, Any], option: Option, text: str) -> None:
 
 
 _ELSEWHERE = {
+    "-v": "-V shows the version, `--debug` writes a log",
     "-p": "one task without a person is `agent run TASK`",
     "--print": "one task without a person is `agent run TASK`",
     "--prompt": "one task without a person is `agent run TASK`",
@@ -219,9 +260,7 @@ _ELSEWHERE = {
 
 
 def _unknown(name: str, known: dict[str, Option]) -> str:
-    import difflib
-
     if name in _ELSEWHERE:
         return f"unknown option {name}: {_ELSEWHERE[name]}"
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else "; see --help")
+    near = _near(name, list(known), cutoff=0.6)
+    return f"unknown option {name}" + (f"; did you mean {near}?" if near else "; see --help")

@@ -12,7 +12,9 @@ import msgspec
 from agent_cli.config.dirs import config_dir, state_dir
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, assignment, load, nested
+from agent_cli.config.schema import Config
 from agent_cli.config.trust import TOOLS_FOLDER, Trust, tool_sources
+from agent_cli.config.yaml_file import parse as parse_file
 from agent_cli.engine.tool_calls.call_rules import BoundRule, as_permissions, bind
 from agent_cli.fs.files import make_private
 from agent_cli.policy.rules.rule import Effect, Rule, RuleError, parse_rule
@@ -131,6 +133,16 @@ class Setup:
     def project_state(self) -> Path:
         """Return the folder of this directory's checkpoints and kept rules."""
         return self.state / "projects" / self.sessions.project_folder(self.root).name
+
+
+def check_file(text: str, path: Path) -> None:
+    """Hold the text of a configuration file against the schema, and read its rules.
+
+    Raises:
+        ConfigError, UsageError: it is wrong, with its place.
+    """
+    layer = parse_file(text.encode(), path)
+    _rules(Loaded(Config(), (layer,)))
 
 
 def _rules(loaded: Loaded) -> tuple[tuple[Rule, ...], tuple[BoundRule, ...]]:

@@ -98,6 +98,98 @@ def test_a_key_that_is_none_is_told_with_the_nearest(world: World, key: str, hin
     assert world.run("config", "explain", key) == Done(2, "", f"agent: there is no key {key!r}; {hint}\n")
 
 
+def test_get_prints_a_value_alone(world: World) -> None:
+    (world.config / "config.yaml").write_text("limits: {turns: 7}\nui: {theme: dark}\n", encoding="utf-8")
+    keys = ("ui.theme", "limits.turns", "permissions.deny", "ui.plain", "providers.x.base_url", "limits", "modle")
+    theme, turns, deny, plain, unset, limits, unknown = said(world, *(["config", "get", key] for key in keys))
+    assert [done.out for done in (theme, turns, deny, plain, unset)] == [
+        "dark\n",
+        "7\n",
+        "[]\n",
+        "false\n",
+        "null\n",
+    ]
+    assert json.loads(limits.out)["turns"] == 7
+    assert unknown == Done(2, "", "agent: there is no key 'modle'; did you mean `model`?\n")
+
+
+def test_set_changes_one_key_and_keeps_comments(world: World) -> None:
+    file = world.config / "config.yaml"
+    lines = (["ui.theme", "dark"], ["limits.cost_usd", "2.5"], ["ui.plain", "true"], ["ui.theme", "light"])
+    for done in said(world, *(["config", "set", *line] for line in lines)):
+        assert (done.code, done.err) == (0, "") and str(file) in done.out
+    assert file.read_text(encoding="utf-8") == "ui:\n  theme: light\n  plain: true\nlimits:\n  cost_usd: 2.5\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    target = world.home / "dotfiles.yaml"
+    target.write_text("# mine\nmode: ask  # for now\n", encoding="utf-8")
+    file.unlink()
+    file.symlink_to(target)
+    assert world.run("config", "set", "mode", "plan").code == 0 and file.is_symlink()
+    assert target.read_text(encoding="utf-8") == "# mine\nmode: plan  # for now\n"
+    elsewhere = world.run("config", "set", "model", "a/b")
+    assert elsewhere.code == 0 and "another value counts, from AGENT_MODEL" in elsewhere.err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("modle", "x", "unknown key `modle`; did you mean `model`?"),
+        ("limits.turns", "many", "limits.turns: "),
+        ("mode", "fast", "plan, ask, auto-edit"),
+        ("permissions.deny", "[shel(rm *)]", "'shel(rm *)' is not a rule"),
+        ("permissions.allow", "[]", "`agent config edit` opens all of it"),
+        ("model", "[", "the value is not valid YAML"),
+    ],
+)
+def test_a_value_that_is_wrong_is_not_written(world: World, key: str, value: str, message: str) -> None:
+    file, text = world.config / "config.yaml", "permissions:\n  allow:\n    - shell(make)\n"
+    file.write_text(text, encoding="utf-8")
+    done = world.run("config", "set", key, value)
+    assert done.code == 2 and message in done.err and "nothing was written" in done.err
+    assert done.err.count("\n") == 1 and file.read_text(encoding="utf-8") == text
+
+
+def test_a_command_of_the_model_does_not_change_the_configuration(world: World) -> None:
+    done = world.run("config", "set", "mode", "yolo", env={"AGENT": "agent-cli"})
+    assert done.code == 2 and "may not change its configuration" in done.err
+    assert not (world.config / "config.yaml").exists()
+
+
+def editor(world: World, script: str) -> dict[str, str | None]:
+    """An editor that does what a script says with the file."""
+    program = world.home / "editor"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o700)
+    return {"VISUAL": str(program)}
+
+
+def test_edit_replaces_the_file_by_one_without_mistakes(world: World) -> None:
+    file = world.config / "config.yaml"
+    rejected = file.with_name("config.yaml.rejected")
+    unchanged = world.run("config", "edit", env=editor(world, "true"))
+    assert unchanged == Done(0, "Nothing was changed.\n", "") and not file.exists()
+    assert world.run("config", "edit", env=editor(world, 'echo "mode: ask # yet" > "$1"')).code == 0
+    assert file.read_text(encoding="utf-8") == "mode: ask # yet\n"
+    wrong = world.run("config", "edit", env=editor(world, 'echo "modle: x" >> "$1"'))
+    assert (
+        wrong.code == 2
+        and f"{rejected}:2: unknown key `modle`" in wrong.err
+        and "goes on with your text" in wrong.err
+    )
+    assert file.read_text(encoding="utf-8") == "mode: ask # yet\n"
+    assert world.run("config", "edit", env=editor(world, 'sed -i s/modle/model/ "$1"')).code == 0
+    assert file.read_text(encoding="utf-8") == "mode: ask # yet\nmodel: x\n" and not rejected.exists()
+
+
+def test_edit_repairs_a_file_that_stops_every_other_command(world: World) -> None:
+    file = world.config / "config.yaml"
+    file.write_text("modle: x\n", encoding="utf-8")
+    assert world.run("config", "edit", env=editor(world, 'sed -i s/modle/model/ "$1"')).code == 0
+    assert file.read_text(encoding="utf-8") == "model: x\n"
+    failed = world.run("config", "edit", env=editor(world, "exit 3"))
+    assert failed.code == 2 and "ended with code 3" in failed.err
+
+
 def test_path_tells_the_three_places(world: World) -> None:
     expected = (
         f"configuration: {world.config / 'config.yaml'}\nstate:         {world.state}\n"

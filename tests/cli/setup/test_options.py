@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.setup.options import ParsedOptions, UsageError, parse
+from agent_cli.cli.setup.options import OTHER_COMMANDS, ParsedOptions, UsageError, parse
 from tests.rows import each_row
 
 
@@ -39,7 +39,11 @@ def test_a_command_line_is_read(line: list[str], values: dict[str, Any], positio
 @each_row(
     ("line", "message"),
     [
-        (["--modle", "x"], "unknown option --modle; did you mean --mode?"),
+        (["--modle", "x"], "unknown option --modle; did you mean --model?"),
+        (["--moed", "x"], "unknown option --moed; did you mean --mode?"),
+        (["-v"], "unknown option -v: -V shows the version, `--debug` writes a log"),
+        (["fix it", "--resume"], "--resume needs a session here; `agent resume` shows a list to pick from"),
+        (["-r", "-q", "fix it"], "--resume needs a session here; `agent resume` shows a list to pick from"),
         (["--qqqqq"], "unknown option --qqqqq; see --help"),
         (["-x"], "unknown option -x; see --help"),
         (["-xyz"], "unknown option -x; see --help"),
@@ -79,3 +83,29 @@ def test_last_is_an_option_of_resume_only() -> None:
     assert parse("resume", ["--last"]) == ParsedOptions("resume", {"last": True})
     with pytest.raises(UsageError, match="unknown option --last"):
         parse("run", ["--last"])
+
+
+@each_row(
+    ("line", "values", "positional"),
+    [
+        (["--resume"], {"resume": ""}, None),
+        (["-r", "--fork"], {"resume": "", "fork": True}, None),
+        (["--resume", "abc"], {"resume": "abc"}, None),
+        (["go on", "--resume"], {"resume": ""}, "go on"),
+        (["--", "exec"], {}, "exec"),
+        (["review the last commit"], {}, "review the last commit"),
+    ],
+)
+def test_what_a_conversation_begins_with_is_read(
+    line: list[str], values: dict[str, Any], positional: str | None
+) -> None:
+    assert parse("agent", line) == ParsedOptions("agent", values, positional)
+
+
+def test_commands_of_other_agents_are_never_sent_to_a_model() -> None:
+    for word, instead in OTHER_COMMANDS.items():
+        for line in ([word], [word, "fix", "it"], [word, "--json", "x"], ["-m", "a/b", word]):
+            with pytest.raises(UsageError) as raised:
+                parse("agent", line)
+            assert str(raised.value) == f"there is no command {word!r}: {instead}", line
+        assert parse("run", [word]).positional == word

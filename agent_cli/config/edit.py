@@ -1,0 +1,167 @@
+"""Set one key in the text of a configuration file. All else stays as it is written, comments included: the text is
+changed in one place, read again, and refused unless that key alone has another value than before."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .layer import ConfigError, nest
+from .yaml_file import load_yaml, read_value
+
+
+class CannotEdit(ConfigError):
+    """A file is written in a way that one key cannot be set in."""
+
+
+def set_key(text: str, key: str, written: str, path: Path) -> str:
+    """Return the text of the file at `path` with a dotted key set to a value as it is written in YAML.
+
+    Raises:
+        ConfigError: the text or the value is no YAML, or the key cannot be set without touching others.
+    """
+    before, _ = load_yaml(text, path)
+    if not isinstance(before, dict | None):
+        raise ConfigError(f"{path}: a configuration file is a mapping of keys to values")
+    try:
+        value = read_value(written)
+    except ValueError as error:
+        raise ConfigError(f"{key}: the value is not valid YAML: {error}") from error
+    edit = _Edit(text, key)
+    changed, names = edit.apply(key.split("."), written if _is_one_line(written, value) else _dump(value))
+    wanted = _with(before or {}, names, value)
+    try:
+        after, _ = load_yaml(changed, path)
+    except ConfigError as error:
+        raise edit.refusal() from error
+    if after != wanted:
+        raise edit.refusal()
+    return changed
+
+
+class _Edit:
+    """A change in one place of a text."""
+
+    def __init__(self, text: str, key: str) -> None:
+        self._text, self._key = text, key
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+
+    def refusal(self) -> CannotEdit:
+        """Say that it cannot be done here."""
+        return CannotEdit(f"{self._key} cannot be set by itself in this file; `agent config edit` opens all of it")
+
+    def apply(self, parts: Sequence[str], value: str) -> tuple[str, list[str]]:
+        """Return the new text, and the names under which the value is found."""
+        import yaml
+
+        node: Any = yaml.compose(self._text, Loader=yaml.SafeLoader)
+        rest, names = list(parts), list[str]()
+        if node is None:
+            return self._inserted(len(self._text), 0, rest, value), rest
+        while rest:
+            if _is_empty(node):
+                return self._replaced(node, _flow(rest, value)), [*names, *rest]
+            if not isinstance(node, yaml.MappingNode):
+                raise self.refusal()
+            found = _find(node, rest)
+            if found is None:
+                return self._added(node, rest, value), [*names, *rest]
+            name, node = found
+            rest = rest[name.count(".") + 1 :]
+            names.append(name)
+        return self._replaced(node, value), names
+
+    def _replaced(self, node: Any, value: str) -> str:
+        """Put a value in the place of another that stands in one line."""
+        start, end = node.start_mark.index, node.end_mark.index
+        is_long = isinstance(node.value, list) and not node.flow_style
+        if is_long or "\n" in self._text[start:end]:
+            raise self.refusal()
+        gap = " " if start and self._text[start - 1] == ":" else ""
+        return self._text[:start] + gap + value + self._text[end:]
+
+    def _added(self, mapping: Any, rest: Sequence[str], value: str) -> str:
+        """Add a key behind the last one of a mapping."""
+        if mapping.flow_style:
+            end = mapping.end_mark.index - 1
+            comma = ", " if mapping.value else ""
+            return (
+                self._text[:end]
+                + comma
+                + _flow(rest, value).removeprefix("{").removesuffix("}")
+                + self._text[end:]
+            )
+        return self._inserted(_end(mapping), mapping.value[0][0].start_mark.column, rest, value)
+
+    def _inserted(self, behind: int, indent: int, names: Sequence[str], value: str) -> str:
+        """Put lines behind the one that a place is in."""
+        text = self._text
+        if behind and text[behind - 1] != "\n":
+            line_end = text.find("\n", behind)
+            behind = line_end + 1 if line_end >= 0 else len(text)
+        gap = self._newline if behind and text[behind - 1] != "\n" else ""
+        rows = [f"{' ' * (indent + 2 * depth)}{_dump(name)}:" for depth, name in enumerate(names)]
+        return text[:behind] + gap + self._newline.join(rows) + f" {value}{self._newline}" + text[behind:]
+
+
+def _find(mapping: Any, parts: Sequence[str]) -> tuple[str, Any] | None:
+    """Return the entry that the first names lead to. A name may hold dots itself, as those of models do."""
+    for taken in range(len(parts), 0, -1):
+        name = ".".join(parts[:taken])
+        for key, node in mapping.value:
+            if key.value == name:
+                return name, node
+    return None
+
+
+def _is_empty(node: Any) -> bool:
+    """Return whether a key stands without a value."""
+    return bool(node.tag == "tag:yaml.org,2002:null" and node.start_mark.index == node.end_mark.index)
+
+
+def _end(node: Any) -> int:
+    """Return where the last value in a block ends; what a parser says of the block itself has comments in it."""
+    while isinstance(node.value, list) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    return int(node.end_mark.index)
+
+
+def _dump(value: Any) -> str:
+    """Write a value in one line, as it may stand anywhere."""
+    import yaml
+
+    line = yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, sort_keys=False, width=1 << 30)
+    return line.strip()[1:-1]
+
+
+def _flow(names: Sequence[str], value: str) -> str:
+    """Write a value below names in one line."""
+    return "".join(f"{{{_dump(name)}: " for name in names) + value + "}" * len(names)
+
+
+def _is_one_line(written: str, value: Any) -> bool:
+    """Return whether a value may stand in a file as it was typed."""
+    try:
+        return written.strip() != "" and "\n" not in written and bool(read_value(f"[{written}]") == [value])
+    except ValueError:
+        return False
+
+
+def _with(values: dict[str, Any], names: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return a copy of values with one of them set."""
+    changed: dict[str, Any] = _unshared(values)
+    inner: Any = changed
+    for at, name in enumerate(names[:-1]):
+        if not isinstance(inner.get(name), dict):
+            inner[name] = nest(list(names[at + 1 :]), value)
+            return changed
+        inner = inner[name]
+    inner[names[-1]] = value
+    return changed
+
+
+def _unshared(value: Any) -> Any:
+    """Return a copy in which what an alias repeats is there twice."""
+    if isinstance(value, list):
+        return [_unshared(each) for each in value]
+    return {key: _unshared(each) for key, each in value.items()} if isinstance(value, dict) else value

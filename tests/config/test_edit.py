@@ -1,0 +1,129 @@
+"""One key is set in the text of a configuration file, and nothing else changes."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.config.edit import CannotEdit, set_key
+from agent_cli.config.layer import ConfigError
+from tests.fuzz import tries
+from tests.rows import each_row
+
+PATH = Path("/config/config.yaml")
+FILE = """# My settings.
+model: openai/gpt-5  # the large one
+
+ui:
+  theme: dark   # at night
+  # plain: true
+
+# What it may cost.
+limits: {turns: 50, cost_usd: 2}
+permissions:
+  allow:
+    - shell(git diff *)  # only reads
+  deny: []
+sandbox:
+# the end
+"""
+
+
+@each_row(
+    ("key", "value", "old", "new"),
+    [
+        ("model", "a/b", "model: openai/gpt-5  #", "model: a/b  #"),
+        ("ui.theme", "light", "theme: dark   #", "theme: light   #"),
+        ("ui.vi_mode", "true", "dark   # at night\n", "dark   # at night\n  vi_mode: true\n"),
+        ("limits.turns", "7", "{turns: 50,", "{turns: 7,"),
+        ("limits.time_s", "9", "cost_usd: 2}", "cost_usd: 2, time_s: 9}"),
+        ("permissions.deny", "[shell(rm *)]", "deny: []", "deny: [shell(rm *)]"),
+        ("permissions.ask", "['read(**/x)']", "  deny: []\n", "  deny: []\n  ask: ['read(**/x)']\n"),
+        ("sandbox", "off", "sandbox:\n", "sandbox: off\n"),
+        ("mode", "plan", "sandbox:\n", "sandbox:\nmode: plan\n"),
+        ("tools.shell.timeout_s", "60", "sandbox:\n", "sandbox:\ntools:\n  shell:\n    timeout_s: 60\n"),
+        ("model", "null", "model: openai/gpt-5  #", "model: null  #"),
+        ("model", "x # y", "model: openai/gpt-5  #", "model: x  #"),
+    ],
+)
+def test_one_place_of_the_text_changes(key: str, value: str, old: str, new: str) -> None:
+    assert FILE.count(old) == 1 and set_key(FILE, key, value, PATH) == FILE.replace(old, new)
+
+
+@each_row(
+    ("text", "key", "value", "result"),
+    [
+        ("", "mode", "plan", "mode: plan\n"),
+        ("# nothing yet", "ui.theme", "dark", "# nothing yet\nui:\n  theme: dark\n"),
+        ("mode: ask", "model", "a/b", "mode: ask\nmodel: a/b\n"),
+        ("mode: ask\r\n", "ui.theme", "dark", "mode: ask\r\nui:\r\n  theme: dark\r\n"),
+        ("ui:\n", "ui.theme", "dark", "ui: {theme: dark}\n"),
+        ("{mode: ask}\n", "model", "a/b", "{mode: ask, model: a/b}\n"),
+        ("{}\n", "ui.theme", "dark", "{ui: {theme: dark}}\n"),
+        ("ui:\n    theme: dark\nmode: ask\n", "ui.plain", "true", "ui:\n    theme: dark\n    plain: true\nmode: ask\n"),
+        ("providers:\n  x:\n    models:\n      m-4.1: {}\n", "providers.x.models.m-4.1.tools", "false",
+         "providers:\n  x:\n    models:\n      m-4.1: {tools: false}\n"),
+        ("model: |\n  a\nmode: ask\n", "effort", "low", "model: |\n  a\nmode: ask\neffort: low\n"),
+        ("hooks:\n  a: |\n    x\n\n# end\n", "hooks.b", "1", "hooks:\n  a: |\n    x\n\n  b: 1\n# end\n"),
+        ("\ufeffmode: ask\n", "mode", "plan", "\ufeffmode: plan\n"),
+        ("model: ünï ✓\nmode: ask # ✓\n", "mode", "plan", "model: ünï ✓\nmode: plan # ✓\n"),
+    ],
+)  # fmt: skip
+def test_a_key_finds_its_place(text: str, key: str, value: str, result: str) -> None:
+    assert set_key(text, key, value, PATH) == result
+
+
+@each_row(
+    ("text", "key"),
+    [
+        ("permissions:\n  allow:\n    - a\n", "permissions.allow"),
+        ("a: &x {b: 1}\nc: *x\n", "c.b"),
+        ("a: &x {b: 1}\nc: *x\n", "a.b"),
+        ("model: |\n  long\n  text\n", "model"),
+        ("model: a\n", "model.x"),
+        ("- a\n", "mode"),
+        ("mode: [\n", "mode"),
+    ],
+)
+def test_what_cannot_be_set_by_itself_is_refused(text: str, key: str) -> None:
+    with pytest.raises(ConfigError):
+        set_key(text, key, "2", PATH)
+
+
+def test_a_refusal_says_what_to_do() -> None:
+    with pytest.raises(CannotEdit, match="`agent config edit` opens all of it"):
+        set_key("permissions:\n  allow:\n    - a\n", "permissions.allow", "[]", PATH)
+
+
+KEYS = st.sampled_from(["a", "b", "c.d", "é", "x y", "on", "1"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=tries(300), deadline=None)
+@given(
+    st.dictionaries(KEYS, VALUES, max_size=4),
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=3),
+    VALUES,
+    st.booleans(),
+)
+def test_whatever_the_file_one_value_changes_or_nothing(
+    before: dict[str, object], names: list[str], value: object, in_one_line: bool
+) -> None:
+    text = yaml.safe_dump(before, allow_unicode=True, default_flow_style=in_one_line) if before else ""
+    written = yaml.safe_dump([value], default_flow_style=True, width=10_000).strip()[1:-1]
+    try:
+        changed = yaml.safe_load(set_key(text, ".".join(names), written, PATH))
+    except ConfigError:
+        return
+    inner = changed
+    for name in names:
+        inner = inner[name]
+    assert inner == value
+    there = yaml.safe_load(text) if text else {}
+    assert changed | {names[0]: 0} == there | {names[0]: 0}
