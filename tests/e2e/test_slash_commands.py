@@ -1,9 +1,12 @@
 """Slash commands as a person uses them on a full screen: lists to pick from, the clipboard, commands of one's own."""
 
 import base64
+import json
 import re
 
-from tests.e2e.person import GUARD_S, Person
+import pytest
+
+from tests.e2e.person import Person
 from tests.e2e.world import World
 from tests.model.server import Call, Reply
 
@@ -99,24 +102,28 @@ def test_a_command_of_ones_own_is_completed_and_sent(world: World) -> None:
     assert b"\x1b]0;owned" not in person.log
 
 
-def test_a_folder_is_added_to_a_session_that_goes_on(world: World) -> None:
+@pytest.mark.parametrize("begun", [("begin",), ()], ids=["begun", "empty"])
+def test_a_folder_is_added_to_a_session_that_goes_on(world: World, begun: tuple[str, ...]) -> None:
     library = world.home / "library"
     library.mkdir()
     (library / "notes.txt").write_text("written elsewhere\n", encoding="utf-8")
     read = Call("read_file", {"path": str(library / "notes.txt")})
-    world.script(Reply(text="Begun."), Reply(calls=(read,)), Reply(text="Read."))
+    world.script(*(Reply(text="Begun.") for _ in begun), Reply(calls=(read,)), Reply(text="Read."))
     with Person(world) as person:
-        person.ask("begin")
+        person.say("/mode acceptEdits")
+        person.wait("(?m) · auto-edit · ")
+        for prompt in begun:
+            person.ask(prompt)
         person.say(f"/add-dir {library}")
         person.wait(rf"(?s)Opening this session again, with\s+{library}.*/help for commands")
+        person.wait("(?m)^openai/mock-model · auto-edit · ")
         person.ask("read the notes")
         assert "Allow" not in person.text
         person.leave()
-    assert "written elsewhere" in world.records("tool_result")[0]["text"]
-    assert [
-        text.endswith(end)
-        for text, end in zip(world.messages(role="user"), ("begin", "read the notes"), strict=True)
-    ]
+    kept = [record for path in world.sessions() for record in json.loads(path.read_text(encoding="utf-8"))]
+    assert [record["text"] for record in kept if record["type"] == "user"] == [*begun, "read the notes"]
+    (result,) = [record["text"] for record in kept if record["type"] == "tool_result"]
+    assert "written elsewhere" in result
 
 
 def test_doctor_is_asked_without_leaving(world: World) -> None:

@@ -75,6 +75,8 @@ class Terminal:
         self._stream = pyte.ByteStream(self.screen)
         self.log = b""
         self._scrolled: dict[int, tuple[object, str]] = {}
+        self._text, self._text_of = "", (-1, 0, 0)
+        """Everything shown when there was so much output and the window was so large: asked for every few ms."""
         primary, secondary = pty.openpty()
         self._fd = primary
         self.resize(columns, rows)
@@ -156,7 +158,10 @@ class Terminal:
     @property
     def text(self) -> str:
         """Everything shown."""
-        return "\n".join(self.lines)
+        now = (len(self.log), self.screen.columns, self.screen.lines)
+        if now != self._text_of:
+            self._text, self._text_of = "\n".join(self.lines), now
+        return self._text
 
     def wait(self, wanted: str, timeout: float = 60.0) -> None:
         """Until `wanted` (a regular expression) is shown."""
