@@ -160,7 +160,7 @@ def editor(world: World, script: str) -> dict[str, str | None]:
     program = world.home / "editor"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     program.chmod(0o700)
-    return {"VISUAL": str(program)}
+    return {"VISUAL": str(program), "TMPDIR": str(world.home)}
 
 
 def test_edit_replaces_the_file_by_one_without_mistakes(world: World) -> None:
