@@ -27,8 +27,8 @@ class Person(Terminal):
         piped: str = "",
         is_warm: bool = True,
     ) -> None:
-        """Not warm: in a new interpreter, which has everything to load. `piped` is a shell command whose output is the program's standard input; its keys come from the
-        controlling terminal."""
+        """Not warm: in a new interpreter, which has everything to load. `piped` is a shell command whose output is
+        the program's standard input; its keys come from the controlling terminal."""
         self._world, self._argv = world, [AGENT, *arguments]
         argv, env = self._argv, world.environment()
         world.measured()

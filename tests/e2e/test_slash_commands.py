@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.e2e.person import Person
+from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World
 from tests.model.server import Call, Reply
 

@@ -19,7 +19,7 @@ def test_an_answer_that_arrives_in_one_piece_is_that_answer(tmp_path: Path) -> N
     with Session(tmp_path, "series") as term:
         term.send("go\r")
         for number, answer in enumerate(("yes", PASTE % "no, not this one")):
-            term.wait(f"shell make {number}")
+            term.wait(f"Run  make {number}")
             term.wait("Run  ")
             term.pump(0.7)
             if number == 0:
@@ -27,7 +27,7 @@ def test_an_answer_that_arrives_in_one_piece_is_that_answer(tmp_path: Path) -> N
                 term.send("\r")
             else:
                 term.send(answer + "\r")
-        term.wait("shell make 2")
+        term.wait("Run  make 2")
         term.pump(0.8)
         term.type("n\r")
         term.wait("(?m)^— ")

@@ -21,6 +21,7 @@ _FOLDERS = (_HERE / "docs", _HERE.parent / "docs")
 TOPICS: dict[str, str] = {
     "getting-started": "install, choose a model, first task",
     "terminal": "keys, steering, approvals, notifications, themes, plain mode, copying",
+    "appearance": "how the screen is designed: roles, colours, themes",
     "commands": "slash commands, and custom ones",
     "permissions": "allow, ask and deny: modes and rules",
     "security": "sandbox, secrets, untrusted text, known limits",

@@ -17,6 +17,7 @@ from pathlib import Path
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client, Snapshot
+from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import Operation, UserInput
 
@@ -279,6 +280,10 @@ class Repl:
     def status(self) -> str:
         """Return the line below the input."""
         return render_status(self._now, self._branch, self.theme, self._screen.columns)
+
+    def mode(self) -> Mode:
+        """Return the approval mode, in whose colour the input line begins."""
+        return self._now.mode
 
     def busy(self) -> bool:
         """Return whether Esc has something to stop."""

@@ -30,6 +30,7 @@ from prompt_toolkit.layout.processors import AfterInput, Processor, Transformati
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.widgets import SearchToolbar
 
+from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.sanitize import clean, visible
 
 from ..commands.registry import is_command
@@ -45,8 +46,8 @@ from .terminal import JobControl, Keyboard, open_terminal
 
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
-_RULED_ROWS = 10
-"""From this height on a rule sets the input off from the text."""
+_AIRY_ROWS = 10
+"""From this height on a blank row sets the input off from the text."""
 _REMEMBERED_CHARS = 1 << 18
 _TYPING_S = 1.5
 """Who pressed a key this short a time ago is typing."""
@@ -60,6 +61,7 @@ class ScreenCallbacks(Protocol):
 
     def frame(self, rows: int) -> list[str]: ...
     def status(self) -> str: ...
+    def mode(self) -> Mode: ...
     def busy(self) -> bool: ...
     def send(self, text: str) -> None: ...
     def queue(self, text: str) -> None: ...
@@ -202,7 +204,7 @@ class Screen:
             height=lambda: Dimension(min=1, max=max(1, self.rows // 2)),
             wrap_lines=True,
             dont_extend_height=True,
-            get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "> ",
+            get_line_prefix=self._prompt,
         )
         self._answer = Window(
             BufferControl(self.line, [GraphemeProcessor(), AfterInput(self._hint)]),
@@ -357,8 +359,8 @@ class Screen:
     def _live_lines(self) -> list[str]:
         room = max(3, self.rows - 4)
         out = self.controller.frame(max(3, min(self.rows - 7, 20)))
-        if self.rows >= _RULED_ROWS:
-            out = [*out[-(room - 1) :], self._theme.paint("rule", "─" * self.columns)]
+        if self.rows >= _AIRY_ROWS:
+            out = [*out[-(room - 1) :], ""]  # a rule would be broken in two when the window gets narrower
         if dialog := self.asking.dialog:
             out = out + dialog.draw(self._theme, self.columns, room)
         return out[-room:]
@@ -368,6 +370,11 @@ class Screen:
         if text != self._drawn[0]:
             self._drawn = (text, to_formatted_text(ANSI(text)))
         return self._drawn[1]
+
+    def _prompt(self, number: int, wrapped: int) -> StyleAndTextTuples:
+        mode = self.controller.mode()
+        mark = self._theme.paint("prompt" if mode == "ask" else mode, ">")
+        return to_formatted_text(ANSI("  " if number or wrapped else f"{mark} "))
 
     def _label(self, number: int, wrapped: int) -> str:
         label = self._entry.label if self._entry else ""

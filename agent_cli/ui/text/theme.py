@@ -2,7 +2,7 @@
 
 Answers are in the terminal's own colour; what is beside them is set back (`output`, `reasoning`, `muted`) or has a
 mark. In sixteen colours a theme uses the terminal's own palette and no backgrounds, and sets back by its faint
-weight. In truecolour, where the background is known, each colour is chosen for its contrast. `docs/look.md` lists
+weight. In truecolour, where the background is known, each colour is chosen for its contrast. `docs/appearance.md` lists
 the roles. Only `Theme.paint` and `Theme.styled` write a colour; the theme `none` writes nothing.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 from agent_cli.config.schema import Ui
 
 Role = Literal[
-    "ok", "error", "warning", "accent", "muted", "strong", "output", "reasoning", "prompt", "rule", "key",
+    "ok", "error", "warning", "accent", "muted", "strong", "output", "reasoning", "prompt", "key",
     "plan", "ask", "auto-edit", "yolo",
     "added", "removed", "added_words", "removed_words", "hunk",
     "title", "emphasis", "struck", "link", "code", "keyword", "string", "number", "comment",
@@ -23,7 +23,7 @@ Role = Literal[
 
 _SHAPES: dict[Role, str] = {
     "strong": "1", "reasoning": "2;3", "title": "1;4", "emphasis": "3", "struck": "9", "link": "4", "comment": "3",
-    "muted": "2", "output": "2", "rule": "2", "ask": "2",
+    "muted": "2", "output": "2", "ask": "2",
 }  # fmt: skip
 _DARK: dict[Role, str] = {
     **_SHAPES,
@@ -74,7 +74,6 @@ _RICH_DARK = _rich(
     muted="#9299a5",
     output="#a3a9b3",
     reasoning="3 #9299a5",
-    rule="#747c8a",
     plan="#6cb6ff",
     ask="#9299a5",
     auto__edit="#e5c07b",
@@ -100,7 +99,6 @@ _RICH_LIGHT = _rich(
     muted="#59606a",
     output="#4b525c",
     reasoning="3 #59606a",
-    rule="#828b95",
     plan="#0550ae",
     ask="#59606a",
     auto__edit="#805500",

@@ -111,7 +111,7 @@ def test_enter_in_the_menu_runs_its_top_row(tmp_path: Path) -> None:
         term.type("/perm")
         term.wait("❯ /permissions +the rules in force")
         term.send("\r")
-        term.wait(r"(?m)^> /permissions$")
+        term.wait(r"(?m)^▌ /permissions$")
         term.wait(r"shell\(git diff \*\)")
         term.type("/sea")
         term.wait("❯ /search")
