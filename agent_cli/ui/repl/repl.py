@@ -16,8 +16,8 @@ from pathlib import Path
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.client import Client, Snapshot
 from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.client import Client, Snapshot
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import Operation, UserInput
 
