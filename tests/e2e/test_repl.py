@@ -67,9 +67,8 @@ def test_a_conversation(world: World, greet: Path) -> None:
 
 
 def _decide(person: Person, command: str, key: str) -> None:
-    """Answer the question about a command, which stands above it."""
-    person.wait(rf"(?m)^\? shell .*{command}")
-    person.decide("Run  ", key)
+    """Answer the question about a command, which stands in it."""
+    person.decide(rf"(?s)\? Run (this| ).*{command}.*1 y", key)
 
 
 def _question(world: World, person: Person) -> None:
@@ -84,8 +83,6 @@ def _approved_edit(world: World, person: Person, greet: Path) -> None:
     person.say("change it")
     person.wait("Edit ")
     for line in (
-        "--- a/greet.py",
-        "+++ b/greet.py",
         " def greet():",
         '-    return "hello"',
         '+    return "goodbye ✓"',
@@ -214,7 +211,7 @@ def test_always_lasts(world: World) -> None:
         person.say("once more")
         _decide(person, "make it", "n")
         person.turn_over()
-        assert "? shell touch" not in person.text and marker.exists()
+        assert "? Run" not in person.text and marker.exists()
         person.leave()
 
 
@@ -262,7 +259,7 @@ def test_a_refusal_typed_at_any_pace_is_a_refusal(world: World, pace: float) -> 
                 person.pump(pace)
             person.send("\r")
             person.wait("✗ 1/3")
-            person.decide("Run  ", "none")
+            person.decide("Allow call", "none")
         person.turn_over()
         person.leave()
     assert not list(world.work.glob("made*"))
@@ -279,11 +276,10 @@ def test_an_edited_command_is_asked_about_again_where_another_rule_asks(world: W
         person.send("\x15curl https://example.org")
         person.wait("command: curl https://example.org")
         person.send("\r")
-        person.wait("judged anew")
-        assert "a always" not in "\n".join(person.screen.display)
-        person.decide("Edited, y runs it", "y")
-        person.wait("with the network")
-        person.decide("shell curl https://example.org", "n")
+        person.wait("checked again")
+        assert "2 a" not in "\n".join(person.screen.display)
+        person.decide(r"Run  curl https://example.org  here \(edited\)\?", "y")
+        person.decide(r"Run  curl https://example.org  here, with network access\?", "n")
         person.turn_over()
         person.leave()
 
@@ -292,8 +288,7 @@ def test_killed_while_a_question_was_open(world: World) -> None:
     world.script(shell("make it", text="Let me."), Reply(text="Not then."))
     with Person(world) as person:
         person.say("build")
-        person.wait(r"(?m)^\? shell make it$")
-        person.wait("Run  ")
+        person.wait(r"(?m)^\? Run  make it  here\?$")
         person.process.kill()
         person.finish()
         person.nothing_forbidden()
@@ -415,4 +410,37 @@ def test_a_command_of_the_users_own_does_not_get_what_the_models_commands_have_e
         person.say("!echo mark=[$MARK] over")
         person.wait(r"mark=\[(set)?\] over")
         assert "mark=[] over" in person.text
+        person.leave()
+
+
+def test_one_key_at_an_edit_accepts_it_and_all_later_ones(world: World) -> None:
+    greet = world.work / "greet.py"
+    greet.write_text(GREET, encoding="utf-8")
+    world.script(edit('"hello"', '"one"'), edit('"one"', '"two"'), Reply(text="Changed twice."))
+    with Person(world) as person:
+        person.say("change it twice")
+        person.wait(r"Edit greet\.py\?")
+        person.pump(GUARD_S)
+        person.send("\x1b[Z")
+        person.turn_over()
+        assert '"two"' in greet.read_text(encoding="utf-8") and "auto-edit" in person.text
+        assert "Edit greet.py?" not in person.text
+        person.leave()
+
+
+def test_the_mode_is_changed_at_a_command_and_the_question_stays(world: World) -> None:
+    world.script(shell("touch made"), Reply(text="Not made."))
+    with Person(world) as person:
+        person.say("make it")
+        person.wait("Run  touch made  here")
+        person.pump(GUARD_S)
+        person.send("\x1b[Z")
+        person.wait("· auto-edit")
+        person.wait("Run  touch made  here")
+        person.type("/mode plan\r")
+        person.wait("· plan")
+        person.pump(GUARD_S)
+        person.decide("Run  touch made  here", "y")
+        person.turn_over()
+        assert not (world.work / "made").exists(), "the mode chosen last holds"
         person.leave()

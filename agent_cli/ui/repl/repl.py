@@ -49,7 +49,8 @@ _BREATHE_EVERY = 20
 _KEYS = (
     "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
     "While a turn runs: Enter steers it, Tab queues for afterwards, Up takes that back, Esc or Ctrl-C stops it.",
-    "At a question: type a letter or words and Enter, or choose with Up and Down; Alt-Y and Alt-N decide at once.",
+    "At a question: a number, a letter or words and Enter, or Up and Down; Alt-Y and Alt-N decide at once.",
+    "At an edit: Shift-Tab accepts it and all later edits.",
     "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
     "/ completes commands: Enter runs the top one, Tab and the arrows choose another.",
     "@ names a file, a folder or an address to bring along, !command runs it yourself.",

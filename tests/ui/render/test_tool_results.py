@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_cli.config.schema import Ui
@@ -170,3 +171,18 @@ def test_a_long_prompt_and_a_long_summary_can_be_seen_in_full() -> None:
     assert "… 28 more lines (Ctrl-O shows them)" in view.take()
     view.expand()
     assert "  line 39\n" in view.take()
+
+
+def test_a_refusal_is_one_line_with_the_words_of_the_user_and_says_denied_once() -> None:
+    refused = finished(
+        tool="shell", title="rm x", status="denied", text="The user refused", display='denied: "no, y"'
+    )
+    assert shown(refused) == '⊘ shell rm x  denied: "no, y"\n'
+    assert shown(msgspec.structs.replace(refused, display="denied")) == "⊘ shell rm x  denied\n"
+    by_rule = msgspec.structs.replace(refused, display="", text="Denied: plan mode changes nothing.")
+    assert shown(by_rule) == "⊘ shell rm x  Denied: plan mode changes nothing.\n"
+
+
+def test_a_call_that_the_user_has_changed_says_so() -> None:
+    done = finished(tool="edit_file", title="a.py", status="ok", text="Changed", adjusted="1 of 2 hunks")
+    assert "1 of 2 hunks" in shown(done).split("\n")[0]
