@@ -444,3 +444,17 @@ def test_the_mode_is_changed_at_a_command_and_the_question_stays(world: World) -
         person.turn_over()
         assert not (world.work / "made").exists(), "the mode chosen last holds"
         person.leave()
+
+
+def test_the_mode_that_does_not_ask_warns_at_the_start_and_is_confirmed_later(world: World) -> None:
+    with Person(world, "--mode", "yolo") as person:
+        assert "mode yolo runs commands and changes files without asking" in person.text
+        person.say("/mode ask")
+        person.wait("· ask")
+        for key, mode in (("n", "ask"), ("\x1b", "ask"), ("y", "yolo")):
+            person.say("/mode yolo")
+            person.wait("without asking. Switch")
+            person.pump(GUARD_S)
+            person.send(key)
+            person.wait(rf"(?s)\A(?!.*Switch\?).*\nopenai/mock-model · {mode} ")
+        person.leave()

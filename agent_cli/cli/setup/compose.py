@@ -67,7 +67,7 @@ CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
 """How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
 
-_YOLO = "mode yolo: commands and edits run without asking; Shift-Tab or /mode changes that"
+_YOLO = "mode yolo runs commands and changes files without asking"
 _NOT_YOLO = (
     "the session was in yolo, which is not kept: it goes on in {}; --mode yolo, or /mode in a conversation, "
     "chooses it anew"

@@ -12,7 +12,7 @@ from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
 from agent_cli.protocol.operations import GrantScope, Operation
 from agent_cli.protocol.sanitize import visible
 
-from ..render.approval_preview import call_name, command_rows, commands_in_question, question, where
+from ..render.approval_preview import call_name, command_rows, commands_in_question, question, reason, where
 from ..text import lines
 from ..text.theme import Role, Theme
 from . import answers
@@ -34,10 +34,7 @@ _CHOICES: dict[Stage, tuple[Choice, ...]] = {
 
 def _reason(item: ApprovalItem, width: int) -> list[str]:
     """Return why it asks and the rule that asks, each to be seen however long the other is."""
-    path = item.title.partition(", ")[0]
-    if item.is_edit and item.reason.startswith(f"it changes {path}"):  # as the question says
-        return lines.wrap_limited(f"edits need approval [{item.rule}]", width, 2)
-    whole = lines.wrap_limited(f"{item.reason} [{item.rule}]".lstrip(), width, 5)
+    whole = lines.wrap_limited(f"{reason(item)} [{item.rule}]".lstrip(), width, 5)
     if len(whole) < 5:
         return whole
     return lines.wrap_limited(item.reason, width, 3) + lines.wrap_limited(f"[{item.rule}]", width, 2)

@@ -1,4 +1,4 @@
-"""Taking over a diff hunk by hunk: which one stands to be decided, and what has been said to those before."""
+"""Review a diff hunk by hunk: which hunk is in turn, and what was decided on those before."""
 
 from agent_cli.protocol.sanitize import visible
 
@@ -20,7 +20,7 @@ class HunkChoice:
 
     @property
     def chosen(self) -> tuple[int, ...] | None:
-        """The numbers, from 0, of the hunks taken over; None until all are decided."""
+        """The numbers, from 0, of the accepted hunks; None until all are decided."""
         return tuple(self._chosen) if self._at >= len(self._hunks) else None
 
     def take(self, name: Name) -> None:
@@ -38,14 +38,14 @@ class HunkChoice:
             case "leave the rest":
                 self._at = count
             case _:
-                raise ValueError(f"{name} is nothing to do with a hunk")
+                raise ValueError(f"{name} is no decision on a hunk")
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return the hunk that stands to be decided, as much of it as there is room for."""
         whole = self._rows(theme, width)
         room = max(2, rows - 1)
         shown = (
-            whole if len(whole) <= room else [*whole[: room - 1], f"… {len(whole) - room + 1} lines more, above"]
+            whole if len(whole) <= room else [*whole[: room - 1], f"… {len(whole) - room + 1} more lines, above"]
         )
         head = theme.paint("strong", f"Hunk {self._at + 1} of {len(self._hunks)}")
         return [head, *shown]

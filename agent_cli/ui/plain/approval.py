@@ -14,7 +14,7 @@ from agent_cli.protocol.sanitize import visible
 from ..dialogs import answers
 from ..dialogs.answers import Choice, Name
 from ..dialogs.approval_decisions import JUDGED_ANEW, REACH, SCOPES, ApprovalDecisions, not_offered, split_hunks
-from ..render.approval_preview import commands_in_question, question
+from ..render.approval_preview import commands_in_question, question, reason
 from ..text import lines
 
 _WIDTH = 98
@@ -44,7 +44,7 @@ class ApprovalLines:
         return [
             f"{which}{asked}",
             *(f"  {row}" for row in block),
-            f"Why: {lines.one_line(item.reason, 300)} [{lines.one_line(item.rule, 120)}]",
+            f"Why: {lines.one_line(reason(item), 300)} [{lines.one_line(item.rule, 120)}]",
             *([REACH[item.reach]] if item.reach in REACH else []),
             *([f"At worst: {lines.one_line(item.risk, 300)}"] if item.risk else []),
         ]

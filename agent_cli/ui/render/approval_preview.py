@@ -54,6 +54,12 @@ def call_name(item: ApprovalItem, limit: int = 200) -> str:
     return lines.one_line(f"{verb} {lines.call_title(item.tool, item.title, limit)}", limit)
 
 
+def reason(item: ApprovalItem) -> str:
+    """Return why a call asks; of an edit of the workspace not again which file it changes."""
+    path = item.title.partition(", ")[0]
+    return "edits need approval" if item.is_edit and item.reason.startswith(f"it changes {path}") else item.reason
+
+
 def where(item: ApprovalItem) -> str:
     """Return where a command would run: `here`, `in src, outside the sandbox`; empty when that is unknown."""
     place = {"": "", ".": "here"}.get(item.folder, f"in {lines.one_line(item.folder, 60)}")

@@ -12,6 +12,7 @@ from agent_cli.protocol.operations import ApprovalAnswer, ChangeSettings, Decisi
 from agent_cli.ui.commands import registry
 from agent_cli.ui.dialogs import answers
 from agent_cli.ui.dialogs.approval import ApprovalDialog
+from agent_cli.ui.dialogs.approval_decisions import split_hunks
 from agent_cli.ui.dialogs.question import QuestionDialog
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, choose
@@ -495,7 +496,7 @@ def test_of_a_long_hunk_the_beginning_is_drawn_and_the_rest_stands_above() -> No
     asking = dialog(msgspec.structs.replace(item(), preview=text, preview_kind="diff", hunks=2))
     asking.entered("h")
     rows = asking.draw(NONE, 80, 12)
-    assert len(rows) <= 12 and rows[2] == "   1 -gone" and any("lines more, above" in row for row in rows)
+    assert len(rows) <= 12 and rows[2] == "   1 -gone" and any("more lines, above" in row for row in rows)
 
 
 def test_hunks_are_not_offered_where_there_is_no_choice() -> None:
@@ -531,3 +532,16 @@ def test_arrows_choose_what_becomes_of_a_hunk() -> None:
             asking.press(key, 1.0)
         asking.entered("")
     assert asking.answer == answered(Decision("c1", True, hunks=(1,)))
+
+
+def test_the_hunks_of_several_files_have_the_names_of_their_file() -> None:
+    one, other = "--- a/f\n+++ b/f\n", "--- a/g\n+++ b/g\n"
+    hunks = [
+        "@@ -1,2 +1,1 @@\n--- a\n x\n",
+        "@@ -9 +8 @@\n-a\n+b\n\\ No newline at end of file\n",
+        "@@ -1 +1 @@\n-c\n+d\n",
+    ]
+    assert split_hunks(one + hunks[0] + hunks[1] + other + hunks[2]) == [
+        one + hunks[0], one + hunks[1], other + hunks[2],
+    ]  # fmt: skip
+    assert split_hunks(one + hunks[0] + hunks[1]) == hunks[:2], "of one file the question has the name"
