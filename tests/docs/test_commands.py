@@ -38,6 +38,7 @@ NOT_RUN: dict[str, str] = {
     " you type ─▶ ui/repl ──(slash? ui/commands)──▶ Agent.submit(UserInput) ─▶ [submissions]": "a drawing",
     "            cli                  imports everything; nothing imports it": "a drawing",
     "model:  types < transport < wire < catalog, text_calls < wire/chat, wire/anthropic, wire/responses < litellm < *": "a drawing",
+    "? Run  make test  here?": "a question on the screen",
     "python scripts/stations.py --list --check": "measures the repository, not what is installed",
 }
 """By the first line of a block: why it is no command."""
