@@ -31,6 +31,8 @@ from .tool_calls.call_rules import BoundRule, TurnRules
 from .undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
+    from agent_cli.protocol.operations import UserCommand
+
     from .context.history_search import EarlierSessions, SessionHistory
     from .context.mentions import Attachments
 
@@ -131,10 +133,15 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
 
         return SessionHistory(self.session, self.tools.spill_dir, self.earlier() if self.earlier else None)
 
-    async def attach(self, text: str) -> "Attachments":
-        """Read what a prompt names, as far as the policy lets it; files shown whole count as known."""
+    async def attach(self, text: str, commands: "tuple[UserCommand, ...]" = ()) -> "Attachments":
+        """Read what a prompt names, as far as the policy lets it; files shown whole count as known. What the user
+        ran comes first."""
         from .context.mentions import attach
 
         brought = await attach(text, self.tools, self.permissions.authorize, self.settings.private_hosts)
         self.tools.seen.update(brought.seen)
+        if commands:
+            from .context.user_commands import attach_commands
+
+            brought = attach_commands(commands, self.tools).joined(brought)
         return brought

@@ -290,7 +290,9 @@ class Turn:
             self._services.inbox.queue(user_input.text, user_input.images)
         brought: Attachments | None = None
         try:
-            brought = None if user_input.is_data else await self._services.attach(user_input.text)
+            brought = (
+                None if user_input.is_data else await self._services.attach(user_input.text, user_input.commands)
+            )
         finally:
             self._say(
                 "human",

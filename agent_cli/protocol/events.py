@@ -334,8 +334,8 @@ class Attached(Event, frozen=True, kw_only=True, tag="attached"):
     """A prompt has an attachment, such as an `@` mention. Sent before the model is called."""
 
     name: str
-    """Path or address, as it was typed."""
-    kind: Literal["file", "folder", "url", "image"]
+    """Path or address, as it was typed; `!` and the command for what the user ran."""
+    kind: Literal["file", "folder", "url", "image", "command"]
     tokens: int
     """Estimated size in tokens."""
     note: str = ""

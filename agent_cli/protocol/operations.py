@@ -17,6 +17,15 @@ Choice = Literal["mine", "old", "merge"]
 are merged line by line."""
 
 
+class UserCommand(msgspec.Struct, frozen=True):
+    """A shell command that the user ran, and what it printed."""
+
+    command: str
+    output: str
+    ended: str
+    """How it ended, such as `exit 0` or `stopped`."""
+
+
 class UserInput(msgspec.Struct, frozen=True, tag=True):
     """A prompt. Empty text carries on with the history as it is and appends no message."""
 
@@ -24,6 +33,8 @@ class UserInput(msgspec.Struct, frozen=True, tag=True):
     images: tuple[Image, ...] = ()
     is_data: bool = False
     """Whether it was piped in: naming a file in it is no consent to read that."""
+    commands: tuple[UserCommand, ...] = ()
+    """What the user ran since the last prompt, for the model to see."""
 
 
 class Steer(msgspec.Struct, frozen=True, tag=True):

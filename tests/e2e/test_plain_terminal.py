@@ -153,7 +153,7 @@ def test_ctrl_c_picks_nothing_stops_a_command_then_a_turn_and_then_leaves(world:
         person.line("/new")
         person.hear("has to wait")
         person.send("\x03")
-        person.hear("Stopped.")
+        person.hear("Interrupted.")
         person.hear("> ")
         person.send("\x03")
         assert person.finish() == 0

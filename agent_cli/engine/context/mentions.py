@@ -23,7 +23,7 @@ from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.paths import PathError
 
-Kind = Literal["file", "folder", "url", "image"]
+Kind = Literal["file", "folder", "url", "image", "command"]
 
 IMAGE_TOKENS = 1_500
 """What a picture is counted with."""
@@ -70,6 +70,16 @@ class Attachments(msgspec.Struct, frozen=True):
     untrusted: str = ""
     """Where the first untrusted text in it came from; empty where there is none."""
     counted: tuple[AttachmentSummary, ...] = ()
+
+    def joined(self, others: "Attachments") -> "Attachments":
+        """Return these and others behind them."""
+        return Attachments(
+            self.attachments + others.attachments,
+            self.images + others.images,
+            self.seen | others.seen,
+            self.untrusted or others.untrusted,
+            self.counted + others.counted,
+        )
 
 
 class _Mention(msgspec.Struct, frozen=True):

@@ -137,6 +137,11 @@ def _untrusted_source(command: str, start: StartedCommand, context: ToolContext)
         connected = context.egress.connected if context.egress else 0
         if start.proxied is None or connected == start.proxied:
             return ""
+    return brings_text(command)
+
+
+def brings_text(command: str) -> str:
+    """Return what a command's output is called as a source of untrusted text; empty where it fetches none."""
     found = _BRINGS_TEXT.search(command)
     hosts = _HOSTS.findall(command)
     is_ours = bool(hosts) and all(_OURSELVES.fullmatch(host) for host in hosts)

@@ -7,9 +7,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import get_args
 
+import msgspec
+
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.client import Snapshot
-from agent_cli.protocol.events import TERMINAL, AnyEvent, Notice
+from agent_cli.protocol.events import TERMINAL, AnyEvent, Notice, TurnStarted
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import (
     ChangeSettings,
@@ -18,9 +20,9 @@ from agent_cli.protocol.operations import (
     Shutdown,
     Steer,
     TakeBack,
+    UserCommand,
     UserInput,
 )
-from agent_cli.protocol.sanitize import Sanitizer
 
 from ..commands import registry
 from ..commands.api import Choice, CommandContext, ExitReason, FirstInput
@@ -55,8 +57,14 @@ class Conversation:
         self._may_loosen, self._may_steer = may_loosen, may_steer
         self._ended: set[str] = set()
         self._closing = False
-        self._command: asyncio.Task[None] | None = None
+        self._command: asyncio.Task[UserCommand] | None = None
         """The user's own shell command, while it runs."""
+        self._commands: tuple[UserCommand, ...] = ()
+        """What the user ran since the last prompt."""
+        self._carried: dict[str, tuple[UserCommand, ...]] = {}
+        """The same, by the prompt that brings it and has not begun."""
+        self._begun = ""
+        """The prompt that began last."""
 
     def snapshot(self) -> Snapshot:
         """Return the session's state."""
@@ -74,9 +82,14 @@ class Conversation:
                 raise LooserModeError("a looser mode is not taken from a pipe; start with --mode")
         if isinstance(operation, ChangeSettings) and operation.mode == "yolo" and not await self._confirms_yolo():
             return
+        if isinstance(operation, UserInput) and operation.text.strip() and not operation.is_data:
+            operation = msgspec.structs.replace(operation, commands=self._commands)
+            self._commands = ()
         submission = await self._context.client.submit(operation)
         if submission not in self._ended:
             self.open.add(submission)
+            if isinstance(operation, UserInput) and operation.commands and submission != self._begun:
+                self._carried[submission] = operation.commands
         self._on_submit(operation)
 
     async def _confirms_yolo(self) -> bool:
@@ -106,6 +119,8 @@ class Conversation:
             return self._slash(*command)
         if shell := shell_command(text):
             return self._shell(shell)
+        if text.strip() in ("!", "!!"):
+            return self._explain_shell()
         if self._may_steer and not images and self.snapshot().busy:
             return self.submit(Steer(text))
         return self.submit(UserInput(text, images))
@@ -125,13 +140,20 @@ class Conversation:
         """Stop the user's own shell command; False when none runs."""
         return self._command is not None and self._command.cancel()
 
-    async def _shell(self, command: str) -> None:
+    async def _explain_shell(self) -> None:
+        self._context.say(_SHELL_USAGE)
+
+    async def _shell(self, line: "ShellLine") -> None:
         if self._command is not None:
             self._context.say("A command is running already; Esc stops it.")
             return
-        self._command = asyncio.ensure_future(run_shell_command(command, self._context))
+        from .user_shell import run_shell_command
+
+        self._command = asyncio.ensure_future(run_shell_command(line.command, self._context, line.is_private))
         try:
             await asyncio.wait({self._command})
+            if not line.is_private and not self._command.cancelled() and self._command.exception() is None:
+                self._commands += (self._command.result(),)
         finally:
             self._command.cancel()
             self._command = None
@@ -153,9 +175,13 @@ class Conversation:
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Yield the engine's events; while the session closes only its notices."""
         async for event in self._context.client.events():
+            if isinstance(event, TurnStarted):
+                self._begun = event.submission_id
+                self._carried.pop(event.submission_id, None)
             if isinstance(event, TERMINAL):
                 self._ended.add(event.submission_id)
                 self.open.discard(event.submission_id)
+                self._commands = self._carried.pop(event.submission_id, ()) + self._commands
             if not self._closing or isinstance(event, Notice):
                 yield _worded(event, self.snapshot())
 
@@ -178,31 +204,22 @@ def _worded(event: AnyEvent, now: Snapshot) -> AnyEvent:
     return with_advice(event, "repl", now)
 
 
-def shell_command(text: str) -> str:
-    """Return the command of a line `!command`; empty for any other line."""
-    return text[1:].strip() if text.startswith("!") else ""
+_SHELL_USAGE = (
+    "!COMMAND runs a shell command; the model sees its output with your next prompt. !!COMMAND keeps it private."
+)
 
 
-async def run_shell_command(command: str, context: CommandContext) -> None:
-    """Run the user's own shell command to its end. Its output keeps its colours and does not control the terminal;
-    how it ended is printed as well when it is cancelled."""
-    theme = context.theme
-    context.say(theme.paint("prompt", "! ") + lines.one_line(command, 500), wrap=False)
-    sanitizer, partial = Sanitizer(keep_sgr=theme.colour), ""
+class ShellLine(msgspec.Struct, frozen=True):
+    """A line `!command` or `!!command`."""
 
-    def emit(text: str, final: bool = False) -> None:
-        nonlocal partial
-        *whole, partial = (partial + sanitizer.feed(text, final)).split("\n")
-        if final and partial:
-            whole.append(partial)
-        if whole:
-            context.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole), wrap=False)
+    command: str
+    is_private: bool
+    """Whether the model is not shown its output."""
 
-    ended = "stopped"
-    try:
-        ended = f"exit {await context.host.run_command(command, emit)}"
-    except Exception as problem:  # whatever it is, the prompt comes back
-        ended = f"failed: {lines.one_line(str(problem)) or type(problem).__name__}"
-    finally:
-        emit("", final=True)
-        context.say(theme.paint("muted", f"— {ended}"))
+
+def shell_command(text: str) -> ShellLine | None:
+    """Return the command of a line `!command` or `!!command`; None for any other line."""
+    if not text.startswith("!"):
+        return None
+    command = text[2:].strip() if text.startswith("!!") else text[1:].strip()
+    return ShellLine(command, text.startswith("!!")) if command else None

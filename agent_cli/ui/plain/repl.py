@@ -45,8 +45,9 @@ _KEYS = (
     "A line is sent with Enter; one that ends in \\ goes on in the next. Ctrl-C stops a turn, or leaves.",
     "While a turn runs a line steers it, /queue LINE waits for its end, and /queue takes back what waits.",
     "/more prints in full what was shortened last, and what was before it.",
-    "@ names a file, a folder or an address to bring along, a picture by its path; !command runs it yourself.",
     "/help lists the commands; the beginning of a name is enough where only one begins so.",
+    "@ names a file, a folder or an address to bring along, a picture by its path.",
+    "!command runs it yourself and shows the model its output with your next prompt; !!command keeps it private.",
 )
 
 

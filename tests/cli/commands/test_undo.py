@@ -248,7 +248,7 @@ def test_a_dry_run_names_what_would_be_left_alone(changed: World) -> None:
     (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
     done = changed.run("undo", "--dry-run")
     assert done.code == 0 and "  would leave alone a.txt: modified after this turn\n" in done.out
-    assert "modified" not in done.out and files(changed)["a.txt"] == "mine\n"
+    assert "  modified" not in done.out and files(changed)["a.txt"] == "mine\n"
 
 
 def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) -> None:

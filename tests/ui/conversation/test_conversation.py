@@ -14,6 +14,7 @@ from agent_cli.protocol.operations import (
     Shutdown,
     Steer,
     TakeBack,
+    UserCommand,
     UserInput,
 )
 from agent_cli.ui.commands.api import Choice, ExitReason, FirstInput
@@ -99,6 +100,37 @@ async def test_commands_are_carried_out_and_a_failing_one_is_told() -> None:
     await front.conversation.send("/memory")
     assert front.said[0] == "in full" and "ran make test" in front.said
     assert front.said[-1] == "/memory failed: division by zero" and not front.submitted
+
+
+async def test_the_next_prompt_brings_what_the_users_own_commands_printed() -> None:
+    front = Recorder()
+    await front.conversation.send("!make test")
+    await front.conversation.send("!!cat secret")
+    await front.conversation.send("fix that")
+    await front.conversation.send("and that")
+    ran = UserCommand("make test", "ran make test\n", "exit 0")
+    assert front.submitted == [UserInput("fix that", commands=(ran,)), UserInput("and that")]
+    assert "— exit 0 · sent with your next prompt" in front.said
+    assert "— exit 0 · not shown to the model" in front.said
+
+
+async def test_a_prompt_that_is_taken_back_leaves_the_output_for_the_next_one() -> None:
+    front = Recorder()
+    await front.conversation.send("!make test")
+    await front.conversation.send("fix that")
+    front.client.emit(ev.TurnAborted(stop_reason="interrupted"), "s1")
+    async for event in front.conversation.events():
+        if isinstance(event, ev.TurnAborted):
+            break
+    await front.conversation.send("fix this")
+    assert isinstance(sent := front.submitted[-1], UserInput) and len(sent.commands) == 1
+
+
+@pytest.mark.parametrize("line", ["!", "!!", " ! "])
+async def test_a_lone_mark_says_what_it_is_for(line: str) -> None:
+    front = Recorder()
+    await front.conversation.send(line)
+    assert not front.submitted and front.said[0].startswith("!COMMAND runs a shell command")
 
 
 async def test_the_mode_cycles_and_is_never_loosened_where_it_may_not_be() -> None:

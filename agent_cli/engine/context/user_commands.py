@@ -1,0 +1,41 @@
+"""Attach to a prompt what the user's own shell commands printed since the last one."""
+
+from collections.abc import Sequence
+
+from agent_cli.protocol.messages import Attachment, new_id
+from agent_cli.protocol.operations import UserCommand
+from agent_cli.session.placeholders import mark_untrusted
+from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
+from agent_cli.tools.shell.shell import brings_text
+
+from .mentions import Attachments, AttachmentSummary
+
+_NAME_CHARS = 100
+
+
+def attach_commands(commands: Sequence[UserCommand], context: ToolContext) -> Attachments:
+    """Return the output of commands as attachments: shortened as a tool's result is, and marked as data."""
+    found = [_attached(each, context) for each in commands]
+    return Attachments(
+        attachments=tuple(attachment for attachment, _ in found),
+        untrusted=next((attachment.untrusted for attachment, _ in found if attachment.untrusted), ""),
+        counted=tuple(summary for _, summary in found),
+    )
+
+
+def _attached(done: UserCommand, context: ToolContext) -> tuple[Attachment, AttachmentSummary]:
+    text, note = done.output.strip("\n"), done.ended
+    if result_tokens(text) > context.max_tokens():
+        whole = keep_whole(context.spill_dir, new_id("command"), text, context.redactor)
+        text = bounded(text, context.max_tokens(), str(whole) if whole else "")
+        note += ", shortened"
+    source = brings_text(done.command)
+    marked = mark_untrusted(text or "(no output)", "a command that the user ran")
+    body = f'<user_command ended="{done.ended}">\n{_inner(done.command)}\n{marked}\n</user_command>'
+    name = f"!{done.command}"[:_NAME_CHARS]
+    return Attachment(name, body, source), AttachmentSummary(name, "command", result_tokens(body), note)
+
+
+def _inner(command: str) -> str:
+    return command.replace("</user_command", "<\\/user_command")

@@ -1,0 +1,61 @@
+"""Run the shell commands that the user types behind `!`, print their output and capture it for the model."""
+
+import asyncio
+
+from agent_cli.protocol.operations import UserCommand
+from agent_cli.protocol.sanitize import Sanitizer
+
+from ..commands.api import CommandContext
+from ..text import lines
+
+_CAPTURE_CHARS = 500_000
+"""Kept of the beginning of an output, and of its end."""
+
+
+class _Capture:
+    """The beginning and the end of an output, the middle of one that is too large for any window left out."""
+
+    def __init__(self) -> None:
+        self._head, self._tail, self._left_out = "", "", False
+
+    def feed(self, text: str) -> None:
+        """Take a piece."""
+        room = _CAPTURE_CHARS - len(self._head)
+        self._head += text[:room]
+        self._tail += text[room:] if room < len(text) else ""
+        if len(self._tail) > 2 * _CAPTURE_CHARS:
+            self._tail, self._left_out = self._tail[-_CAPTURE_CHARS:], True
+
+    def text(self) -> str:
+        """Return what was kept."""
+        return self._head + ("\n[… left out …]\n" if self._left_out else "") + self._tail
+
+
+async def run_shell_command(command: str, context: CommandContext, is_private: bool) -> UserCommand:
+    """Run the user's own shell command to its end, or until it is cancelled. What it prints keeps its colours and
+    does not control the terminal; returns it without colours, with how it ended."""
+    theme = context.theme
+    context.say(theme.paint("prompt", "! ") + lines.one_line(command, 500), wrap=False)
+    sanitizer, plain, partial, captured = Sanitizer(keep_sgr=theme.colour), Sanitizer(), "", _Capture()
+
+    def emit(text: str, final: bool = False) -> None:
+        nonlocal partial
+        captured.feed(plain.feed(text, final))
+        *whole, partial = (partial + sanitizer.feed(text, final)).split("\n")
+        if final and partial:
+            whole.append(partial)
+        if whole:
+            context.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole), wrap=False)
+
+    ended = "stopped"
+    try:
+        ended = f"exit {await context.host.run_command(command, emit)}"
+    except asyncio.CancelledError:
+        pass  # stopped by the user: what it had printed counts
+    except Exception as problem:  # whatever it is, the prompt comes back
+        ended = f"failed: {lines.one_line(str(problem)) or type(problem).__name__}"
+    finally:
+        emit("", final=True)
+        note = "not shown to the model" if is_private else "sent with your next prompt"
+        context.say(theme.paint("muted", f"— {ended} · {note}"))
+    return UserCommand(command, captured.text(), ended)
