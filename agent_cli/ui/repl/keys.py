@@ -95,12 +95,20 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
     """Stopping, leaving, editing, pasting."""
     free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
     choosing = Condition(lambda: isinstance(screen.asking.dialog, Picker))
-    last = [0.0]
+    last, escaped = [0.0], [0.0]
 
     @keys.add("escape", filter=~is_searching & (~vi_mode | ~vi_insert_mode))
     def _(event: KeyPressEvent) -> None:
-        if not screen.asking.back() and not screen.controller.stop():
+        before, escaped[0] = escaped[0], 0.0
+        if screen.asking.back() or screen.controller.stop():
+            return
+        if screen.draft.text or screen.draft.complete_state:
             screen.draft.cancel_completion()
+        elif time.monotonic() - before <= _TWICE_S:
+            screen.controller.send("/rewind")
+        else:
+            escaped[0] = time.monotonic()
+            _hint(screen, "Esc again rewinds")
 
     @keys.add("c-c", filter=~is_searching)
     @keys.add("<sigint>")
@@ -134,7 +142,10 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("c-l", filter=free)
     def _(event: KeyPressEvent) -> None:
-        get_app().renderer.erase()
+        renderer, output = get_app().renderer, get_app().output
+        renderer.erase()
+        output.write_raw("\n" * output.get_size().rows)  # into the scrollback: clearing would lose it
+        renderer.clear()
 
     @keys.add(Keys.BracketedPaste, filter=~choosing)
     def _(event: KeyPressEvent) -> None:

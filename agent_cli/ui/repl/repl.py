@@ -53,7 +53,9 @@ _KEYS = (
     "At an edit: Shift-Tab accepts it and all later edits.",
     "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
     "/ completes commands: Enter runs the top one, Tab and the arrows choose another.",
-    "@ names a file, a folder or an address to bring along, !command runs it yourself.",
+    "Esc Esc at an empty line rewinds, Ctrl-L clears the screen.",
+    "@ names a file, a folder or an address to bring along.",
+    "!command runs it yourself and shows the model its output with your next prompt; !!command keeps it private.",
 )
 
 

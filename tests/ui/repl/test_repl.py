@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -605,6 +606,31 @@ def test_no_colour(tmp_path: Path) -> None:
         term.wait("(?m)^— ")
         term.leave()
         assert not re.search(rb"\x1b\[[0-9;]*[1-9][0-9;]*m", term.log)
+
+
+def test_esc_twice_at_an_empty_line_rewinds_and_not_over_a_draft(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.type("draft")
+        term.send("\x1b")
+        term.pump(0.2)
+        term.send("\x1b")
+        term.pump(0.5)
+        assert "/rewind" not in term.text and "Esc again" not in term.text
+        term.send("\x15\x1b")
+        term.wait("Esc again rewinds")
+        term.send("\x1b")
+        term.wait("and the lexer")
+
+
+def test_ctrl_l_clears_the_screen_and_keeps_the_scrollback(tmp_path: Path) -> None:
+    with Session(tmp_path, columns=80, rows=12) as term:
+        term.send("hello\r")
+        term.wait("(?m)^— ")
+        term.send("\x0c")
+        end = time.monotonic() + 30
+        while "— " in (shown := "\n".join(term.screen.display)) or "\n>" not in f"\n{shown}":
+            assert term.pump(0.02) and time.monotonic() < end, shown
+        assert shown.startswith(">") and "\n> hello" in term.text
 
 
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
