@@ -21,8 +21,8 @@ from agent_cli.ui.commands.api import NOTHING, Choice, ExitReason, FirstInput
 from agent_cli.ui.repl.repl import run_repl
 from agent_cli.ui.signals import signal_handlers
 from agent_cli.ui.text.lines import ago
+from agent_cli.ui.text.theme import NONE, is_plain
 from agent_cli.ui.text.theme import choose as choose_theme
-from agent_cli.ui.text.theme import is_plain
 
 from .services.first_run import cannot_start
 from .services.repl_services import RECENT, SessionHost
@@ -163,6 +163,9 @@ def _saved_id(opened: OpenSession) -> str:
 async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
     for note in (*opened.notes, *_due(setup)):
         print(f"agent: {note}", file=sys.stderr)
+    if opened.instructions:
+        theme = choose_theme(setup.config.ui) if sys.stderr.isatty() else NONE
+        print(theme.paint("muted", f"instructions: {clean(opened.instructions)}"), file=sys.stderr)
     loop = asyncio.get_running_loop()
     repl = asyncio.current_task()
     assert repl is not None

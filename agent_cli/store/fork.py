@@ -50,7 +50,8 @@ def _before(records: Sequence[AnyRecord], at: str | int) -> list[AnyRecord]:
     places = prompts(records)
     if isinstance(at, int):
         if not 1 <= at <= len(places):
-            raise NoPrompt(f"the session has {len(places)} prompts, no {at}; `agent sessions show` numbers them")
+            amount = "1 prompt" if len(places) == 1 else f"{len(places)} prompts"
+            raise NoPrompt(f"the session has {amount}, no {at}; `agent sessions show` numbers them")
         place = places[at - 1]
     else:
         found = [place for place in places if records[place].turn_id == at]

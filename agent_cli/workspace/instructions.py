@@ -98,6 +98,26 @@ class InstructionFiles:
         self.files = frozenset(importer.given - own)
         return looks, _within_bound([each for each in found if each])
 
+    def summary(self) -> str:
+        """Return which files of the project apply, and which lie beside them and are not read, in one line; empty
+        where there are none."""
+        shown = [
+            each.source + self._passed_over(Path(each.path))
+            for each in self.read()
+            if Path(each.path).parent != self._config_dir
+        ]
+        return ", ".join(shown)
+
+    def _passed_over(self, chosen: Path) -> str:
+        others = [
+            name
+            for name in self._names
+            if name != chosen.name
+            and os.path.isfile(chosen.parent / name)
+            and os.path.realpath(chosen.parent / name) not in self.files
+        ]
+        return f" ({', '.join(others)} beside it {'are' if len(others) > 1 else 'is'} not read)" if others else ""
+
     def _own(self, looks: FileStamps, importer: Importer) -> Instruction | None:
         """Return the user's file for all projects, which may bring in what lies beside it or is named from
         `~/`."""

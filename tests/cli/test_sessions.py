@@ -70,7 +70,7 @@ def test_a_session_is_shown_as_a_conversation(world: World) -> None:
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.splitlines() == [
         "", "[1] > try it", "  [shell: failed] hi", "", "It failed.", "",
-        "1 prompts, 2 model calls, cost unknown", str(world.sessions()[0]),
+        "1 prompt, 2 model calls, cost unknown", str(world.sessions()[0]),
     ]  # fmt: skip
     assert json.loads(as_json.out) == world.records()
 

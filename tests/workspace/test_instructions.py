@@ -55,6 +55,20 @@ def test_without_a_repository_only_the_working_directory_counts(tmp_path: Path) 
     assert instructions(inner) == ()
 
 
+def test_the_summary_names_what_is_read_and_what_lies_beside_it_unread(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    written(
+        root,
+        {".git/HEAD": "", "AGENTS.md": "a", "CLAUDE.md": "b", "sub/CLAUDE.md": "c", "config/AGENTS.md": "own"},
+    )
+    files = InstructionFiles(root / "sub", config_dir=root / "config")
+    assert files.summary() == "../AGENTS.md (CLAUDE.md beside it is not read), CLAUDE.md"
+    written(root, {"AGENTS.md": "a\n@CLAUDE.md\n"})
+    os.utime(root / "AGENTS.md", ns=(1, 1))
+    assert InstructionFiles(root / "sub").summary() == "../AGENTS.md, CLAUDE.md"
+    assert InstructionFiles(root / "config").summary().startswith("../AGENTS.md")
+
+
 def test_a_large_file_is_cut_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("é" * MAX_BYTES, encoding="utf-8")
     ((_, text),) = told(instructions(tmp_path))

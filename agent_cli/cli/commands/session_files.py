@@ -15,6 +15,7 @@ from agent_cli.store.export.formats import ENDINGS, Format, exported, masked
 from agent_cli.store.import_repair import import_session, repair
 from agent_cli.store.retention import OnDelete, Pruned, plan, prune, prune_if_due
 from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.ui.text.lines import number
 
 from ..setup.options import UsageError
 from ..setup.redactor import redactor_of
@@ -184,7 +185,7 @@ def repair_command(identifier: _Id) -> int:
     if done.copy is None:
         emit([f"{done.path} is whole; nothing was changed."])
         return 0
-    kept = f"{done.records} records were kept. The file as it was: {done.copy}"
+    kept = f"{number(done.records, 'record')} kept. The file as it was: {done.copy}"
     emit([*(one_line(problem) for problem in done.problems), kept])
     return 0
 

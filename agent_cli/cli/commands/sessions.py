@@ -15,6 +15,7 @@ from agent_cli.store.catalog import Hit, SessionInfo, totals
 from agent_cli.store.file_names import NAME
 from agent_cli.store.retention import discard
 from agent_cli.store.session_file import Loaded, read_session
+from agent_cli.ui.text.lines import number
 
 from ..setup.fork_side_files import copy_beside
 from ..setup.options import UsageError
@@ -153,7 +154,11 @@ def _facts(path: Path, loaded: Loaded) -> list[str]:
     turns, used = totals(path)
     cost = "unknown" if used.cost_usd is None else f"{used.cost_usd:.4f} USD"
     problems = loaded.problems()
-    lines = [f"\n{turns} prompts, {used.requests} model calls, cost {cost}", str(path), *problems]
+    lines = [
+        f"\n{number(turns, 'prompt')}, {number(used.requests, 'model call')}, cost {cost}",
+        str(path),
+        *problems,
+    ]
     if problems:
         identifier = path.stem.rpartition("-")[2]
         damaged = len(loaded.damage) + loaded.torn

@@ -20,6 +20,7 @@ from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner
 from agent_cli.store.export.formats import exported, masked
 from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.ui.text.lines import number
 
 from ..setup.setup import Setup
 from .listings import config
@@ -82,7 +83,7 @@ def _parts(
         if errors:
             text = "".join(encode(record).decode() + "\n" for record in errors)
             parts["errors.jsonl"] = (text, f"failed model calls and turns of this session, the last {len(errors)}")
-        parts["session.json"] = (exported(records, "json"), f"this session, {len(records)} records")
+        parts["session.json"] = (exported(records, "json"), f"this session, {number(len(records), 'record')}")
     log = setup.state / "logs" / f"{now.session_id}.jsonl"
     if tail := _tail(log):
         parts["log-tail.jsonl"] = (redactor.mask(tail, assignments=True), "the end of the log of --debug")
@@ -115,7 +116,8 @@ def _facts(setup: Setup, now: Snapshot, facts: Mapping[str, str], redactor: Reda
         "model": f"{now.model} {now.effort}".strip(),
         "mode": now.mode,
         "sandbox": now.sandbox,
-        "session": f"{now.session_id}, {now.turns} turns, {now.context_tokens} of {now.context_window} tokens",
+        "session": f"{now.session_id}, {number(now.turns, 'turn')}, "
+        f"{now.context_tokens} of {now.context_window} tokens",
         "layers": ", ".join(layer.name for layer in setup.loaded.layers) or "none",
     }
     return redactor.mask("".join(f"{name}: {value}\n" for name, value in known.items()), assignments=True)

@@ -78,6 +78,8 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
             yield finding
     for name in setup.config.fallback_models:
         yield await _found("fallback model", "note", _fallback(setup, name))
+    if unused := _unused(setup):
+        yield unused
     yield await _found("git", "note", _git(setup))
     yield await _found("ripgrep", "FAIL", _ripgrep(setup))
     yield await _found("state folder", "FAIL", _state(setup))
@@ -105,8 +107,26 @@ async def _configuration(setup: Setup) -> str:
         keys = ", ".join(key for key, _ in setup.loaded.ignored)
         text = f"ignored in the project's own file: {keys}"
         raise Problem(text, "Put them into your own file if you want them; `agent config path` names it.")
+    if reserved := [key for key in ("hooks", "mcp_servers") if getattr(setup.config, key)]:
+        raise Problem(f"no effect: {', '.join(reserved)}, which are not supported yet", "Remove them.")
     places = ", ".join(dict.fromkeys(layer.name for layer in setup.loaded.layers))
     return places or f"built-in defaults; {setup.config_dir / 'config.yaml'} is not there"
+
+
+_OF_OTHERS = {
+    ".mcp.json": "MCP servers",
+    ".claude/settings.json": "settings",
+    ".claude/commands": "commands",
+    ".claude/agents": "agents",
+    ".claude/skills": "skills",
+}
+"""What other agents read of a project, and this one does not."""
+
+
+def _unused(setup: Setup) -> Finding | None:
+    found = [f"{name} ({what})" for name, what in _OF_OTHERS.items() if (setup.root / name).exists()]
+    todo = "Commands of this agent are in .agent/commands, its settings in .agent/config.yaml."
+    return Finding("note", "not used", f"{', '.join(found)}: of another agent", todo) if found else None
 
 
 async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:

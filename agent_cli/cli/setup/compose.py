@@ -85,6 +85,8 @@ class OpenSession(msgspec.Struct, frozen=True):
     redactor: "Redactor"
     tools: Registry
     notes: tuple[str, ...] = ()
+    instructions: str = ""
+    """The project's instruction files, in one line."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -166,12 +168,13 @@ class _EngineBuilder:
     def _prompt_sources(self) -> PromptSources:
         setup, rules = self._setup, self._setup.config.rules
         names = setup.config.context.instructions
+        self._instruction_files = InstructionFiles(
+            setup.root, names, setup.config_dir, self._may_instruct, setup.is_doubtful
+        )
         return PromptSources(
             root=setup.workspace.root,
             extra_roots=setup.workspace.roots[1:],
-            instructions=InstructionFiles(
-                setup.root, names, setup.config_dir, self._may_instruct, setup.is_doubtful
-            ),
+            instructions=self._instruction_files,
             memory=self._memory,
             rules=(
                 *(rule for rule in rules if isinstance(rule, str)),
@@ -208,7 +211,12 @@ class _EngineBuilder:
             f"{place}: `{key}` is ignored: not allowed in a project file" for key, place in setup.loaded.ignored
         ]
         logged = (f"log: {log.path}",) if log else ()
-        told = (*about_mode, *ignored, *notes, *draft.notes, *self._memory.problems(), *logged)
+        reserved = [
+            f"`{key}` in the configuration has no effect: it is not supported yet"
+            for key in ("hooks", "mcp_servers")
+            if getattr(setup.config, key)
+        ]
+        told = (*about_mode, *ignored, *reserved, *notes, *draft.notes, *self._memory.problems(), *logged)
         return OpenSession(
             Agent(Dispatcher(services)),
             permissions,
@@ -218,6 +226,7 @@ class _EngineBuilder:
             self._redactor,
             self._registry,
             told,
+            self._instruction_files.summary(),
         )
 
     def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:

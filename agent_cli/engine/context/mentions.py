@@ -41,6 +41,11 @@ _NAMED = re.compile(r"(?<![\w@/.`\\])@(?:\"([^\"\n]+)\"((?::\d+(?:-\d+)?)?)|((?:
 _LINES = re.compile(r"(.+?):(\d+)(?:-(\d+))?")
 _WORD = re.compile(r"(?:^|(?<=\s))(?:'([^'\n]+)'|\"([^\"\n]+)\"|((?:\\.|[^\s'\"\\])+))(?=\s|$)")
 _PICTURE = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?)\b", re.IGNORECASE)
+_FILE = re.compile(
+    r"^(?!@).*\w\.(?:pyi?|ipynb|[jt]sx?|mjs|cjs|vue|svelte|go|rs|java|kt|swift|lua|rb|php|cs|[ch]|cc|[ch]pp|sh|sql|html?|s?css"
+    r"|mdx?|rst|txt|jsonc?|ya?ml|toml|ini|cfg|xml|csv)$"
+)
+"""A name that ends as files do: where it leads nowhere, it is mistyped rather than `@property`."""
 _AFTER = ".,;:!?)]}*_'"
 """What may follow a name in a sentence without being a part of it."""
 _PIPED = "\n\n<stdin>\n"
@@ -182,8 +187,10 @@ def _pasted(found: "re.Match[str]") -> str:
 async def _followed(found: "_Found", context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
     """Return what a mention leads to."""
     mention, is_folder = found.mention, os.path.isdir(found.real)
+    if not found.real and not mention.is_quoted:
+        return _Item(AttachmentSummary(mention.name.rstrip(_AFTER), "file", 0, "not attached: no such file"))
     if not found.real:
-        return _left_out(mention.name, "file", "there is no such file")
+        return _left_out(mention.name, "file", "no such file")
     kind: Kind = "url" if _is_url(mention.name) else "folder" if is_folder else "file"
     if context.max_tokens() < _LEAST_TOKENS:
         tool = {"url": "web_fetch", "folder": "list_dir"}.get(kind, "read_file")
@@ -220,7 +227,8 @@ def _place(mention: _Mention, context: ToolContext) -> _Found | None:
             continue
         if os.path.exists(real):
             return None if mention.is_picture and not _is_picture(real) else _Found(candidate, real)
-    return _Found(mention, "") if mention.is_quoted else None
+    looks_like_a_file = not mention.is_picture and _FILE.search(mention.name.rstrip(_AFTER))
+    return _Found(mention, "") if mention.is_quoted or looks_like_a_file else None
 
 
 def _readings(mention: _Mention) -> Iterator[_Mention]:

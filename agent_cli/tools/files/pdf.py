@@ -7,6 +7,7 @@ from agent_cli.workspace.documents.pdf_text import PdfAnswer, PdfPage, PdfReques
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
+from ..kit.output import counted
 from ..kit.worker_call import run_in_worker
 
 _SOFT_S = 15
@@ -37,7 +38,7 @@ def _refuse(found: PdfAnswer, place: Resolved, first: int) -> None:
         raise ToolError(f"{place.shown}: page {first} was not read within {_SOFT_S} s")
     if found.error:
         raise ToolError(f"{place.shown} cannot be read as PDF: {found.error}")
-    raise ToolError(f"{place.shown} has {found.total} pages; there is no page {first}")
+    raise ToolError(f"{place.shown} has {counted(found.total, 'page')}; there is no page {first}")
 
 
 def _text(found: PdfAnswer, place: Resolved, page_bytes: int) -> str:
@@ -66,4 +67,4 @@ def _page_text(page: PdfPage, total: int, page_bytes: int) -> str:
 
 def _summary(found: PdfAnswer) -> str:
     shown = len(found.pages)
-    return f"{shown} of {found.total} pages" if found.total != shown else f"{shown} pages"
+    return f"{shown} of {found.total} pages" if found.total != shown else counted(shown, "page")

@@ -92,7 +92,7 @@ class ReadFile(BasicTool):
         large = size_bytes >= _THREAD_FROM_BYTES
         page = await asyncio.to_thread(read_page, *arguments) if large else read_page(*arguments)
         if first > max(1, page.total or first):
-            raise ToolError(f"{place.shown} has {page.total} lines; there is no line {first}")
+            raise ToolError(f"{place.shown} has {counted(page.total or 0, 'line')}; there is no line {first}")
         complete = self._coverage.page(place.real, page)
         seen = await _seen(context, place, page.hash if complete else None, page.data)
         return ToolOutcome(text=_numbered(page, place), display=_summary(page), seen=seen)

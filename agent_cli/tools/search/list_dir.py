@@ -12,6 +12,7 @@ from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.agentignore import AgentIgnore
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
+from ..kit.output import counted
 from .ripgrep import SearchPath, SearchTool, ignored_paths, printable, search_place
 
 _MAX_LINES = 500
@@ -54,7 +55,8 @@ class ListDir(SearchTool):
         if marked is None:
             tree.lines.append("[There are too many ignored files to mark them]")
         return ToolOutcome(
-            text="\n".join(tree.lines or ["[The folder is empty]"]), display=f"{tree.count} entries"
+            text="\n".join(tree.lines or ["[The folder is empty]"]),
+            display=counted(tree.count, "entry", "entries"),
         )
 
 

@@ -16,6 +16,7 @@ from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clean
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.output import counted
 
 _MAX_RESULTS = 10
 _MAX_EXCERPT = 600
@@ -127,7 +128,7 @@ class WebSearch:
         results = _results(found.data, self._engine)[: params.count]
         return ToolOutcome(
             text=clean("\n\n".join(results)) or "No results.",
-            display=f"{len(results)} results from {found.url}",
+            display=f"{counted(len(results), 'result')} from {found.url}",
             untrusted="a web search",
         )
 

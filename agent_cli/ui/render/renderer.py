@@ -260,7 +260,7 @@ class Renderer:
         hidden = len(whole) - _PROMPT_LINES
         shown = whole[:_PROMPT_LINES]
         if hidden > 0:
-            note = f"… {hidden} more lines{self._hint}"
+            note = f"… {lines.number(hidden, 'more line')}{self._hint}"
             self._fold("what you wrote", lambda theme, width: ["  " + line for line in whole])
         self._print("prompt", prompt_rows(shown, note, self._theme, self._settings.plain, self._width()))
 

@@ -119,7 +119,7 @@ def _page_of(data: bytes, shown: str, window: "_Window") -> Page:
 def _part_of(data: bytes, shown: str, line: int, column: int, page_bytes: int) -> Part:
     lines, _, _, _ = _lines(data, shown)
     if line > len(lines):
-        raise FileError(f"{shown} has {len(lines)} lines; there is no line {line}")
+        raise FileError(f"{shown} has {len(lines)} line{'s' * (len(lines) != 1)}; there is no line {line}")
     whole = lines[line - 1].removesuffix("\r")
     text = _fitting(whole[column - 1 :], page_bytes)
     return Part(text, line, column, len(whole), content_hash(data), len(lines))

@@ -47,6 +47,9 @@ class Desk:
         )
         return await attach(text, self.context, permissions.authorize, ("127.0.0.1",))
 
+    async def named(self, text: str) -> list[tuple[str, int, str]]:
+        return [(each.name, each.tokens, each.note) for each in (await self.send(text)).counted]
+
     async def names(self, text: str) -> list[tuple[str, str]]:
         return [(each.name, each.kind) for each in (await self.send(text)).counted]
 
@@ -109,8 +112,8 @@ async def test_names_are_found_in_any_dress(desk: Desk) -> None:
 
 async def test_a_quoted_name_that_leads_nowhere_is_said(desk: Desk) -> None:
     brought = await desk.send('see @"no such.md"')
-    assert brought.counted[0].note == "not attached: there is no such file"
-    assert brought.attachments[0].text == "[no such.md is not attached: there is no such file]"
+    assert brought.counted[0].note == "not attached: no such file"
+    assert brought.attachments[0].text == "[no such.md is not attached: no such file]"
 
 
 async def test_a_folder_is_its_tree_and_bounded(desk: Desk) -> None:
@@ -253,3 +256,10 @@ async def test_a_picture_of_the_clipboard(desk: Desk, tmp_path: Path) -> None:
             await clipboard_image(desk.context.processes, env=env | extra)
     with pytest.raises(NoPicture, match="wl-paste is needed"):
         await clipboard_image(desk.context.processes, [tools], env={"PATH": str(tools), "WAYLAND_DISPLAY": "w"})
+
+
+async def test_a_mistyped_file_is_said_and_other_words_behind_the_sign_are_not(desk: Desk) -> None:
+    missing = [("nosuchfile.py", 0, "not attached: no such file")]
+    assert await desk.named("look at @nosuchfile.py.") == missing
+    assert await desk.named("use @property and @app.route and a@b.py and @types/node") == []
+    assert (await desk.send("look at @nosuchfile.py")).attachments == ()
