@@ -67,7 +67,7 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
     """Return where a model's requests go.
 
     Args:
-        name: `provider/model`; a bare name of a well-known family is completed.
+        name: `provider/model`; a bare name of a well-known family is completed, and `sonnet` is its newest model.
         providers: of the configuration, by prefix.
         env: environment variables.
 
@@ -247,6 +247,10 @@ def _split(name: str, providers: Mapping[str, Provider]) -> tuple[str, str]:
         for prefix, owner in BARE_NAMES.items():
             if name.startswith(prefix):
                 return owner, name
+        from .catalog.aliases import newest
+
+        if family := newest(name):
+            return _split(family, providers)
     known = ", ".join([*providers, *list(PROVIDERS)[:6]])
     raise BadModelName(f"“{name}” is not a model name: write PROVIDER/MODEL with a provider such as {known}")
 

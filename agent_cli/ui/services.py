@@ -167,7 +167,13 @@ class Host(Protocol):
         ...
 
     def models(self, query: str) -> tuple[ModelLine, ...]:
-        """Known models whose name contains all words of `query`, those that can be used first."""
+        """Known models whose name contains all words of `query`, those that can be used first; of the short name
+        of a family the one it stands for."""
+        ...
+
+    async def usual_models(self) -> tuple[ModelLine, ...]:
+        """Return a short list to choose from: what the configured servers offer, then the newest of the usual
+        families. Servers are waited for a moment."""
         ...
 
     def tools(self) -> tuple[ToolLine, ...]:

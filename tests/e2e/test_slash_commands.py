@@ -134,3 +134,16 @@ def test_doctor_is_asked_without_leaving(world: World) -> None:
         person.wait("A task could run here|No task could run here")
         assert "ripgrep: ripgrep" in person.text and "ok    model: openai/mock-model" in person.text
         person.leave()
+
+
+def test_the_model_list_begins_with_what_the_server_offers(world: World) -> None:
+    with Person(world) as person:
+        person.say("/model")
+        person.wait("(?m)^❯ openai/mock-model")
+        person.wait("(?m)^  openai/mock$")
+        person.wait("anthropic/claude-sonnet-")
+        assert "chat-latest" not in person.text
+        person.send("\x1b")
+        person.say("/model mock")
+        person.wait("(?m)^  openai/mock$")
+        person.leave()

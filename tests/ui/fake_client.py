@@ -265,6 +265,9 @@ class FakeHost:
         known = (ModelLine("test/other", 200_000, 3.0, 15.0), ModelLine("test/model", has_key=False))
         return tuple(line for line in known if query in line.name)
 
+    async def usual_models(self) -> tuple[ModelLine, ...]:
+        return (ModelLine("test/served-mini"), *self.models(""))
+
     def tools(self) -> tuple[ToolLine, ...]:
         own = ToolLine("tickets", "Reads a ticket.", "this project, .agent/tools")
         return (ToolLine("shell", "Runs a command.", "built in"), own)

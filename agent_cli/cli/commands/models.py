@@ -13,18 +13,16 @@ import typer
 
 from agent_cli.config.api_keys import keyed
 from agent_cli.model.catalog.catalog import known
-from agent_cli.model.routing import bad_addresses, chats, probe_of, probe_server, resolve, servers
+from agent_cli.model.routing import bad_addresses, probe_of, resolve
 from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
 from agent_cli.protocol.learned import LearnedLimits
 from agent_cli.store.state.learned_limits import LearntFile
 
+from ..services.listings import SERVERS_S, offered_models
 from ..setup.options import ParsedOptions
 from ..setup.setup import Setup
 
-_SERVERS_S = 0.5
-"""How long servers are waited for, once for their lists and once for what they say of each model."""
-_MOST_ASKED = 40
 _ABILITIES = {"tools": "tools", "images": "pictures", "reasoning": "reasoning"}
 
 
@@ -70,28 +68,11 @@ def _named(line: _Line, words: list[str]) -> bool:
 async def _collected(setup: Setup, query: str) -> list[_Line]:
     """The models of servers first, then those that were learnt about or configured, then the catalogue's."""
     env = keyed(os.environ, setup.config_dir)
-    offered = await _offered(setup, env, query)
+    offered = await offered_models(setup, env, query)
     names = [name for name in dict.fromkeys([*offered, *_configured(setup), *_remembered(setup.memory)]) if name]
     own = await asyncio.gather(*(_line(setup, env, name, name in offered) for name in names))
     mine = {line.info.name: line for line in own if line is not None}
     return [*mine.values(), *(_Line(info) for info in known(query) if info.name not in mine)]
-
-
-async def _offered(setup: Setup, env: Mapping[str, str], query: str) -> list[str]:
-    """Names of the models that servers nearby, and configured ones, list."""
-    asked = servers(setup.config, env)
-
-    async def listed(base_url: str, key: str) -> tuple[str, ...]:
-        try:
-            async with asyncio.timeout(_SERVERS_S):
-                return await probe_server(base_url, key) or ()
-        except TimeoutError:
-            return ()
-
-    answers = await asyncio.gather(*(listed(base_url, key) for _, base_url, key in asked))
-    names = [f"{asked[at][0]}/{model}" for at, found in enumerate(answers) for model in found if chats(model)]
-    words = query.lower().split()
-    return [name for name in names if all(word in name.lower() for word in words)][:_MOST_ASKED]
 
 
 def _configured(setup: Setup) -> Iterator[str]:
@@ -113,7 +94,7 @@ async def _line(setup: Setup, env: Mapping[str, str], name: str, offered: bool) 
         return None
     probe = probe_of(route, setup.config)
     if offered:
-        await probe.ask(_SERVERS_S)
+        await probe.ask(SERVERS_S)
     learnt = setup.memory.recall(route.key)
     return _Line(probe.with_learnt(learnt), learnt, offered)
 

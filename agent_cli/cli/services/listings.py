@@ -1,17 +1,20 @@
 """The lists behind slash commands that take several parts of the program together: known models, offered tools,
 keys of the configuration."""
 
+import asyncio
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from agent_cli.config.api_keys import KEY_FILE, read_key_file
+from agent_cli.config.api_keys import KEY_FILE, keyed, read_key_file
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Config
+from agent_cli.model.catalog.aliases import USUAL, newest
 from agent_cli.model.catalog.catalog import known, model_info
+from agent_cli.model.routing import chats, probe_server, servers
 from agent_cli.model.types.info import ModelInfo
 from agent_cli.model.types.provider_table import ALIASES, provider_spec
 from agent_cli.redaction.env_names import is_secret
@@ -23,15 +26,54 @@ from agent_cli.ui.services import ConfigLine, ModelLine, ToolLine
 
 from ..setup.setup import Setup
 
+SERVERS_S = 0.5
+"""How long servers are waited for, once for their lists and once for what they say of each model."""
+_MOST_ASKED = 40
 _USER_INFO = re.compile(r"^(\w+://)[^/@\s]+@")
 """A user and password, or a token, in an address."""
 _SENTENCE = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL)
 _UNSET = "built-in default"
 
 
+async def offered_models(setup: Setup, env: Mapping[str, str], query: str) -> list[str]:
+    """Names of the models that servers nearby, and configured ones, list."""
+    asked = servers(setup.config, env)
+
+    async def listed(base_url: str, key: str) -> tuple[str, ...]:
+        try:
+            async with asyncio.timeout(SERVERS_S):
+                return await probe_server(base_url, key) or ()
+        except TimeoutError:
+            return ()
+
+    answers = await asyncio.gather(*(listed(base_url, key) for _, base_url, key in asked))
+    names = [f"{asked[at][0]}/{model}" for at, found in enumerate(answers) for model in found if chats(model)]
+    words = query.lower().split()
+    return [name for name in names if all(word in name.lower() for word in words)][:_MOST_ASKED]
+
+
+async def usual_models(setup: Setup, current: str) -> tuple[ModelLine, ...]:
+    """Return a short list to choose from: the present model, those that servers offer, those of the configuration,
+    then the newest of each usual family, first of providers with a key."""
+    keys = _keys(setup)
+    offered = await offered_models(setup, keyed(os.environ, setup.config_dir), "")
+    own = dict.fromkeys([current, *offered, *_configured(setup)])
+    first = [_line(setup, name, keys) for name in own if name]
+    usual = [_line(setup, name, keys) for alias in USUAL if (name := newest(alias)) and name not in own]
+    return (*first, *sorted(usual, key=lambda line: not line.has_key))
+
+
+def _line(setup: Setup, name: str, keys: frozenset[str]) -> ModelLine:
+    info = _info(setup, name)
+    usable = _is_usable(setup, name, keys)
+    return ModelLine(name, info.context_window, info.prices.input, info.prices.output, usable)
+
+
 def models(setup: Setup, query: str, current: str) -> tuple[ModelLine, ...]:
     """Known models with all words of `query` in their names: `current` and those of the configuration and of what
-    was learnt first, then those of providers with a key."""
+    was learnt first, then those of providers with a key. A family's short name stands for its newest model."""
+    if family := newest(query):
+        return (_line(setup, family, _keys(setup)),)
     words = query.lower().split()
     own = dict.fromkeys([current, *_configured(setup), *(key.partition(" ")[0] for key in setup.memory.all())])
     mine = [_info(setup, name) for name in own if name and all(word in name.lower() for word in words)]

@@ -101,6 +101,11 @@ class SessionHost:
 
         return models(self._setup, query, self._opened.agent.snapshot().model)
 
+    async def usual_models(self) -> tuple[ModelLine, ...]:
+        from .listings import usual_models
+
+        return await usual_models(self._setup, self._opened.agent.snapshot().model)
+
     def tools(self) -> tuple[ToolLine, ...]:
         from .listings import tools
 

@@ -39,7 +39,12 @@ class Option(msgspec.Struct, frozen=True):
 
 
 SHARED: tuple[Option, ...] = (
-    Option(("--model", "-m"), "text", "Model to use.", value="PROVIDER/MODEL"),
+    Option(
+        ("--model", "-m"),
+        "text",
+        "Model to use; sonnet, opus, gpt, gemini, … are the newest of their family.",
+        value="PROVIDER/MODEL",
+    ),
     Option(("--mode",), "text", "What runs without asking.", get_args(Mode)),
     Option(("--sandbox",), "text", "Sandbox level for commands.", get_args(SandboxLevel)),
     Option(("--cd", "-C"), "text", "Work in this directory.", value="DIR"),

@@ -49,6 +49,12 @@ async def model(context: CommandContext, argument: str) -> None:
             await context.submit(ChangeSettings(model=argument))
         return
     found = [line.name for line in context.host.models(argument)]
+    words = argument.lower().split()
+    now = context.client.snapshot().model
+    if "/" not in argument and (len(found) != 1 or found == [now]):
+        usual = [line.name for line in await context.host.usual_models()]
+        served = [name for name in usual if all(word in name.lower() for word in words)]
+        found = list(dict.fromkeys([*served, *found]))
     if argument not in found and len(found) != 1 and "/" not in argument:
         rows = [f"  {lines.one_line(name)}" for name in found[:_MAX_ROWS]]
         context.say("\n".join(["Several models match:" if rows else _NO_MATCH, *rows]))
@@ -59,9 +65,9 @@ async def model(context: CommandContext, argument: str) -> None:
 
 async def _picked_model(context: CommandContext) -> str:
     now = context.client.snapshot().model
-    known = sorted(context.host.models(""), key=lambda line: line.name != now)
+    known = sorted(await context.host.usual_models(), key=lambda line: line.name != now)
     choices = [Choice(line.name, lines.one_line(line.name), _facts(line, now)) for line in known]
-    title = f"Select model (now: {lines.one_line(now)}; any other: /model PROVIDER/MODEL)"
+    title = f"Select model (now: {lines.one_line(now)}; any other: /model NAME)"
     return await context.pick(title, choices)
 
 

@@ -330,8 +330,13 @@ async def test_models_are_offered_with_what_is_known_of_them_the_present_one_fir
     assert "test/model" in title
     assert [(choice.value, choice.detail) for choice in choices] == [
         ("test/model", "now · no key"),
+        ("test/served-mini", ""),
         ("test/other", "200.0k context · $3/$15 per 1M tokens"),
     ]
+
+
+async def test_a_part_of_the_name_of_a_model_that_the_server_offers_is_enough() -> None:
+    assert (await run("/model served")).client.submitted[-1][1] == ChangeSettings(model="test/served-mini")
 
 
 async def test_what_holds_now_is_marked() -> None:

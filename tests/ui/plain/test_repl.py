@@ -284,7 +284,7 @@ async def test_a_list_is_numbered_and_takes_a_number_or_a_part_of_a_row() -> Non
         ChangeSettings(model="test/model"),
         ChangeSettings(model="test/other"),
     ]
-    assert "[1] test/model, now · no key\n[2] test/other, 200.0k context" in out
+    assert "[1] test/model, now · no key\n[2] test/served-mini\n[3] test/other, 200.0k context" in out
     assert "Number or part of a row (empty: cancel): \n" in out and "No match." in out
     assert client.operations(UserInput) == [UserInput("next")]
 

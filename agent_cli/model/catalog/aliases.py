@@ -1,0 +1,38 @@
+"""Resolve the short name of a model family to the newest model of it in the catalogue; no server is asked."""
+
+import re
+
+from .catalog import known
+
+_FAMILIES = {
+    "sonnet": ("anthropic", r"claude-sonnet-(\d+)(?:-(\d{1,2}))?"),
+    "opus": ("anthropic", r"claude-opus-(\d+)(?:-(\d{1,2}))?"),
+    "haiku": ("anthropic", r"claude-haiku-(\d+)(?:-(\d{1,2}))?"),
+    "gpt": ("openai", r"gpt-(\d+)(?:\.(\d+))?"),
+    "gpt-mini": ("openai", r"gpt-(\d+)(?:\.(\d+))?-mini"),
+    "codex": ("openai", r"gpt-(\d+)(?:\.(\d+))?-codex"),
+    "gemini": ("gemini", r"gemini-(\d+)(?:\.(\d+))?-pro(?:-preview)?"),
+    "flash": ("gemini", r"gemini-(\d+)(?:\.(\d+))?-flash"),
+    "deepseek": ("deepseek", r"deepseek-v(\d+)(?:\.(\d+))?-pro"),
+    "grok": ("xai", r"grok-(\d+)\.(\d)"),
+}
+"""Short name → provider, and how the names of the family's models are written, with their version."""
+_SAME = {"claude": "sonnet", "gemini-pro": "gemini", "gemini-flash": "flash"}
+
+USUAL = tuple(_FAMILIES)
+"""The short names, the most usual families first."""
+
+
+def newest(alias: str) -> str:
+    """Return the newest known model of a family as `provider/name`; empty for what is no short name."""
+    alias = alias.strip().lower()
+    family = _FAMILIES.get(_SAME.get(alias, alias))
+    if family is None:
+        return ""
+    provider, pattern = family
+    found = [
+        (int(match[1]), int(match[2] or 0), info.name)
+        for info in known(f"{provider}/")
+        if (match := re.fullmatch(f"{provider}/{pattern}", info.name))
+    ]
+    return max(found)[2] if found else ""
