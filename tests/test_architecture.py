@@ -23,6 +23,7 @@ MOST_ENTRIES = 16
 SMALL_FILE = 60
 STANDS_ALONE = {
     "__main__.py": "the entry point",
+    "cli/services/memory_notes.py": "loaded for the first #note only",
     "cli/setup/debug_log.py": "loaded for --debug only",
     "tools/base.py": "what plug-ins import",
     "ui/dialogs/hunk_picker.py": "loaded when a change is gone through hunk by hunk",

@@ -1,7 +1,7 @@
 """What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -134,6 +134,14 @@ class Host(Protocol):
 
     def memory(self) -> tuple[MemoryLine, ...]:
         """Return the blocks of the agent's memory."""
+        ...
+
+    def add_note(self, scope: Literal["project", "user"], text: str) -> str:
+        """Append the user's note to a block of the memory; gives where, or why not, in words."""
+        ...
+
+    def undo_note(self) -> str:
+        """Take the last note of this session back; gives what was done, in words."""
         ...
 
     async def picture(self) -> Image | str:

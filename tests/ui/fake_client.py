@@ -238,6 +238,12 @@ class FakeHost:
     def memory(self) -> tuple[MemoryLine, ...]:
         return (MemoryLine("project", "tests: make test", 8_000, False, "/state/project.md"),)
 
+    def add_note(self, scope: str, text: str) -> str:
+        return f"Saved to memory ({scope}): {text}"
+
+    def undo_note(self) -> str:
+        return "Took the note back."
+
     async def picture(self) -> Image | str:
         return Image("image/png", "AAAA")
 

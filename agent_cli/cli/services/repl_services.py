@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.engine.context.prompt_parts import init_prompt
 from agent_cli.fs.files import create_file
@@ -28,6 +29,9 @@ from agent_cli.ui.text.lines import ago
 from ..setup.compose import OpenSession
 from ..setup.setup import Setup
 
+if TYPE_CHECKING:
+    from .memory_notes import MemoryNotes
+
 RECENT = 20
 
 
@@ -37,6 +41,7 @@ class SessionHost:
     def __init__(self, setup: Setup, opened: OpenSession) -> None:
         self._setup = setup
         self._opened = opened
+        self._notes: MemoryNotes | None = None
 
     def sessions(self) -> tuple[SessionLine, ...]:
         lines = []
@@ -85,6 +90,18 @@ class SessionHost:
             MemoryLine(block.label, block.text, block.limit, block.read_only, block.path)
             for block in self._opened.memory.blocks()
         )
+
+    def add_note(self, scope: Literal["project", "user"], text: str) -> str:
+        return self._memory_notes().add(scope, text)
+
+    def undo_note(self) -> str:
+        return self._memory_notes().undo()
+
+    def _memory_notes(self) -> "MemoryNotes":
+        from .memory_notes import MemoryNotes
+
+        self._notes = self._notes or MemoryNotes(self._opened.memory)
+        return self._notes
 
     def init_prompt(self, focus: str) -> str:
         return init_prompt(focus)

@@ -184,7 +184,10 @@ async def init(context: CommandContext, argument: str) -> None:
 
 
 async def memory(context: CommandContext, argument: str) -> None:
-    """`/memory [BLOCK]`: what is kept for later conversations."""
+    """`/memory [BLOCK|undo]`: what is kept for later conversations; `undo` takes the last `#note` back."""
+    if argument == "undo":
+        context.say(context.host.undo_note())
+        return
     blocks = context.host.memory()
     chosen = [block for block in blocks if block.label == argument]
     if argument and not chosen:

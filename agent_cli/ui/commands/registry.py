@@ -195,7 +195,7 @@ _ROWS = (
         _marked,
     ),
     Command(
-        _CONTEXT, "memory", "[BLOCK]", "what is kept for later conversations", _in("conversation", "memory"),
+        _CONTEXT, "memory", "[BLOCK|undo]", "what is kept for later conversations", _in("conversation", "memory"),
         lambda context: (block.label for block in context.host.memory()),
     ),
     Command(_CONTEXT, "init", "[FOCUS]", "have the model write AGENTS.md", _in("conversation", "init")),

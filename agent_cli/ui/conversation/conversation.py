@@ -4,6 +4,7 @@ Owns no screen: a REPL reads input, calls this, and draws. Both REPLs share it.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import get_args
 
@@ -121,6 +122,11 @@ class Conversation:
             return self._shell(shell)
         if text.strip() in ("!", "!!"):
             return self._explain_shell()
+        if self._may_loosen and not images and _NOTE.fullmatch(text.strip()):
+            return self._note(text.strip())
+        return self._prompt(text, images)
+
+    def _prompt(self, text: str, images: tuple[Image, ...] = ()) -> Coroutine[None, None, None]:
         if self._may_steer and not images and self.snapshot().busy:
             return self.submit(Steer(text))
         return self.submit(UserInput(text, images))
@@ -139,6 +145,17 @@ class Conversation:
     def stop_command(self) -> bool:
         """Stop the user's own shell command; False when none runs."""
         return self._command is not None and self._command.cancel()
+
+    async def _note(self, text: str) -> None:
+        """Ask where a line `#note` belongs: a `#` may begin a prompt, too."""
+        note = text.removeprefix("#").strip()
+        match await self._context.pick(f"Remember: {lines.one_line(note, 60)}", _NOTE_PLACES):
+            case "project" | "user" as scope:
+                self._context.say(self._context.host.add_note(scope, note))
+            case "prompt":
+                await self._prompt(text)
+            case _:
+                self._context.propose(text, "Not saved; the line is back.")
 
     async def _explain_shell(self) -> None:
         self._context.say(_SHELL_USAGE)
@@ -204,6 +221,13 @@ def _worded(event: AnyEvent, now: Snapshot) -> AnyEvent:
     return with_advice(event, "repl", now)
 
 
+_NOTE = re.compile(r"#(?![#!])[^\n]*[^\W\d][^\n]*")
+"""One line that begins with a single `#` and has words."""
+_NOTE_PLACES = (
+    Choice("project", "project memory", "for every later conversation in this project"),
+    Choice("user", "user memory", "for every later conversation"),
+    Choice("prompt", "no note", "send the line to the model as it is"),
+)
 _SHELL_USAGE = (
     "!COMMAND runs a shell command; the model sees its output with your next prompt. !!COMMAND keeps it private."
 )

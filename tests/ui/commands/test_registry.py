@@ -175,6 +175,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/memory", "16 of 8000 characters"),
         ("/memory project", "tests: make test"),
         ("/memory nothing", "no block nothing"),
+        ("/memory undo", "Took the note back."),
         ("/fork 2", "Prompt 2 is not in the list"),
         ("/fork x", "/fork N"),
         ("/diff", "+new"),

@@ -37,6 +37,7 @@ class Recorder:
     """A front end that remembers what it was to print."""
 
     keys: tuple[str, ...] = ()
+    picks = ""
 
     def __init__(self, *, may_loosen: bool = True, may_steer: bool = True, **state: object) -> None:
         self.client, self.host, self.theme = FakeClient(**state), FakeHost(), NONE  # type: ignore[arg-type]
@@ -63,6 +64,7 @@ class Recorder:
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
         self.asked.append(title)
+        self.said.append(title)
         return self.picks
 
     def use_theme(self, theme: Theme) -> None:
@@ -112,6 +114,27 @@ async def test_the_next_prompt_brings_what_the_users_own_commands_printed() -> N
     assert front.submitted == [UserInput("fix that", commands=(ran,)), UserInput("and that")]
     assert "— exit 0 · sent with your next prompt" in front.said
     assert "— exit 0 · not shown to the model" in front.said
+
+
+@pytest.mark.parametrize("line", ["#use tabs", "# use tabs"])
+async def test_a_note_is_saved_where_the_user_says(line: str) -> None:
+    front = Recorder()
+    front.picks = "user"
+    await front.conversation.send(line)
+    assert front.said == ["Remember: use tabs", "Saved to memory (user): use tabs"] and not front.submitted
+    front.picks = ""
+    await front.conversation.send(line)
+    assert front.said[-2:] == [line, "Not saved; the line is back."] and not front.submitted
+    front.picks = "prompt"
+    await front.conversation.send(line)
+    assert front.submitted == [UserInput(line)]
+
+
+@pytest.mark.parametrize("text", ["# Head\n\ntext", "## Head", "#!/bin/sh", "#123", "a # b"])
+async def test_what_is_no_note_is_a_prompt(text: str) -> None:
+    front = Recorder()
+    await front.conversation.send(text)
+    assert front.submitted == [UserInput(text)] and not front.said
 
 
 async def test_a_prompt_that_is_taken_back_leaves_the_output_for_the_next_one() -> None:
