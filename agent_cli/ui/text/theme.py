@@ -2,8 +2,8 @@
 
 Answers are in the terminal's own colour; what is beside them is set back (`output`, `reasoning`, `muted`) or has a
 mark. In sixteen colours a theme uses the terminal's own palette and no backgrounds, and sets back by its faint
-weight. In truecolour, where the background is known, each colour is chosen for its contrast. The roles are listed in
-`docs/appearance.md`. Only `Theme.paint` and `Theme.styled` write a colour; the theme `none` writes nothing.
+weight. In truecolour, where the background is known, each colour is chosen for its contrast. `docs/appearance.md`
+lists the roles. Only `Theme.paint` and `Theme.styled` write a colour; the theme `none` writes nothing.
 """
 
 import os
