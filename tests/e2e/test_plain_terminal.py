@@ -57,9 +57,9 @@ def test_messages_are_broken_between_words_for_a_narrow_terminal(world: World) -
     world.script(Reply(status=400, text="no"))
     with Listener(world, "--sandbox", "off", columns=60) as person:
         person.line("talk")
-        person.hear("Then /retry")
+        person.hear("with /retry")
         said = person.text[person.text.index("refused the request") : person.text.rindex("/retry")]
-        assert "Its own words say why" in said and all(len(line) <= 60 for line in said.split("\r\n"))
+        assert "Change what the message names" in said and all(len(line) <= 60 for line in said.split("\r\n"))
 
 
 def test_a_conversation_is_lines_of_text_and_a_bell(world: World) -> None:

@@ -106,7 +106,7 @@ def test_what_the_user_edits_in_between_stays_and_is_named(world: World, work: P
     dry = world.run("undo", "--dry-run")
     assert "would leave alone src/main.py: modified after this turn" in dry.out and dry.code == 0
     undone = world.run("undo")
-    assert undone.code == 1 and "skipped src/main.py: changed since" in undone.out
+    assert undone.code == 1 and "skipped src/main.py: modified after this turn" in undone.out
     assert (work / "src" / "main.py").read_text(encoding="utf-8") == "mine\n" and (work / "mine.txt").exists()
     assert (work / "src" / "util.py").exists() and (work / "doomed" / "a" / "b").exists()
     taken = world.run("undo", "--resolve", "take")

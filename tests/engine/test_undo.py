@@ -235,5 +235,5 @@ async def test_what_was_remembered_is_forgotten_with_its_turn_and_remembered_aga
         await it.do(Undo())
         assert memory.find("project").text == "Mine now."
         conflicts = it.of(Restored)[-1].report.conflicts
-        assert [("changed since" in each.reason, each.decidable) for each in conflicts] == [(True, False)]
+        assert [("modified after" in each.reason, each.decidable) for each in conflicts] == [(True, False)]
         assert isinstance(await it.do(Resolve("old")), OperationFailed)

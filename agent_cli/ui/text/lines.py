@@ -70,8 +70,8 @@ def plain_graphemes(text: str) -> Iterator[tuple[str, str]]:
         if not _EMOJI_SEQUENCE.search(grapheme):
             yield grapheme, grapheme
         elif "\U0001f1e6" <= grapheme[0] <= "\U0001f1ff":
-            flags = (char for char in grapheme if "\U0001f1e6" <= char <= "\U0001f1ff")
-            yield grapheme, "".join(chr(ord(char) - 0x1F1E6 + ord("A")) for char in flags)
+            letters = (char for char in grapheme if "\U0001f1e6" <= char <= "\U0001f1ff")  # a joiner may follow
+            yield grapheme, "".join(chr(ord(char) - 0x1F1E6 + ord("A")) for char in letters)
         else:
             yield grapheme, grapheme[0]
 

@@ -1,6 +1,6 @@
 """How wide text is, and where it may be cut: as terminals draw it, not as it is stored."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from wcwidth import wcswidth  # type: ignore[import-untyped]
 
@@ -76,6 +76,7 @@ def test_scripts_without_blanks_are_broken_and_not_before_a_full_stop() -> None:
 
 
 @given(text)
+@example("🇩🇪\u200d")
 @settings(max_examples=tries(200), deadline=None)
 def test_what_is_repainted_is_never_wider_than_it_was_counted(content: str) -> None:
     """Libraries that repaint count each code point by itself."""
