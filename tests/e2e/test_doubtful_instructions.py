@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.mechanisms import EACH, on_x86_64
+from tests.e2e.person import GUARD_S
 from tests.e2e.test_safety import serving
 from tests.e2e.world import AGENT, World, shell
 from tests.model.server import Call, Reply
@@ -107,7 +108,8 @@ def test_a_yes_at_the_start_makes_them_count(read: World) -> None:
     with Terminal(script, columns=110, rows=45) as terminal:
         terminal.wait("Use it\\?")
         assert "AGENTS.md" in terminal.text and "text from others" in terminal.text
-        terminal.send("y\n")
+        terminal.pump(GUARD_S)
+        terminal.send("y")
         terminal.wait("/help for commands")
     read.script(Reply(text="done"))
     done = read.run("run", "again")

@@ -27,7 +27,7 @@ def test_what_can_be_chosen_is_picked_from_a_list(world: World) -> None:
         person.wait("auto-edit  edits freely")
         person.type("plan")
         person.send("\r")
-        person.wait("(?m)^· openai/mock-model · plan")
+        person.wait("(?m)^plan · openai/mock-model")
         person.ask("first prompt")
         person.ask("second prompt")
         person.say("/rewind")
@@ -111,12 +111,12 @@ def test_a_folder_is_added_to_a_session_that_goes_on(world: World, begun: tuple[
     world.script(*(Reply(text="Begun.") for _ in begun), Reply(calls=(read,)), Reply(text="Read."))
     with Person(world) as person:
         person.say("/mode acceptEdits")
-        person.wait("(?m) · auto-edit · ")
+        person.wait("(?m)^auto-edit · ")
         for prompt in begun:
             person.ask(prompt)
         person.say(f"/add-dir {library}")
         person.wait(rf"(?s)Opening this session again, with\s+{library}.*/help for commands")
-        person.wait("(?m)^openai/mock-model · auto-edit · ")
+        person.wait(r"(?m)^auto-edit · openai/mock-model")
         person.ask("read the notes")
         assert "Allow" not in person.text
         person.leave()

@@ -28,7 +28,7 @@ def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
     left: dict[str, Piece] = {
         "mode": ((_MODES[now.mode],), f" {now.mode} " if now.mode == "yolo" else now.mode),
         "model": (("muted",), lines.one_line(model, 60)),
-        "sandbox": (("warning",), _sandbox(now.sandbox)),
+        "sandbox": (("warning",), _sandbox(now)),
         "jobs": (("accent",), lines.number(jobs, "job") if jobs else ""),
         "branch": (("muted",), lines.one_line(branch, 40)),
         "cost": (("muted",), lines.money(now.totals) if now.totals.cost_usd else ""),
@@ -63,10 +63,11 @@ def _context(now: Snapshot, with_bar: bool) -> list[Piece]:
     return [*bar, (("muted",), f"{share:.0%}")]
 
 
-def _sandbox(level: str) -> str:
-    """Return the sandbox where it is not the usual one."""
-    name = lines.one_line(level.partition(" (")[0], 40)
-    return "" if name == "workspace-write" else f"sandbox {name}"
+def _sandbox(now: Snapshot) -> str:
+    """Return the sandbox where it is not the one that the mode has by default."""
+    name = lines.one_line(now.sandbox.partition(" (")[0], 40)
+    usual = "read-only" if now.mode == "plan" else "workspace-write"
+    return "" if name == usual else f"sandbox {name}"
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
