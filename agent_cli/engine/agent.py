@@ -10,8 +10,9 @@ submission is told and the event stream ends.
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ from agent_cli.protocol.events import (
     TurnFailed,
 )
 from agent_cli.protocol.hints import Hint
-from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.messages import ToolCall, new_id
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
@@ -45,8 +46,12 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.session_file import StoreError
+from agent_cli.tools.registry import Registry
 
 from .dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from agent_cli.session.replay import ShownCall
 
 _SHUTDOWN_S = 5.0
 
@@ -121,6 +126,13 @@ class Agent:
     def context(self) -> ContextPicture:
         """Return what fills the window right now."""
         return self._dispatcher.services.snapshots.context()
+
+    def replay(self) -> Iterator[tuple[AnyEvent, ...]]:
+        """Yield the turns so far, newest first, each as the events that it emitted."""
+        from agent_cli.session.replay import replay
+
+        session, registry = self._dispatcher.session, self._dispatcher.services.registry
+        return map(self._bus.replayed, replay(session.records, session.in_full, partial(_shown_call, registry)))
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that count, oldest first."""
@@ -372,6 +384,18 @@ def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:
             return WaitingInput("steer", text)
         case _:
             return WaitingInput("command", as_typed(operation))
+
+
+def _shown_call(registry: Registry, call: ToolCall) -> "ShownCall":
+    """Return a call of an earlier turn as it was shown; by its name alone where its tool does not read it now."""
+    from agent_cli.session.replay import ShownCall
+
+    tool, title = registry.get(call.name), ""
+    if tool is None:
+        return ShownCall(call.name)
+    with contextlib.suppress(Exception):  # of a tool of the user's, or of arguments that never ran
+        title = tool.title(registry.parse(call.name, call.arguments)[1])
+    return ShownCall(title or call.name, tool.label, tool.result_kind, tool.counted)
 
 
 def _completed(submission: Submission) -> OperationCompleted:

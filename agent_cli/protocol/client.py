@@ -1,6 +1,6 @@
 """What a front end holds of the engine: submissions in, events out, and a few facts to show."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Literal, Protocol
 
 import msgspec
@@ -153,6 +153,11 @@ class Client(Protocol):
 
     def context(self) -> ContextPicture:
         """Return what fills the window right now."""
+        ...
+
+    def replay(self) -> Iterator[tuple[AnyEvent, ...]]:
+        """Yield the turns that count, newest first: each as the events it emitted, as far as the session has them.
+        A turn is read when it is asked for."""
         ...
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -63,6 +63,13 @@ class EventBus:
                 self._log(self._redactor.logged(stamped) if self._redactor is not None else stamped)
             except Exception:  # a log that fails is given up; it changes no turn
                 self._log = None
+
+    def replayed(self, events: Iterable[AnyEvent]) -> tuple[AnyEvent, ...]:
+        """Return events of an earlier run as they are shown now: masked, without a place in the stream."""
+        if self._redactor is None:
+            return tuple(events)
+        redactor = self._redactor.anew()
+        return tuple(shown for event in events for shown in redactor.masked(event))
 
     def has_ended(self, submission_id: str) -> bool:
         """Return whether a submission has had its terminal event."""

@@ -95,6 +95,10 @@ class EventRedactor:
         self._said: tuple[type[TextDelta] | type[ReasoningDelta], str, Masking] | None = None
         self._outputs: dict[str, tuple[str, Masking]] = {}
 
+    def anew(self) -> "EventRedactor":
+        """Return one for other events, which holds nothing back yet."""
+        return EventRedactor(self._redactor)
+
     def masked(self, event: AnyEvent) -> list[AnyEvent]:
         """Return what is told instead of an event: nothing, itself or a masked copy, what was held back before
         it."""

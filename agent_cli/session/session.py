@@ -51,6 +51,8 @@ class Session:
         self._reread = reread
         self._masked = masked
         self._is_released = False
+        self._let_go: set[str] = set()
+        """Ids of the messages whose long texts are on the disk only."""
         self._unsaved: list[AnyRecord] = [] if saved else list(records)
         self.call_ids: set[str] = set()
         """Every call id ever used in this session."""
@@ -106,11 +108,24 @@ class Session:
         """
         return self._reread() if self._is_released and self._reread else self.records
 
+    def in_full(self, records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
+        """Return some of its records with every text. The file is read only if one of them was let go of.
+
+        Raises:
+            store.StoreError: as `whole`.
+        """
+        if self._let_go.isdisjoint(record.id for record in records):
+            return records
+        wanted = {record.id for record in records}
+        known = {record.id: record for record in self.whole() if record.id in wanted}
+        return [known.get(record.id, record) for record in records]
+
     def _in_full(self) -> None:
         """Have every text in memory, until the next reduction."""
         if self._is_released:
             self.records[:] = self.whole()
             self._is_released = False
+            self._let_go.clear()
 
     def _release(self) -> None:
         """Let go of the long texts that the model is not sent as they are."""
@@ -120,6 +135,7 @@ class Session:
         for index, record in enumerate(self.records):
             if isinstance(record, AssistantMessage | ToolResult) and sent.get(record.id) is not record:
                 self.records[index] = without_long_texts(record)
+                self._let_go.add(record.id)
         self._is_released = True
 
     def _kept(self, record: AnyRecord) -> AnyRecord:

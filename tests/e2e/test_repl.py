@@ -53,9 +53,8 @@ def test_a_conversation(world: World, greet: Path) -> None:
     world.script(Reply(text="Still here."), Reply(text="Here again."))
     with Person(world, "-c") as person:
         assert f"resumed {identifier}" in person.text
-        person.wait(r"(?m)^  what is this\? · 3 prompts$")
-        person.wait("(?m)^  > deploy it$")
-        person.wait("(?m)^  I see.$")
+        person.wait("(?m)^▌ deploy it$")
+        person.wait("(?m)^I see.$")
         person.ask("are you there?")
         person.leave()
     assert "greet.py says goodbye." in world.messages()[0] and world.messages()[-1].endswith("are you there?")

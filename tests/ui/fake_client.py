@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -96,6 +96,8 @@ class FakeClient:
     def __init__(self, script: Callable[["FakeClient", str, str], object] | None = None, **state: object) -> None:
         self.state = msgspec.structs.replace(SNAPSHOT, **state)
         self.submitted: list[tuple[float, Operation]] = []
+        self.past: list[tuple[ev.AnyEvent, ...]] = []
+        """The events of earlier turns, the first one first."""
         self.last_words: tuple[str, ...] = ()
         """What is said while the session closes."""
         self.answers: asyncio.Queue[Operation] = asyncio.Queue()
@@ -203,6 +205,10 @@ class FakeClient:
     def context(self) -> ContextPicture:
         """A window with two messages."""
         return PICTURE
+
+    def replay(self) -> Iterator[tuple[ev.AnyEvent, ...]]:
+        """The earlier turns, the newest first."""
+        return reversed(self.past)
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """Two prompts."""

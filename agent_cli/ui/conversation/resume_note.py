@@ -30,9 +30,14 @@ def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
     more = len([row for row in answer if row.strip()]) - len(shown)
     shown += [f"… {more} more line{'s' * (more != 1)}"] if more else []
     rows += [theme.paint("muted", f"  {row}") for row in shown]
-    if now.stopped and not now.open_calls:
-        rows += lines.wrap(_STOPPED, width)
+    if stopped := what_stopped(now):
+        rows += lines.wrap(stopped, width)
     return "\n".join(rows)
+
+
+def what_stopped(now: Snapshot) -> str:
+    """What is said when the last turn was stopped because the program was ended; empty when it was not."""
+    return _STOPPED if now.stopped and not now.open_calls else ""
 
 
 def resume_line(snapshot: Snapshot) -> str:

@@ -7,7 +7,7 @@ becomes a one-line notice and never reaches the loop.
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -36,6 +36,8 @@ Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
 _GOT_THROUGH = (ev.TextDelta, ev.ReasoningDelta, ev.AnswerCompleted, ev.Compacted)
 """Events of a model call that show that an attempt got through."""
 _PROMPT_LINES = 20
+_EARLIER_ROWS = 1_000
+"""About so many rows of earlier turns are drawn at once."""
 _FOLDED = 20
 """How many folded texts can be shown in full later."""
 
@@ -50,11 +52,14 @@ class Renderer:
         width: Callable[[], int],
         snapshot: Callable[[], Snapshot],
         expand_hint: str = "Ctrl-O shows them",
+        is_replay: bool = False,
     ) -> None:
+        """With `is_replay` events of earlier turns are shown, and nothing that only a clock could tell."""
         self.live = Live(theme)
         self.summary = ""
         """The summary of a compaction that was shown last."""
         self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
+        self._expand_hint, self._is_replay = expand_hint, is_replay
         self._hint = f" ({expand_hint})" if expand_hint else ""
         self._out: list[str] = []
         self._last: Kind = ""
@@ -121,6 +126,42 @@ class Renderer:
     def notice(self, text: str, wrap: bool = True) -> None:
         """Print lines of our own, broken between words or, without `wrap`, as they are."""
         self._print("other", lines.wrap(text, self._width()) if wrap else text.split("\n"))
+
+    def replay(self, turns: Iterator[Sequence[ev.AnyEvent]], count: int, rows: int) -> None:
+        """Print the last of `count` earlier turns, given newest first: as many as fill `rows` rows, at least one.
+        Those before them are folded, and drawn when they are expanded."""
+        text, folded, rest = self._replayed(turns, count, rows)
+        self._folded += [*rest, *folded[1 - _FOLDED :]]
+        if text:
+            self._print("end", text)
+
+    def _replayed(
+        self, turns: Iterator[Sequence[ev.AnyEvent]], count: int, rows: int
+    ) -> "tuple[list[str], list[tuple[str, Whole]], list[tuple[str, Whole]]]":
+        """Return the rows of the newest turns, what is folded in them, and the fold of the turns before them."""
+        text: list[str] = []
+        folded: list[tuple[str, Whole]] = []
+        for turn in turns:
+            part = Renderer(
+                self._theme, self._settings, self._width, self._snapshot, self._expand_hint, is_replay=True
+            )
+            for event in turn:
+                part.handle(event)
+            text = [*part.take(final=True).removesuffix("\n").split("\n"), *([""] if text else []), *text]
+            folded = [*part._folded, *folded]
+            count -= 1
+            if len(text) >= rows:
+                break
+        if not text or count <= 0:
+            return text, folded, []
+        said = lines.number(count, "earlier prompt")
+
+        def whole(theme: Theme, width: int) -> list[str]:
+            text, folded, rest = self._replayed(turns, count, _EARLIER_ROWS)
+            self._folded += [*folded[1 - _FOLDED :], *rest]
+            return text
+
+        return [self._theme.paint("muted", f"… {said}{self._hint}"), "", *text], folded, [(said, whole)]
 
     def expand(self) -> None:
         """Print in full what was folded last; asked again, what was folded before it, and so on."""
@@ -311,7 +352,8 @@ class Renderer:
         rest, kept, passed_s = self._thoughts.end(time.monotonic())
         self._print_thoughts(rest)
         if kept:
-            title = f"thought for {lines.seconds(passed_s)}, {lines.number(len(kept), 'line')}"
+            took = "" if self._is_replay else f" for {lines.seconds(passed_s)}"
+            title = f"thought{took}, {lines.number(len(kept), 'line')}"
             hint = "" if self._settings.plain else self._hint
             self._print("reasoning", [self._theme.paint("reasoning", f"~ {title}{hint}")])
             self._fold(title, lambda theme, width: thought_rows(kept, theme, width))
@@ -413,6 +455,8 @@ class Renderer:
             self._print("other", lines.error(error, self._theme, self._width()).split("\n"))
         elif STOPPED[reason]:
             self._print("other", warning(STOPPED[reason], self._theme, self._width()))
+        if self._is_replay:
+            return
         spent = lines.totals_since(self._before, self._snapshot().totals)
         took_s = None if since is None else time.monotonic() - since
         if isinstance(event, ev.TurnCompleted):

@@ -225,9 +225,11 @@ class Repl:
             self.say(f"· {said}")
 
     def _look_back(self) -> None:
-        """Remind somebody who comes back to a session."""
-        if note := resume_note.where_it_stood(self._now, self.theme, self._screen.columns):
-            self.say(note, wrap=False)
+        """Show somebody who comes back to a session the end of the conversation."""
+        self._now = self.client.snapshot()
+        self._renderer.replay(self.client.replay(), self._now.turns, self._screen.rows)
+        if note := resume_note.what_stopped(self._now):
+            self.say(note)
 
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.asking.clear()
