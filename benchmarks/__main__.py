@@ -17,6 +17,7 @@ from . import (
     growth,
     parts,
     rendering,
+    resume,
     sandbox,
     search,
     sessions,
@@ -45,6 +46,7 @@ def main() -> int:
             sandbox,
             growth,
             sessions,
+            resume,
             checkpoints,
         ):
             rows += asyncio.run(module.measure(Path(folder)))

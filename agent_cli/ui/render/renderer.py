@@ -307,7 +307,8 @@ class Renderer:
 
     def _turn_started(self, event: ev.TurnStarted) -> None:
         self.live.busy_since, self.live.waited_s = time.monotonic(), 0.0
-        self._before = self._snapshot().totals
+        if not self._is_replay:
+            self._before = self._snapshot().totals
         if event.text.strip():
             self._prompt(event.text)
 
