@@ -438,7 +438,7 @@ def test_a_command_of_the_users_own_shows_that_it_runs(world: World) -> None:
         person.say("!sleep 60")
         person.wait("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] .*Esc stops")
         person.send("\x1b")
-        person.wait("— stopped")
+        person.wait("· stopped")
         person.leave()
 
 

@@ -57,5 +57,5 @@ async def run_shell_command(command: str, context: CommandContext, is_private: b
     finally:
         emit("", final=True)
         note = "not shown to the model" if is_private else "sent with your next prompt"
-        context.say(theme.paint("muted", f"— {ended} · {note}"))
+        context.say(theme.paint("muted", f"· {ended} · {note}"))
     return UserCommand(command, captured.text(), ended)

@@ -114,6 +114,7 @@ class Renderer:
             self.live.set_working(works, time.monotonic())
             tail = self._answer.tail(self._width()) if self._answer else self._thinking()
             looks = self._render_looks(self._looks).rows if self._looks else []
+            looks = ["", *looks] if looks and self._last not in ("", "tool") else looks
             drawn = self.live.draw([*looks, *tail], queued, time.monotonic(), rows, self._width())
             return clean("\n".join(drawn), keep_sgr=True).split("\n") if drawn else []
         except Exception as problem:
@@ -429,6 +430,8 @@ class Renderer:
             if item.preview_kind == "diff":
                 self._previewed[item.call_id] = item.preview
         if rows := render_preview(event.items, self._theme, self._width()):
+            self._print_looks()
+            self._last = self._last and "other"  # a blank row before it, none before the result to come
             self._print("tool", rows)
 
     def _question(self, event: ev.QuestionAsked) -> None:

@@ -112,8 +112,8 @@ async def test_the_next_prompt_brings_what_the_users_own_commands_printed() -> N
     await front.conversation.send("and that")
     ran = UserCommand("make test", "ran make test\n", "exit 0")
     assert front.submitted == [UserInput("fix that", commands=(ran,)), UserInput("and that")]
-    assert "— exit 0 · sent with your next prompt" in front.said
-    assert "— exit 0 · not shown to the model" in front.said
+    assert "· exit 0 · sent with your next prompt" in front.said
+    assert "· exit 0 · not shown to the model" in front.said
 
 
 @pytest.mark.parametrize("line", ["#use tabs", "# use tabs"])
