@@ -156,6 +156,17 @@ async def test_a_secret_in_pieces_of_an_answer_is_masked() -> None:
     assert {each.submission_id for each in found} == {"1"} and isinstance(found[-1], ev.TurnAborted)
 
 
+async def test_earlier_turns_are_told_again_without_secrets() -> None:
+    answer = ev.AnswerCompleted(
+        message_id="m", text=SECRET, finish="stop", calls=0, usage=None, cost_usd=None, duration_s=0
+    )
+    events = [ev.TurnStarted(turn_id="t", text="mine"), ev.TextDelta(text=SECRET), answer]
+    shown = EventBus(redactor=REDACTOR).replayed(events)
+    assert "".join(each.text for each in shown if isinstance(each, ev.TextDelta)) == SHOWN
+    assert shown[0] == events[0] and shown[-1] == msgspec.structs.replace(answer, text=SHOWN)
+    assert EventBus().replayed(events) == tuple(events)
+
+
 async def test_reasoning_and_text_are_two_texts() -> None:
     found = await told(ev.ReasoningDelta(text="gh"), ev.TextDelta(text="x"), ev.ReasoningDelta(text="gh"))
     assert found == [ev.ReasoningDelta(text="gh"), ev.TextDelta(text="x"), ev.ReasoningDelta(text="gh")]

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ..markdown.blocks import StyledBlocks
     from .tool_results import RenderedResult, Whole
 
+    _Folded = tuple[str, Whole]
+    """The title of a folded text, and how to draw it."""
+
 Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
 
 _GOT_THROUGH = (ev.TextDelta, ev.ReasoningDelta, ev.AnswerCompleted, ev.Compacted)
@@ -67,7 +70,7 @@ class Renderer:
         self._answer: MarkdownStream | None = None
         self._answered = False
         self._thoughts = ReasoningView(keeps=not settings.show_reasoning)
-        self._folded: deque[tuple[str, Whole]] = deque(maxlen=_FOLDED)
+        self._folded: deque[_Folded] = deque(maxlen=_FOLDED)
         self._goes_back = False
         """Whether what was folded last has been shown in full already."""
         self._before = Totals()
@@ -131,38 +134,46 @@ class Renderer:
     def replay(self, turns: Iterator[Sequence[ev.AnyEvent]], count: int, rows: int) -> None:
         """Print the last of `count` earlier turns, given newest first: as many as fill `rows` rows, at least one.
         Those before them are folded, and drawn when they are expanded."""
-        text, folded, rest = self._replayed(turns, count, rows)
-        self._folded += [*rest, *folded[1 - _FOLDED :]]
+        text, folded, earlier = self._replayed(turns, count, rows)
+        self._folded += [*earlier, *folded[1 - _FOLDED :]]
         if text:
             self._print("end", text)
 
     def _replayed(
         self, turns: Iterator[Sequence[ev.AnyEvent]], count: int, rows: int
-    ) -> "tuple[list[str], list[tuple[str, Whole]], list[tuple[str, Whole]]]":
+    ) -> "tuple[list[str], list[_Folded], list[_Folded]]":
         """Return the rows of the newest turns, what is folded in them, and the fold of the turns before them."""
         text: list[str] = []
-        folded: list[tuple[str, Whole]] = []
-        for turn in turns:
-            part = Renderer(
-                self._theme, self._settings, self._width, self._snapshot, self._expand_hint, is_replay=True
-            )
-            for event in turn:
-                part.handle(event)
-            text = [*part.take(final=True).removesuffix("\n").split("\n"), *([""] if text else []), *text]
-            folded = [*part._folded, *folded]
-            count -= 1
-            if len(text) >= rows:
-                break
+        folded: list[_Folded] = []
+        try:
+            for turn in turns:
+                part = self._render_turn(turn)
+                text = [*part.take(final=True).removesuffix("\n").split("\n"), *([""] if text else []), *text]
+                folded = [*part._folded, *folded]
+                count -= 1
+                if len(text) >= rows:
+                    break
+        except Exception as problem:  # texts are read from the file, which may be gone
+            gone = warning(f"Earlier turns cannot be shown: {problem}", self._theme, self._width())
+            return [*gone, *([""] if text else []), *text], folded, []
         if not text or count <= 0:
             return text, folded, []
         said = lines.number(count, "earlier prompt")
 
         def whole(theme: Theme, width: int) -> list[str]:
-            text, folded, rest = self._replayed(turns, count, _EARLIER_ROWS)
-            self._folded += [*folded[1 - _FOLDED :], *rest]
+            text, folded, earlier = self._replayed(turns, count, _EARLIER_ROWS)
+            self._folded += [*folded[1 - _FOLDED :], *earlier]
             return text
 
         return [self._theme.paint("muted", f"… {said}{self._hint}"), "", *text], folded, [(said, whole)]
+
+    def _render_turn(self, turn: Sequence[ev.AnyEvent]) -> "Renderer":
+        part = Renderer(
+            self._theme, self._settings, self._width, self._snapshot, self._expand_hint, is_replay=True
+        )
+        for event in turn:
+            part.handle(event)
+        return part
 
     def expand(self) -> None:
         """Print in full what was folded last; asked again, what was folded before it, and so on."""
