@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # On two processors: many tests wait most of their time, for a person at a terminal or for a command.
 IN_PARALLEL := -n 4 --dist worksteal
 
-.PHONY: demo test test-bare test-long lint types bench picture clean
+.PHONY: demo test test-bare test-long lint types bench pictures clean
 
 demo: $(STAMP)
 	$(BIN)/agent demo
@@ -45,8 +45,8 @@ bench: $(TEST_STAMP)
 	$(BIN)/python -m compileall -q agent_cli $(VENV)/lib || true
 	$(BIN)/python -m benchmarks
 
-picture: $(TEST_STAMP)
-	PYTHONPATH=. $(BIN)/python docs/make_picture.py
+pictures: $(TEST_STAMP)
+	PYTHONPATH=. $(BIN)/python docs/make_pictures.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
