@@ -31,6 +31,8 @@ GROUP = "agent_cli.tools"
 """The entry points' group. Each names a tool, its class, or a list of tools."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 
+_LABEL = re.compile(r"[A-Za-z][A-Za-z ]{0,30}")
+"""Words for a call that cannot be taken for a command or a mark of our own."""
 _RESULT_KINDS: tuple[ResultKind, ...] = ("text", "output", "summary")
 """Those that a plug-in may choose: its text never passes for the model's answer or the user's."""
 
@@ -57,8 +59,9 @@ class Extension:
         self.name: str = getattr(tool, "name", "")
         self.Params: type[msgspec.Struct] = getattr(tool, "Params", None)  # type: ignore[assignment]
         self.result_kind: ResultKind = getattr(tool, "result_kind", "text")
-        self.label = str(getattr(tool, "label", ""))
-        self.counted = str(getattr(tool, "counted", ""))
+        label = getattr(tool, "label", "")
+        self.label = label if isinstance(label, str) and _LABEL.fullmatch(label) else ""
+        self.counted = ""  # its results are shown one by one
         self._check()
         own = getattr(tool, "description", None)
         self.description = inspect.cleandoc(own if isinstance(own, str) else type(tool).__doc__ or self.name)

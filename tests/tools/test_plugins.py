@@ -62,6 +62,15 @@ def test_a_tool_says_how_its_results_are_shown(kind: str) -> None:
     assert not problems and [tool.result_kind for tool in tools] == [kind, "text"]
 
 
+@pytest.mark.parametrize(
+    ("label", "shown"), [("Shout", "Shout"), ("$", ""), ("● $ ls", ""), ("a\\nb", ""), ("x" * 99, "")]
+)
+def test_the_word_for_people_cannot_look_like_a_command(label: str, shown: str) -> None:
+    source = GOOD.replace(b'name = "shout"', f'name = "shout"; label = "{label}"; counted = "file"'.encode())
+    tools, _ = of_project({".agent/tools/loud.py": source}, set())
+    assert [(tool.label, tool.counted) for tool in tools] == [(shown, ""), ("", "")]
+
+
 @pytest.mark.parametrize("kind", ["answer", "question", "loud"])
 def test_no_tool_of_a_plugin_speaks_for_the_model_or_the_user(kind: str) -> None:
     source = GOOD.replace(b'name = "shout"', f'name = "shout"; result_kind = "{kind}"'.encode())
