@@ -484,6 +484,7 @@ class Renderer:
 def warm_up() -> None:
     """Import what the first answer will need, in a thread of its own; a failure is told when it is needed."""
     try:
+        from ..markdown import blocks as blocks
         from ..markdown.highlight import CodeLines
 
         CodeLines("python")

@@ -84,6 +84,8 @@ class Repl:
         self._tasks: set[asyncio.Task[None]] = set()
         self._now: Snapshot = client.snapshot()
         self._turn_began = 0.0
+        self._has_started = asyncio.Event()
+        """The session is open, and its earlier turns are shown."""
         self._branch = host.branch()
         self._painted_at = 0.0
         self._paint_due = False
@@ -139,11 +141,11 @@ class Repl:
 
     async def _begin(self, first_input: FirstInput) -> None:
         """What happens once the prompt stands."""
-        while not self._screen.app.render_counter:
-            await asyncio.sleep(0.005)
+        await self._prompt_stands()
         self._paint()
         if self._settings.markdown:
             threading.Thread(target=warm_up, daemon=True).start()
+        await self._has_started.wait()
         await self._conversation.carry_on()
         drafts = self._draft.left_behind()
         if self._now.unsent or drafts:
@@ -152,6 +154,10 @@ class Repl:
         if not first_input.is_data and registry.parse_input(first_input.text):
             self._renderer.echo(first_input.text)
         await self._conversation.begin(first_input)
+
+    async def _prompt_stands(self) -> None:
+        while not self._screen.app.render_counter:
+            await asyncio.sleep(0.005)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
@@ -175,6 +181,9 @@ class Repl:
         count = 0
         try:
             async for event in self._conversation.events():
+                if isinstance(event, ev.SessionStarted) and event.resumed:
+                    await self._prompt_stands()
+                    await asyncio.to_thread(warm_up)
                 self._take_in(event)
                 count += 1
                 if count % _BREATHE_EVERY == 0:
@@ -202,8 +211,10 @@ class Repl:
                 self._take_in_returned(event)
             case ev.TurnStarted():
                 self._turn_began = time.monotonic()
-            case ev.SessionStarted(resumed=True):
-                self._look_back()
+            case ev.SessionStarted():
+                if event.resumed:
+                    self._look_back()
+                self._has_started.set()
             case ev.Restored(kind="rewind", what="both" | "conversation") if self._screen.remember(event.prompt):
                 self.say("· Up brings the prompt back.")
             case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
