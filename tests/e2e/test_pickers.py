@@ -16,7 +16,7 @@ def test_picking_a_session_to_go_on_with(world: World) -> None:
         person.send("pars")
         person.wait("(?m)^❯ mend the parser")
         person.send("\r")
-        person.wait(r"mend the parser · 1 prompt")
+        person.wait("(?m)^▌ mend the parser$")
         assert "Which session" not in person.text
         person.leave()
 
