@@ -1,8 +1,13 @@
-"""The inside of Markdown blocks as text with styles. Addresses are shown once each, code keeps its blanks."""
+"""The inside of Markdown blocks as text with styles. Addresses are shown once each, code keeps its blanks.
 
+Two rules differ from CommonMark: a formula is shown as it was written, and `2*3*4` keeps its stars.
+"""
+
+import re
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as Mark
 from rich.text import Text
 
@@ -13,7 +18,43 @@ from ..text.theme import Role, Theme
 
 PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 200}).enable(["strikethrough", "table"])
 PARSER.disable("reference")  # its text would vanish, and most of what refers to it stands in another block
+_MATH = re.compile(
+    r"""
+      \$\$ (?: \\[\s\S] | [^$\\] )++ \$\$
+    | \$ (?![\s$]) (?: \\. | [^$\\\n] )++ (?<!\s) \$ (?!\d)
+    | \\\( (?: \\[^()\n] | [^\\\n] )++ \\\)
+    | \\\[ (?!\s*\\\]) (?: \\[^][] | [^\\] )++ \\\]
+    """,
+    re.VERBOSE,
+)
+"""A formula. Each kind ends where the next of its kind would begin, so that all attempts together are linear."""
+_STAR = re.compile(r"(?<=[0-9A-Za-z])\*(?=[0-9A-Za-z])")
 _OPENS: dict[str, Role] = {"strong_open": "strong", "em_open": "emphasis", "s_open": "struck", "link_open": "link"}
+
+
+def _math(state: StateInline, silent: bool) -> bool:
+    """Read a formula."""
+    found = _MATH.match(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    if not silent:
+        state.push("math", "", 0).content = found.group()
+    state.pos = found.end()
+    return True
+
+
+def _star(state: StateInline, silent: bool) -> bool:
+    """Read a single star between ASCII letters or digits as itself."""
+    if not _STAR.match(state.src, state.pos, state.posMax):
+        return False
+    if not silent:
+        state.pending += "*"
+    state.pos += 1
+    return True
+
+
+PARSER.inline.ruler.before("escape", "math", _math)
+PARSER.inline.ruler.before("emphasis", "star", _star)
 
 
 def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> Text:
@@ -31,7 +72,7 @@ def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> Text:
             if mark.type == "link_close":
                 address, first = links.pop()
                 text.append(_address(address, text.plain[first:]), style(theme, *looks[-1]))
-        elif mark.type == "code_inline" and theme.colour:
+        elif mark.type in ("code_inline", "math") and theme.colour:
             text.append(safe(mark.content), style(theme, *looks[-1], "code"))
         else:
             text.append(_leaf(mark), style(theme, *looks[-1]))

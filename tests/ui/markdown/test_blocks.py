@@ -23,7 +23,7 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 PARTS = [
     "- ", "* ", "1. ", "2) ", "> ", "# ", "### ", "```", "~~~", "````", "\n", "\n", "\n\n", "  ", "    ", "\t", "|", "|---|",
     "---", "===", "**", "*", "_", "`", "``", "[", "]", "(", ")", "](", "\\", "![", "<", "<a>", "</a>", "<!--", "-->", "&amp;",
-    "[ ] ", "[x] ", ":", "[^1]: ", "~~", " ", " ", "+ ", "<div>", "http://a.b/",
+    "[ ] ", "[x] ", ":", "[^1]: ", "~~", " ", " ", "+ ", "<div>", "http://a.b/", "$", "$$", "\\(", "\\)", "\\[", "\\]",
 ]  # fmt: skip
 
 
@@ -139,6 +139,47 @@ def test_words_have_the_looks_they_were_given() -> None:
     assert drawn("**a** `b`") == ["a `b`"], "without colours code keeps its signs"
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["2*3*4 = 24", "a*b and c*d", "foo*bar*", "n*(n+1)*2", "$5 and $6", "costs $5*2 and $6*3", "US$5*2*3"],
+)
+def test_a_star_between_letters_or_digits_is_a_star(source: str) -> None:
+    assert drawn(source) == [source]
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [("**bold** *a b*, *c*.", "bold a b, c."), ("これは**重要**です", "これは重要です"), ("日本*語*です", "日本語です"),
+     ("*a*b*", "a*b"), ("**API**s", "APIs"), ("[2*3*4](x)", "2*3*4 (x)")],
+)  # fmt: skip
+def test_emphasis_at_the_edges_of_words_stays_emphasis(source: str, shown: str) -> None:
+    assert drawn(source) == [shown]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["$a *b* c$", "$x_1 _y_ z$", "$\\{a\\}$", "$$a *b* c$$", "$$\na *b*\n= \\{c\\}$$", "\\(x_1 *y* z\\)",
+     "\\[ *a* \\\\[2pt] `b` \\]", "\\[\n\\frac{a}{b} *c*\n\\]", "$<http://a.b>$", "$&amp;$"],
+)  # fmt: skip
+def test_a_formula_is_shown_as_it_was_written(formula: str) -> None:
+    assert drawn(f"see {formula} *there*") == f"see {formula} there".split("\n")
+    assert drawn(f"- *see* **{formula}**")[0].startswith(f"• see {formula}".partition("\n")[0])
+
+
+def test_a_formula_looks_like_code() -> None:
+    assert looks("see $a *b* c$ *now*") == "see \x1b[36m$a *b* c$\x1b[0m \x1b[3mnow\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [("\\( *a*", "( a"), ("\\[ *a*", "[ a"), ("$ *a*$", "$ a$"), ("$a *b* $", "$a b $"), ("$a *b*$5", "$a b$5"),
+     ("$$ *a*", "$$ a"), ("$x\n*a*$", "$x a$"), ("$", "$"), ("\\$a *b*$", "$a b$"),
+     ("\\[ \\] *a*", "[ ] a")],
+)  # fmt: skip
+def test_what_does_not_begin_and_end_like_a_formula_is_none(source: str, shown: str) -> None:
+    assert drawn(source) == [shown]
+
+
 def test_long_words_stay_whole_and_other_scripts_are_broken() -> None:
     address = "https://example.com/" + "a" * 60
     assert drawn(f"see {address} there", 30) == ["see", address, "there"]
@@ -213,8 +254,9 @@ def test_no_word_is_lost(seed: int) -> None:
 @pytest.mark.parametrize(
     ("source", "times"),
     [("[", 3_750), ("![[", 1_250), ("[a](", 1_000), ("*a **b ", 600), ("`a ``b ", 600), ("_a", 1_900), ("> ", 1_900),
-     ("- ", 600), ("[" * 150 + "]" * 150, 12), ("日", 3_750), ("👩‍👩‍👧‍👦", 400)],
-    ids=range(11),
+     ("- ", 600), ("[" * 150 + "]" * 150, 12), ("日", 3_750), ("👩‍👩‍👧‍👦", 400), ("a*b", 1_250),
+     ("$a ", 1_250), ("$$a ", 1_000), ("\\(a ", 1_000), ("\\[\\(a ", 600), ("$$a $b", 600)],
+    ids=range(17),
 )  # fmt: skip
 def test_no_text_costs_more_than_its_length(source: str, times: int) -> None:
     assert any(drawn(source * times))

@@ -45,6 +45,7 @@ CORPUS = {
     "notes": "see [^1] and [x]\n\n[^1]: note\n[x]: http://a.b\n",
     "docstring": '```python\ndef f():\n    """a\n    if b\n    """\n    return 1\n```\n',
     "links": "[text](http://example.com/x) and <http://a.b>\n",
+    "formulas": "2*3*4 and $a *b* c$, \\(x_1 *y*\\)\n\n$$\na *b*\n$$\n\n\\[\n*c*\n\n*d*\n\\]\n",
     "empty": "\n\n\n",
 }
 
@@ -73,7 +74,7 @@ def test_committed_blocks_equal_the_whole_document(name: str) -> None:
         assert render(text, chunks) == whole
 
 
-_SCRAPS = st.text(st.sampled_from("`~|-*_#>[]() \\\n\t1.ab:!<&;=+é日\u200d\ufe0f👩\u202e\x1b["), max_size=12)
+_SCRAPS = st.text(st.sampled_from("`~|-*_#>[]() \\\n\t1.ab:!<&;=+$é日\u200d\ufe0f👩\u202e\x1b["), max_size=12)
 
 
 @given(
