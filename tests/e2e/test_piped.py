@@ -44,7 +44,7 @@ def test_the_keys_come_from_the_terminal_after_the_pipe(world: World) -> None:
     (world.work / "data.txt").write_text(HOSTILE, encoding="utf-8")
     world.script(shell("touch asked"), Reply(text="Not done, then."), Reply(text="Goodbye."))
     with Person(world, "--mode", "ask", "read this", piped="cat data.txt") as person:
-        person.wait("touch asked")
+        person.wait("Run  touch asked")
         person.pump(0.6)
         person.type("not now")
         person.wait("not now")

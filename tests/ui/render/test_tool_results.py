@@ -177,10 +177,10 @@ def test_a_refusal_is_one_line_with_the_words_of_the_user_and_says_denied_once()
     refused = finished(
         tool="shell", title="rm x", status="denied", text="The user refused", display='denied: "no, y"'
     )
-    assert shown(refused) == '⊘ shell rm x  denied: "no, y"\n'
-    assert shown(msgspec.structs.replace(refused, display="denied")) == "⊘ shell rm x  denied\n"
+    assert shown(refused) == '⊘ $ rm x  denied: "no, y"\n'
+    assert shown(msgspec.structs.replace(refused, display="denied")) == "⊘ $ rm x  denied\n"
     by_rule = msgspec.structs.replace(refused, display="", text="Denied: plan mode changes nothing.")
-    assert shown(by_rule) == "⊘ shell rm x  Denied: plan mode changes nothing.\n"
+    assert shown(by_rule) == "⊘ $ rm x  Denied: plan mode changes nothing.\n"
 
 
 def test_a_call_that_the_user_has_changed_says_so() -> None:

@@ -630,7 +630,7 @@ def test_ctrl_l_clears_the_screen_and_keeps_the_scrollback(tmp_path: Path) -> No
         end = time.monotonic() + 30
         while "— " in (shown := "\n".join(term.screen.display)) or "\n>" not in f"\n{shown}":
             assert term.pump(0.02) and time.monotonic() < end, shown
-        assert shown.startswith(">") and "\n> hello" in term.text
+        assert shown.lstrip().startswith(">") and "▌ hello" in term.text
 
 
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
