@@ -167,7 +167,7 @@ def test_a_killed_turn_goes_on_under_its_rules(world: World) -> None:
     world.script(shell("touch setup"), shell("touch once1"))
     with Person(world) as person:
         person.say("the task")
-        person.decide(r"touch setup", "y")
+        person.decide("Run  touch setup", "y")
         person.wait("touch once1")
         until(lambda: not person.pump(0.01) or len(world.records("assistant")) == 2)
         person.process.kill()
@@ -175,7 +175,7 @@ def test_a_killed_turn_goes_on_under_its_rules(world: World) -> None:
     assert (world.work / "setup").exists() and not (world.work / "once1").exists()
     world.script(Reply(text="I am done."))
     with Person(world, "-c") as person:
-        person.decide(r"touch once1", "y")
+        person.decide("Run  touch once1", "y")
         person.wait("I am done")
         person.leave()
     assert (world.work / "once1").exists()

@@ -262,7 +262,7 @@ def test_what_is_queued_at_an_open_question_waits_for_the_end_of_the_turn(world:
     )
     with Person(world) as person:
         person.say("do it")
-        person.wait(r"touch one")
+        person.wait("Run  touch one")
         person.pump(GUARD_S)
         person.type("do docs after")
         person.wait("Tab queues")
