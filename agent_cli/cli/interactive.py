@@ -53,7 +53,7 @@ def interactive_command(chosen: ParsedOptions) -> int:
     give_back = _guarded(setup)
     try:
         ask_for_trust(setup)
-        return asyncio.run(_sessions(setup, first_input))
+        return _started(setup, first_input)
     except (NoModel, MissingKey) as error:
         return cannot_start(error)
     except ModelError as error:
@@ -61,6 +61,23 @@ def interactive_command(chosen: ParsedOptions) -> int:
         return EXIT_CODES["bad_model"]
     finally:
         give_back()
+
+
+def _started(setup: Setup, first_input: FirstInput) -> int:
+    """Run the sessions. Where no model can be used, a person at a terminal may paste a key and go on.
+
+    Raises:
+        NoModel: nobody could be asked for a key.
+    """
+    try:
+        return asyncio.run(_sessions(setup, first_input))
+    except NoModel as error:
+        if first_input.is_data or is_plain(setup.config.ui, sys.stdin, sys.stdout):
+            raise
+        code = cannot_start(error)
+    from .services.key_entry import ask_for_key
+
+    return asyncio.run(_sessions(setup, first_input)) if ask_for_key(setup) else code
 
 
 def _first_input(chosen: ParsedOptions) -> FirstInput:

@@ -9,13 +9,15 @@ or a log.
 Apart from the configuration, which may be shown, shared and kept under version control.
 """
 
+import errno
 import os
 import re
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,6 +25,10 @@ from .layer import ConfigError
 
 KEY_FILE = "keys.yaml"
 KEYRING_TIMEOUT_S = 2.0
+KEYRING_SERVICE = "agent-cli"
+"""Under which keys are saved in the keyring; the user is the name of the variable."""
+_KEYRING_SAVE_TIMEOUT_S = 60.0
+"""The system may ask for a password to unlock it."""
 _LARGEST_BYTES = 65_536
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXAMPLE = "write lines such as `ANTHROPIC_API_KEY: …`"
@@ -56,10 +62,15 @@ class KeyedEnvironment(Mapping[str, str]):
     """
 
     def __init__(
-        self, environ: Mapping[str, str], file: KeyFile, keyring_timeout_s: float = KEYRING_TIMEOUT_S
+        self,
+        environ: Mapping[str, str],
+        file: KeyFile,
+        keyring_timeout_s: float = KEYRING_TIMEOUT_S,
+        unsaved: Mapping[str, str] | None = None,
     ) -> None:
         self._environ = environ
         self._file = file
+        self._unsaved = unsaved or {}
         self._timeout_s = keyring_timeout_s
         self._asked: dict[str, str] = {}
         self._silent = False
@@ -83,6 +94,8 @@ class KeyedEnvironment(Mapping[str, str]):
         and not again after it has failed."""
         if value := self._environ.get(name, "").strip():
             return value
+        if name in self._unsaved:
+            return self._unsaved[name]
         if name in self._file.values:
             return self._file.values[name]
         if name in self._file.entries and name not in self._asked:
@@ -95,6 +108,8 @@ class KeyedEnvironment(Mapping[str, str]):
             return ""
         if self._environ.get(name, "").strip():
             return f"the variable {name}"
+        if name in self._unsaved:
+            return f"{name}, pasted at the start and not saved"
         if name in self._file.values:
             return f"{name} in {self._file.path}"
         entry = self._file.entries[name]
@@ -102,7 +117,7 @@ class KeyedEnvironment(Mapping[str, str]):
 
     def held(self) -> dict[str, str]:
         """Return the keys that are known and are not in the environment; the keyring is not asked for more."""
-        return {**self._file.values, **{name: key for name, key in self._asked.items() if key}}
+        return {**self._file.values, **{name: key for name, key in self._asked.items() if key}, **self._unsaved}
 
     def _from_keyring(self, name: str, entry: KeyringEntry) -> str:
         if self._silent:
@@ -134,7 +149,21 @@ def keyed(environ: Mapping[str, str], config_dir: Path) -> KeyedEnvironment:
     Raises:
         ConfigError: the key file may be read by others, or is none.
     """
-    return KeyedEnvironment(environ, read_key_file(config_dir / KEY_FILE))
+    return KeyedEnvironment(environ, read_key_file(config_dir / KEY_FILE), unsaved=_unsaved)
+
+
+_unsaved: dict[str, str] = {}
+"""Keys that the user has given this process alone. Not in its environment, which commands inherit."""
+
+
+def use_unsaved_key(name: str, key: str) -> None:
+    """Use a key until the process ends, without saving it."""
+    _unsaved[name] = key
+
+
+def unsaved_names() -> frozenset[str]:
+    """Return the variables of such keys."""
+    return frozenset(_unsaved)
 
 
 def read_key_file(path: Path) -> KeyFile:
@@ -144,21 +173,73 @@ def read_key_file(path: Path) -> KeyFile:
         ConfigError: it belongs to or may be opened by somebody else, is no YAML, or no mapping of variables to
             keys. The text never has anything that stands in the file but names.
     """
+    return _parsed(_private_text(path), path)
+
+
+def _private_text(path: Path, *, follow: bool = True) -> str:
+    """Return the text of a key file; empty where there is none.
+
+    Raises:
+        ConfigError: it belongs to or may be opened by somebody else, is too large or no text; without `follow`
+            also a link.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, flags)
     except (FileNotFoundError, NotADirectoryError):
-        return KeyFile(str(path))
+        return ""
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
+        is_link = error.errno == errno.ELOOP and not follow
+        problem = "a link; keys are saved only in a file itself" if is_link else error.strerror
+        raise ConfigError(f"{path}: {problem}") from error
     with os.fdopen(descriptor, "rb") as file:
         _check_privacy(os.fstat(descriptor), path)
         data = file.read(_LARGEST_BYTES + 1)
     if len(data) > _LARGEST_BYTES:
         raise ConfigError(f"{path}: too large for a key file")
     try:
-        return _parsed(data.decode("utf-8-sig"), path)
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text") from None
+
+
+def save_key(path: Path, name: str, key: str) -> None:
+    """Save a key in a key file under the name of a variable. All else in the file stays, comments included.
+
+    Raises:
+        ConfigError: the file is a link, may be opened by somebody else, cannot be written, or holds what a key
+            cannot be added to. The text never has the key.
+    """
+    _save(path, name, msgspec.json.encode(key).decode())
+
+
+def save_in_keyring(path: Path, name: str, key: str) -> None:
+    """Save a key in the system's keyring, and where it lies there in a key file.
+
+    Raises:
+        KeyringError: the keyring failed, or did not answer in time.
+        ConfigError: as `save_key`.
+    """
+    _ask_keyring(lambda ring: ring.set_password(KEYRING_SERVICE, name, key), _KEYRING_SAVE_TIMEOUT_S)
+    _save(path, name, f"{{keyring: {KEYRING_SERVICE}/{name}}}")
+
+
+def _save(path: Path, name: str, written: str) -> None:
+    from agent_cli.fs.files import file_lock, replace_file
+
+    from .edit import CannotEdit, set_key
+
+    try:
+        with file_lock(path):
+            text = _private_text(path, follow=False)
+            _parsed(text, path)
+            changed = set_key(text, name, written, path)
+            _parsed(changed, path)
+            replace_file(path, changed.encode(), durable=True)
+    except CannotEdit:
+        raise ConfigError(f"{path}: {name} cannot be set without changing more; edit the file yourself") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _check_privacy(status: os.stat_result, path: Path) -> None:
@@ -240,18 +321,38 @@ class KeyringError(Exception):
         self.lasting = lasting
 
 
+def keyring_works() -> bool:
+    """Return whether the package `keyring` is installed and has found a keyring of the system."""
+    try:
+        return bool(_ask_keyring(lambda ring: ring.get_keyring().priority > 0, KEYRING_TIMEOUT_S))
+    except KeyringError:
+        return False
+
+
 def keyring_password(entry: KeyringEntry, timeout_s: float) -> str:
-    """Return what the system's keyring holds. It is asked in a thread of its own, since it may wait for a dialog
-    that nobody sees.
+    """Return what the system's keyring holds.
 
     Raises:
-        KeyringError: not installed, no answer in time, no such entry, or it failed.
+        KeyringError: as `_ask_keyring`, or there is no such entry.
     """
-    answer: list[str | BaseException | None] = []
+    password = _ask_keyring(lambda ring: ring.get_password(entry.service, entry.user), timeout_s)
+    if isinstance(password, str) and password:
+        return password
+    raise KeyringError(f"it has no password for {entry.service}/{entry.user}", lasting=False)
+
+
+def _ask_keyring(use: Callable[[Any], object], timeout_s: float) -> object:
+    """Return what the package `keyring` answers. It is asked in a thread of its own, since it may wait for a
+    dialog that nobody sees.
+
+    Raises:
+        KeyringError: not installed, no answer in time, or it failed.
+    """
+    answer: list[object] = []
 
     def ask() -> None:
         try:
-            answer.append(import_module("keyring").get_password(entry.service, entry.user))
+            answer.append(use(import_module("keyring")))
         except BaseException as error:  # whatever a keyring of the system raises, the program goes on without
             answer.append(error)
 
@@ -265,7 +366,5 @@ def keyring_password(entry: KeyringEntry, timeout_s: float) -> str:
             raise KeyringError("the package `keyring` is not installed", lasting=True)
         case BaseException() as error:
             raise KeyringError(f"the keyring failed ({type(error).__name__})", lasting=True)
-        case None | "":
-            raise KeyringError(f"it has no password for {entry.service}/{entry.user}", lasting=False)
-        case str() as password:
-            return password
+        case value:
+            return value

@@ -10,7 +10,8 @@ agent: no model can be used yet: no key is set, and no local server answers.
 Three ways to go on:
 
   a key           export ANTHROPIC_API_KEY=…
-                  (or OPENAI_API_KEY, OPENROUTER_API_KEY, GEMINI_API_KEY …)
+                  (or OPENAI_API_KEY, OPENROUTER_API_KEY, GEMINI_API_KEY …);
+                  or start `agent` in a terminal and paste the key there
   a local server  start Ollama, LM Studio, llama.cpp or vLLM with a model;
                   the first model it offers is used
   just a look     agent demo

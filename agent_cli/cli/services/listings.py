@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.config.api_keys import KEY_FILE, keyed, read_key_file
+from agent_cli.config.api_keys import KEY_FILE, keyed, read_key_file, unsaved_names
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Config
 from agent_cli.model.catalog.aliases import USUAL, newest
@@ -106,12 +106,12 @@ def _info(setup: Setup, name: str) -> ModelInfo:
 
 def _keys(setup: Setup) -> frozenset[str]:
     """Return the variables a key is known for; the keyring is not asked."""
-    names = {name for name, value in os.environ.items() if value.strip()}
+    names = unsaved_names() | {name for name, value in os.environ.items() if value.strip()}
     try:
         file = read_key_file(setup.config_dir / KEY_FILE)
     except ConfigError:
-        return frozenset(names)
-    return frozenset(names | {*file.values, *file.entries})
+        return names
+    return names | {*file.values, *file.entries}
 
 
 def _is_usable(setup: Setup, name: str, keys: frozenset[str]) -> bool:

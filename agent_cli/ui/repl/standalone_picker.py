@@ -1,10 +1,10 @@
-"""A list to pick from before there is a REPL, such as the session to go on with."""
+"""What is asked before there is a REPL: a list to pick from, such as the session to go on with, and a secret."""
 
 import asyncio
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from prompt_toolkit.application import Application
@@ -18,7 +18,7 @@ from ..commands.api import Choice
 from ..dialogs.picker import Picker
 from ..signals import signal_handlers
 from ..text.theme import Theme
-from .terminal import Keyboard, open_terminal
+from .terminal import Keyboard, Terminal, open_terminal
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -35,30 +35,86 @@ async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
         size = terminal.get_size()
         return ANSI("\n".join(picker.draw(theme, size.columns, size.rows - 1)))
 
+    control = FormattedTextControl(drawn, focusable=True, show_cursor=False)
+    app = _application(control, _bindings(picker), terminal, erase_when_done=True)
+    picker.picked.add_done_callback(lambda _: app.exit())
+    if not await _ended_well(app, picker.back):
+        return ""
+    return picker.picked.result()
+
+
+async def read_secret(prompt: str) -> str:
+    """Have the user type or paste a line on the terminal, which is never shown; empty where Esc, Ctrl-C or Ctrl-D
+    has cancelled it.
+
+    Raises:
+        SystemExit: a signal has ended it.
+    """
+    typed: list[str] = []
+    keys = KeyBindings()
+    control = FormattedTextControl(prompt, focusable=True, show_cursor=False)
+    app = _application(control, keys, open_terminal(), erase_when_done=False)
+
+    def cancel() -> None:
+        typed.clear()
+        app.exit()
+
+    @keys.add(Keys.Any)
+    def _(event: KeyPressEvent) -> None:
+        if not isinstance(event.key_sequence[0].key, Keys):
+            typed.append(event.data)
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        typed.append(event.data)
+
+    @keys.add("backspace")
+    def _(_: KeyPressEvent) -> None:
+        typed[:] = "".join(typed)[:-1]
+
+    keys.add("c-u")(lambda _: typed.clear())
+    keys.add("enter")(lambda _: app.exit())
+    keys.add("c-z")(lambda event: event.app.suspend_to_background())
+    for name in ("escape", "c-c", "c-d"):
+        keys.add(name)(lambda _: cancel())
+    return "".join(typed) if await _ended_well(app, cancel) else ""
+
+
+def _application(
+    control: FormattedTextControl, keys: KeyBindings, terminal: Terminal, *, erase_when_done: bool
+) -> Application[None]:
     app: Application[None] = Application(
-        layout=Layout(Window(FormattedTextControl(drawn, focusable=True, show_cursor=False))),
-        key_bindings=_bindings(picker),
-        erase_when_done=True,
+        layout=Layout(Window(control)),
+        key_bindings=keys,
+        erase_when_done=erase_when_done,
         include_default_pygments_style=False,
         input=Keyboard(sys.stdin),
         output=terminal,
     )
     app.ttimeoutlen, app.timeoutlen = 0.05, 0.1
-    picker.picked.add_done_callback(lambda _: app.exit())
+    return app
+
+
+async def _ended_well(app: Application[None], cancel: Callable[[], object]) -> bool:
+    """Run an application; False when its input has ended.
+
+    Raises:
+        SystemExit: a signal has ended it.
+    """
     ended: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:
         ended.append(number)
-        picker.back()
+        cancel()
 
     try:
         with signal_handlers({number: partial(end, number) for number in _ENDING}):
             await app.run_async()
     except (EOFError, asyncio.CancelledError):
-        return ""
+        return False
     if ended:
         raise SystemExit(128 + ended[0])
-    return picker.picked.result()
+    return True
 
 
 def _bindings(picker: Picker) -> KeyBindings:

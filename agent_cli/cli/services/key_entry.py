@@ -1,0 +1,137 @@
+"""Ask for an API key where the first start has found no model, and save it where the user says.
+
+The key is never shown: it goes from the terminal into the keyring, the key file or this process, and nowhere else.
+"""
+
+import asyncio
+import sys
+
+from agent_cli.config.api_keys import (
+    KEY_FILE,
+    KeyringError,
+    keyring_works,
+    save_in_keyring,
+    save_key,
+    use_unsaved_key,
+)
+from agent_cli.config.layer import ConfigError
+from agent_cli.config.schema import Provider
+from agent_cli.model.types.provider_table import PROVIDERS
+from agent_cli.protocol.sanitize import clean
+from agent_cli.redaction.token_shapes import SHAPES
+from agent_cli.ui.commands.api import Choice
+from agent_cli.ui.repl.standalone_picker import choose, read_secret
+from agent_cli.ui.text.theme import choose as choose_theme
+
+from ..setup.setup import Setup
+
+_STARTS = {
+    "sk-ant-": "anthropic",
+    "sk-or-": "openrouter",
+    "sk-": "openai",
+    "AIza": "gemini",
+    "gsk_": "groq",
+    "xai-": "xai",
+    "csk-": "cerebras",
+}
+"""Provider by the beginning of a key; the first that fits."""
+_SHORTEST = 16
+_ATTEMPTS = 2
+_OTHER = "other"
+
+
+def ask_for_key(setup: Setup) -> bool:
+    """Ask for a key and where to save it; False where the user has quit, or pasted no key twice."""
+    key = _pasted()
+    provider = key and (provider_of(key) or _picked_provider(setup))
+    while provider:
+        variable = _variable(setup, provider)
+        print(f"This is {variable}, a key of {provider}.")
+        match _picked_place(setup):
+            case "":
+                return False
+            case place if place == _OTHER:
+                provider = _picked_provider(setup)
+            case place:
+                if _saved(setup, place, variable, key):
+                    return True
+    return False
+
+
+def provider_of(key: str) -> str:
+    """Return the provider that a key belongs to by its beginning; empty for an unknown one."""
+    return _STARTS.get(_start_of(key), "")
+
+
+def problem_of(key: str) -> str:
+    """Return why a text can be no key, in words without any of it; empty when it can be one."""
+    if not key:
+        return "nothing was pasted but blanks"
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        return "a key has no blanks, line breaks or special characters"
+    if len(key) < _SHORTEST:
+        return "that is too short for a key"
+    start = _start_of(key)
+    if start and not any(shape.whole.fullmatch(key) for shape in SHAPES if start in shape.starts):
+        return f"it begins like a key of {_STARTS[start]}, but is cut off or has characters that no such key has"
+    return ""
+
+
+def _start_of(key: str) -> str:
+    return next((start for start in _STARTS if key.startswith(start)), "")
+
+
+def _pasted() -> str:
+    """Return what the user pastes, once it can be a key; empty for none."""
+    for _ in range(_ATTEMPTS):
+        typed = asyncio.run(read_secret("Paste an API key to continue (Enter to quit): "))
+        if not typed:
+            return ""
+        key = typed.strip()
+        if not (problem := problem_of(key)):
+            return key
+        print(f"agent: {problem}", file=sys.stderr)
+    return ""
+
+
+def _picked_provider(setup: Setup) -> str:
+    names = [name for name, spec in PROVIDERS.items() if spec.default_model]
+    rows = [Choice(name, f"{at:2} {name}", _variable(setup, name)) for at, name in enumerate(names, start=1)]
+    return asyncio.run(choose("Which provider is the key of?", rows, choose_theme(setup.config.ui)))
+
+
+def _variable(setup: Setup, provider: str) -> str:
+    """Return the variable that the provider's key is looked for under."""
+    chosen = setup.config.providers.get(provider, Provider()).api_key_env or ""
+    is_name = chosen.isascii() and chosen.isidentifier()
+    return chosen if is_name else PROVIDERS[provider].key_vars[0]
+
+
+def _picked_place(setup: Setup) -> str:
+    places = [
+        *([("keyring", "the system's keyring")] if keyring_works() else []),
+        ("file", clean(str(setup.config_dir / KEY_FILE))),
+        ("session", "nowhere: use it until the program ends"),
+        (_OTHER, "it is a key of another provider"),
+    ]
+    rows = [Choice(value, label, key=str(at)) for at, (value, label) in enumerate(places, start=1)]
+    return asyncio.run(choose("Where to save it?", rows, choose_theme(setup.config.ui)))
+
+
+def _saved(setup: Setup, place: str, variable: str, key: str) -> bool:
+    """Save a key; False when that failed, after the reason was shown."""
+    path = setup.config_dir / KEY_FILE
+    try:
+        match place:
+            case "keyring":
+                save_in_keyring(path, variable, key)
+                print(f"Saved in the keyring; {path} says so.")
+            case "file":
+                save_key(path, variable, key)
+                print(f"Saved in {path}.")
+            case _:
+                use_unsaved_key(variable, key)
+    except (ConfigError, KeyringError) as error:
+        print(f"agent: not saved: {error}", file=sys.stderr)
+        return False
+    return True
