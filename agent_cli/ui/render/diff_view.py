@@ -8,7 +8,7 @@ hunks. What is expensive, the words and the colours of code, is bounded: huge di
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -72,7 +72,7 @@ def render_diff(text: Iterable[str], theme: Theme, width: int = 0, *, is_named: 
 
 def _without_headers(rows: list[Row], is_named: bool) -> Iterator[Row]:
     """Yield the rows with one for each file in place of its headers, without text where nothing is to be said."""
-    groups = [(is_head, [*group]) for is_head, group in groupby(rows, key=lambda row: row.kind == "head")]
+    groups = _grouped(rows)
     files = [_file([row.text for row in group]) if is_head else ("", "") for is_head, group in groups]
     is_named = is_named or len({name for name, _ in files if name}) > 1
     shown = ""
@@ -87,6 +87,19 @@ def _without_headers(rows: list[Row], is_named: bool) -> Iterator[Row]:
                 yield row
             elif at:
                 yield Row("hunk", f"⋮ {row.text.split('@@', 2)[-1].strip()}".rstrip())
+
+
+def _grouped(rows: Iterable[Row]) -> list[tuple[bool, list[Row]]]:
+    """Return the rows in runs of headers and of anything else; each file's headers are a run of their own, since
+    an empty file has no lines that end them."""
+    groups: list[tuple[bool, list[Row]]] = []
+    for row in rows:
+        is_head = row.kind == "head"
+        begins = not groups or groups[-1][0] != is_head
+        if begins or (is_head and any(row.text[:4] == head.text[:4] for head in groups[-1][1])):
+            groups.append((is_head, []))
+        groups[-1][1].append(row)
+    return groups
 
 
 def _file(heads: list[str]) -> tuple[str, str]:

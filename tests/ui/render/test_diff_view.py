@@ -61,6 +61,14 @@ def test_a_changed_line_that_looks_like_a_header_is_none() -> None:
             "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+b",
             ["x", "1 -a", "1 +b", "y (new file)", "1 +b"],
         ),
+        (
+            "--- a/x\n+++ /dev/null\n--- /dev/null\n+++ b/y\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n-a\n+b",
+            ["x (deleted)", "y (new file)", "z", "1 -a", "1 +b"],
+        ),
+        (
+            "diff --git a/x b/x\nindex 1..0\ndiff --git a/y b/y\nindex 1..2\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b",
+            ["x", "y", "1 -a", "1 +b"],
+        ),
     ],
 )
 def test_a_file_is_named_where_there_are_several_and_said_to_be_new_or_gone(text: str, shown: list[str]) -> None:
