@@ -49,9 +49,16 @@ def call_name(item: ApprovalItem, limit: int = 200) -> str:
     if item.preview_kind == "command" and item.label == _COMMAND:
         return lines.one_line(f"Run {item.title}", limit)
     verb = lines.one_line(item.label, 40) or f"Allow {lines.one_line(item.tool, 40)}"
-    if item.preview_kind == "diff" and item.preview.startswith(_NEW_FILE):
+    if item.preview_kind == "diff" and _only_creates(item.preview):
         verb = "Create"
     return lines.one_line(f"{verb} {lines.call_title(item.tool, item.title, limit)}", limit)
+
+
+def _only_creates(diff: str) -> bool:
+    """Return whether every file of a diff is new; no line of a new file begins as a header does."""
+    return diff.startswith(_NEW_FILE) and all(
+        line.startswith(_NEW_FILE) for line in diff.split("\n") if line.startswith("--- ")
+    )
 
 
 def reason(item: ApprovalItem) -> str:

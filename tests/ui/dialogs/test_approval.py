@@ -294,6 +294,10 @@ EDIT = msgspec.structs.replace(
             ["? Create src/x.py?"],
         ),
         (
+            msgspec.structs.replace(EDIT, label="Patch", preview="--- /dev/null\n+++ b/y\n--- a/x\n+++ /dev/null"),
+            ["? Patch src/x.py?"],
+        ),
+        (
             msgspec.structs.replace(EDIT, tool="write_file", label="Write", preview="--- a/x\n+++ b/x"),
             ["? Write src/x.py?"],
         ),
