@@ -45,7 +45,7 @@ def test_a_conversation(world: World, greet: Path) -> None:
         _commands_that_show(person)
         world.script(Reply(text="Summary: greet.py says goodbye."))
         person.say("/compact the greeting")
-        person.wait("folded into a summary")
+        person.wait("replaced by a summary")
         assert "Pay particular attention to: the greeting" in world.messages()[-1]
         person.leave()
         identifier = session_id(person)

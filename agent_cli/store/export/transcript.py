@@ -171,7 +171,7 @@ def _items(record: AnyRecord, results: dict[str, ToolResult]) -> Iterator[Item]:
             for call in record.calls:
                 yield CallEntry(call, results.get(call.id))
         case CompactionSaved():
-            yield Note("The conversation so far was folded into a summary", record.summary)
+            yield Note("The conversation so far was replaced by a summary", record.summary)
         case Shortened():
             yield Note(f"{len(record.call_ids)} old results are sent shortened from here on")
         case TurnsUndone(what=what):

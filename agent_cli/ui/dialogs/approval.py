@@ -210,7 +210,7 @@ class ApprovalDialog:
     # What is pressed and entered
 
     def press(self, key: str, now: float) -> str:
-        """Return an arrow in the empty line, or a chord; returns text to print for good, if any."""
+        """Take an arrow in the empty line, or a chord; returns text to print for good, if any."""
         offered = self._offered()
         match key:
             case "up" | "down" if offered:
@@ -230,7 +230,7 @@ class ApprovalDialog:
         return ""
 
     def entered(self, text: str) -> str:
-        """Return the line with Enter behind it; returns text to print for good, if any."""
+        """Take the line when Enter is pressed; returns text to print for good, if any."""
         match self._stage:
             case "edit":
                 return self._keep_edit(text)
@@ -262,7 +262,7 @@ class ApprovalDialog:
         return ""
 
     def _take(self, name: Name) -> str:
-        """Return what was chosen."""
+        """Do what was chosen; returns text to print for good, if any."""
         match name:
             case "yes" | "no":
                 self._decide(name == "yes")

@@ -63,13 +63,13 @@ class QuestionDialog:
         return "⏎ sends your answer" if answer == text else f"⏎ answers: {lines.one_line(answer, 60)}"
 
     def press(self, key: str, now: float) -> str:
-        """Return an arrow in the empty line."""
+        """Take an arrow in the empty line."""
         if key in ("up", "down") and self._request.options:
             self._chosen = move_selection(self._chosen, key, len(self._request.options))
         return ""
 
     def entered(self, text: str) -> str:
-        """Return the line with Enter behind it; returns text to print for good, if any."""
+        """Take the line when Enter is pressed; returns text to print for good, if any."""
         if is_command_line(text, self._own, any_name=False):
             return answer_first("Esc")
         if (answer := self._answer(text)).strip():

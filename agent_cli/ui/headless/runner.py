@@ -262,7 +262,7 @@ class _Run:
                 before, after = lines.count(event.before), lines.count(event.after)
                 self._progress(f"context compacted: {before} → {after} tokens")
             case ev.Attached():
-                self._progress(lines.attachment_line(event).removeprefix("· "))
+                self._progress(lines.attachment_line(event))
             case ev.TurnCompleted() if event.submission_id == self._id:
                 self._unmet_rules = event.unmet_rules
                 self._ended(event.stop_reason, event.text, event.changes)

@@ -60,22 +60,22 @@ PARSER.inline.ruler.before("emphasis", "star", _star)
 def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> Text:
     """Inline marks as text, with a line break where one is asked for."""
     text = Text()
-    looks: list[tuple[Role, ...]] = [base]
+    styles: list[tuple[Role, ...]] = [base]
     links: list[tuple[str, int]] = []
     for mark in marks:
         if mark.type in _OPENS:
-            looks.append((*looks[-1], _OPENS[mark.type]))
+            styles.append((*styles[-1], _OPENS[mark.type]))
             if mark.type == "link_open":
                 links.append((str(mark.attrs.get("href", "")), len(text)))
         elif mark.nesting < 0:
-            looks.pop()
+            styles.pop()
             if mark.type == "link_close":
                 address, first = links.pop()
-                text.append(_address(address, text.plain[first:]), style(theme, *looks[-1]))
+                text.append(_address(address, text.plain[first:]), style(theme, *styles[-1]))
         elif mark.type in ("code_inline", "math") and theme.colour:
-            text.append(safe(mark.content), style(theme, *looks[-1], "code"))
+            text.append(safe(mark.content), style(theme, *styles[-1], "code"))
         else:
-            text.append(_leaf(mark), style(theme, *looks[-1]))
+            text.append(_leaf(mark), style(theme, *styles[-1]))
     return text
 
 

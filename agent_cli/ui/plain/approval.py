@@ -76,7 +76,7 @@ class ApprovalLines:
         return tuple(choice for choice in self.calls.offered() if choice.name != "risk")
 
     def take(self, line: str) -> str:
-        """Return a line of the user's; returns what to say to it, if anything."""
+        """Take a line of the user's; returns what to say to it, if anything."""
         asks, self._asks = self._asks, "call"
         match asks:
             case "scope":

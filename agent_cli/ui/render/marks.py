@@ -3,7 +3,7 @@
 from agent_cli.protocol.sanitize import clean
 
 from ..text import lines
-from ..text.theme import Role, Theme
+from ..text.theme import NONE, Role, Theme
 
 
 def with_mark(mark: str, role: Role | None, text: str, theme: Theme, width: int) -> list[str]:
@@ -18,9 +18,8 @@ def warning(text: str, theme: Theme, width: int, mark: str = "!") -> list[str]:
 
 
 def note(text: str, width: int) -> list[str]:
-    """Something to know."""
-    first, *rest = lines.wrap(clean(text).strip(), width - 2)
-    return [f"· {first}", *("  " + row for row in rest)]
+    """Return a note: its mark has no colour."""
+    return with_mark("·", None, text, NONE, width)
 
 
 def prompt_rows(text: list[str], note: str, theme: Theme, is_plain: bool, width: int) -> list[str]:

@@ -29,7 +29,7 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
         case ev.Restored():
             return _restored(event, theme, width)
         case ev.Attached():
-            return note(lines.attachment_line(event).removeprefix("· "), width)
+            return note(lines.attachment_line(event), width)
         case ev.Renamed():
             return note(f"This session is now called “{lines.one_line(event.title)}”.", width)
         case ev.SettingsChanged():
@@ -44,8 +44,8 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
         case ev.SessionClosed():
             return lines.error(event.error, theme, width).split("\n") if event.error else []
         case ev.FellBack():
-            afresh = "; the answer starts afresh." if event.discarded_chars else "."
-            takes_over = f"{event.model} takes over for the rest of this input{afresh}"
+            restart = "; the answer starts over." if event.discarded_chars else "."
+            takes_over = f"{event.model} takes over for the rest of this prompt{restart}"
             return [*warning(event.error.message, theme, width), *warning(takes_over, theme, width)]
         case _:
             assert_never(event)

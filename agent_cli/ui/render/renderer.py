@@ -78,8 +78,8 @@ class Renderer:
         """Model and effort that were shown last."""
         self._previewed: dict[str, str] = {}
         """The diffs that approvals have shown, by call."""
-        self._looks: list[ev.ToolCallFinished] = []
-        """Calls that have ended and only looked: shown as one once something else is printed."""
+        self._reads: list[ev.ToolCallFinished] = []
+        """Finished calls that only read: held back until something else is printed, then shown as one."""
 
     def use(self, theme: Theme) -> None:
         """Other colours from now on; what is printed stays as it is."""
@@ -101,7 +101,7 @@ class Renderer:
         """Return the text to print now, in whole lines; empty when there is nothing new. With `final`, also what
         waits to be shown together with what follows."""
         if final:
-            self._print_looks()
+            self._print_reads()
         try:
             if self._answer and (done := self._answer.take(self._width())):
                 self._print("answer", done)
@@ -116,9 +116,9 @@ class Renderer:
         try:
             self.live.set_working(works, time.monotonic())
             tail = self._answer.tail(self._width()) if self._answer else self._thinking()
-            looks = self._render_looks(self._looks).rows if self._looks else []
-            looks = ["", *looks] if looks and self._last not in ("", "tool") else looks
-            drawn = self.live.draw([*looks, *tail], queued, time.monotonic(), rows, self._width())
+            reads = self._render_reads(self._reads).rows if self._reads else []
+            reads = ["", *reads] if reads and self._last not in ("", "tool") else reads
+            drawn = self.live.draw([*reads, *tail], queued, time.monotonic(), rows, self._width())
             return clean("\n".join(drawn), keep_sgr=True).split("\n") if drawn else []
         except Exception as problem:
             return [f"(could not draw: {type(problem).__name__})"]
@@ -234,10 +234,10 @@ class Renderer:
             case ev.TurnFailed():
                 self._turn_over(event.stop_reason, event, event.error)
             case _:
-                self._tell(event)
+                self._show_lines(event)
 
-    def _tell(self, event: notices.Plain | ev.Steered | ev.Compacted | ev.StreamSilent) -> None:
-        """The events that are no more than a few lines of text."""
+    def _show_lines(self, event: notices.Plain | ev.Steered | ev.Compacted | ev.StreamSilent) -> None:
+        """Print an event that is no more than a few lines of text."""
         match event:
             case ev.SessionStarted():
                 now = self._snapshot()
@@ -277,23 +277,23 @@ class Renderer:
         elif silent_s:
             self.live.silent_since = time.monotonic() - silent_s
 
-    def _print_looks(self) -> None:
+    def _print_reads(self) -> None:
         """Print the calls that were held back to be shown as one."""
-        looks, self._looks = self._looks, []
-        if looks:
-            done = self._render_looks(looks)
+        reads, self._reads = self._reads, []
+        if reads:
+            done = self._render_reads(reads)
             if done.whole:
                 self._fold(lines.one_line(lines.plain(done.rows[0])), done.whole)
             self._print("tool", done.rows)
 
-    def _render_looks(self, looks: list[ev.ToolCallFinished]) -> "RenderedResult":
-        from .tool_results import render_looks
+    def _render_reads(self, reads: list[ev.ToolCallFinished]) -> "RenderedResult":
+        from .tool_results import render_reads
 
-        return render_looks(looks, self._theme, self._width(), self._hint)
+        return render_reads(reads, self._theme, self._width(), self._hint)
 
     def _print(self, kind: Kind, text: list[str]) -> None:
         """Add lines for good; a blank line comes between things of different kinds."""
-        self._print_looks()
+        self._print_reads()
         if self._last and text[0] and (kind != self._last or kind == "prompt"):
             self._out.append("\n")
         self._last = kind
@@ -326,7 +326,7 @@ class Renderer:
 
     def _text(self, text: str) -> None:
         self._end_thoughts()
-        self._print_looks()
+        self._print_reads()
         if self._answer is None:
             self._answer = MarkdownStream(self._make_blocks())
         self._answered = True
@@ -351,7 +351,7 @@ class Renderer:
             self._print("reasoning", thought_rows(whole, self._theme, self._width()))
 
     def _thinking(self) -> list[str]:
-        """Return what of the reasoning is alive."""
+        """Return the last lines of the reasoning under way."""
         if not self._thoughts.open:
             return []
         rows = self._thoughts.glimpse(self._width() - 2) if self._settings.show_reasoning else []
@@ -396,14 +396,13 @@ class Renderer:
             self._print("other", warning(said, self._theme, self._width(), "↻"))
 
     def _recovered(self) -> None:
-        """A model call got through after retries."""
+        """Note that a model call got through after retries."""
         retry, self.live.retry = self.live.retry, None
         if retry and not (self._settings.plain and retry.count == 1):
             self._print("other", note(retry.ended(), self._width()))
 
     def _void(self) -> bool:
-        """Return what was shown of an answer stays; the next piece begins a new one. Whether anything was
-        shown."""
+        """End the answer shown so far; the next piece begins a new one. Returns whether anything was shown."""
         shown = self._answer is not None or self._thoughts.open
         self._end_answer()
         self._answered = False
@@ -423,7 +422,7 @@ class Renderer:
             event = msgspec.structs.replace(event, title="", label="Answer")  # the question stands above
         previewed = self._previewed.pop(event.call_id, "")
         if event.counted and event.status == "ok" and not (event.changes or self._settings.plain):
-            self._looks.append(event)
+            self._reads.append(event)
             return
         from .tool_results import render_result
 
@@ -433,7 +432,7 @@ class Renderer:
         self._print("tool", done.rows)
 
     def _preview(self, event: ev.ApprovalRequested) -> None:
-        """What asks for approval, in full and once, where the question itself does not hold it."""
+        """Print what asks for approval, in full and once, where the question itself does not hold it."""
         from .approval_preview import render_preview
 
         self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
@@ -441,12 +440,12 @@ class Renderer:
             if item.preview_kind == "diff":
                 self._previewed[item.call_id] = item.preview
         if rows := render_preview(event.items, self._theme, self._width()):
-            self._print_looks()
+            self._print_reads()
             self._last = self._last and "other"  # a blank row before it, none before the result to come
             self._print("tool", rows)
 
     def _question(self, event: ev.QuestionAsked) -> None:
-        """The model's question, once; a dialog adds no more than the answers."""
+        """Print the model's question, once; a dialog adds no more than the answers."""
         calls = tuple(call_id for call_id, call in self.live.calls.items() if call.result_kind == "question")
         self.live.ask(event.request_id, calls, time.monotonic())
         self._print("other", with_mark("?", "strong", event.question, self._theme, self._width()))
@@ -482,7 +481,7 @@ class Renderer:
 
 
 def warm_up() -> None:
-    """Import what the first answer will need, in a thread of its own; a failure is told when it is needed."""
+    """Import what the first answer will need, in a thread of its own; a failure is reported when it is needed."""
     try:
         from ..markdown import blocks as blocks
         from ..markdown.highlight import CodeLines

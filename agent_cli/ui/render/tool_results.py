@@ -1,5 +1,5 @@
 """What a person sees of calls and their effects: a finished call with its result or
-the most telling part of it, what an undo or a reduction did.
+the most telling part of it, what an undo or a compaction did.
 
 Apart from the renderer, which knows no kinds of results; here is what each kind is worth on the screen.
 """
@@ -66,8 +66,8 @@ def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: 
     return RenderedResult([lines.tool_line(event, theme, width, glance), *shown], whole)
 
 
-def render_looks(events: list[ToolCallFinished], theme: Theme, width: int, hint: str) -> RenderedResult:
-    """Return calls that only looked as one row, such as `Read 3 files`; a single one as it is."""
+def render_reads(events: list[ToolCallFinished], theme: Theme, width: int, hint: str) -> RenderedResult:
+    """Return calls that only read as one row, such as `Read 3 files`; a single one as it is."""
     if len(events) == 1:
         return render_result(events[0], "", theme, width, hint)
     counts: dict[tuple[str, str], int] = {}
@@ -196,20 +196,20 @@ def render_report(event: Restored, theme: Theme, width: int) -> list[str]:
 
 
 _SUMMARY_ROWS = 12
-_REDUCED = {
-    "summary": "Older messages are folded into a summary (/compact edit changes it, /compact undo takes it back)",
+_COMPACTED = {
+    "summary": "Older messages are replaced by a summary (/compact edit changes it, /compact undo reverts it)",
     "shortened": "Older tool results are shortened",
-    "left_out": "Older messages are left out, since no summary could be had (/compact undo takes it back)",
+    "left_out": "Older messages are left out, since no summary could be made (/compact undo reverts it)",
     "edited": "The summary is as you wrote it",
-    "undone": "The last reduction is taken back",
+    "undone": "The last compaction is undone",
     "preview": "This would be the summary; nothing has changed yet (/compact keep, or /compact edit first)",
 }
 
 
 def render_compaction(event: Compacted, width: int, hint: str) -> tuple[list[str], list[str]]:
-    """Return a reduction: what was done, how much it freed, and the beginning of the summary, all of it in a
+    """Return a compaction: what was done, how much it freed, and the beginning of the summary, all of it in a
     preview. Then the whole summary, where that is not all of it."""
-    done = _REDUCED[event.how]
+    done = _COMPACTED[event.how]
     if event.how == "preview" and event.after >= event.before:
         done = "This would be the summary, no smaller than now; /compact keep would not help"
     rows = note(f"{done}: {lines.count(event.before)} → {lines.count(event.after)} tokens.", width)

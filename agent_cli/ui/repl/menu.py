@@ -56,8 +56,8 @@ def complete_name(buffer: Buffer) -> bool:
 
 
 def complete_first(buffer: Buffer) -> None:
-    """Take the first completion once it is found. What is being looked for already is not looked for anew, so that
-    a Tab right behind the last letter counts too."""
+    """Take the first completion once it is found. A search under way is not started again, so that a
+    Tab right behind the last letter counts too."""
 
     def found(_: Buffer) -> None:
         state = buffer.complete_state

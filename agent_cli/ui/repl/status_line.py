@@ -1,7 +1,7 @@
 """The line below the input: how much the agent may do, with which model, where, and how full the context is.
 
-What is as usual is not said. What does not fit goes whole, the least important first; then the model's name is
-cut.
+What has its default is left out. What does not fit is dropped whole, the least important first; then the model's
+name is cut.
 """
 
 from agent_cli.protocol.actions import Mode
@@ -88,8 +88,8 @@ def _columns(pieces: list[Piece]) -> int:
 def _cut(pieces: list[Piece], width: int) -> list[Piece]:
     """Return the pieces in at most `width` columns."""
     found: list[Piece] = []
-    for look, text in pieces:
+    for roles, text in pieces:
         shown = lines.truncate(text, width) if width > 0 else ""
-        found.append((look, shown))
+        found.append((roles, shown))
         width -= lines.cells(shown)
     return found

@@ -207,17 +207,6 @@ def wrap_limited(text: str, width: int, rows: int) -> list[str]:
     return found if len(found) <= rows else [*found[: rows - 1], truncate(found[rows - 1] + "…", width)]
 
 
-def join_rows(items: list[str], width: int) -> list[str]:
-    """Short items in rows of at most `width` columns, with dots between them."""
-    rows = items[:1]
-    for item in items[1:]:
-        if cells(f"{rows[-1]} · {item}") > width:
-            rows.append(item)
-        else:
-            rows[-1] += f" · {item}"
-    return [part for row in rows for part in wrap_limited(row, width, 2)]
-
-
 _COST_HEADS = {
     "input": "input",
     "cache_read": "cached",
@@ -299,7 +288,7 @@ def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: s
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
     changed = _changes(event.changes)
-    if not event.duration_s < _WORTH_TELLING_S:
+    if not event.duration_s < _SHORTEST_SHOWN_S:
         notes.append(seconds(event.duration_s))
     tail, label = " · ".join(notes), one_line(event.label or event.tool, 40)
     used = sum(cells(part) + 2 * bool(part) for part in (glance, changed, tail))
@@ -326,7 +315,7 @@ def _painted_changes(text: str, theme: Theme) -> str:
     return " ".join(theme.paint(roles.get(word[0], "muted"), word) for word in text.split())
 
 
-_WORTH_TELLING_S = 0.05
+_SHORTEST_SHOWN_S = 0.05
 """A duration below this would be shown as `0.0s`."""
 
 
@@ -361,8 +350,8 @@ def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
 
 
 def attachment_line(event: Attached) -> str:
-    """Return what a prompt brings along, and its size."""
+    """Return what is attached to a prompt, and its size."""
     size = f"{count(event.tokens)} tokens" if event.tokens else "not attached"
     note = one_line(event.note, 200)
     facts = note if note.startswith(size) else f"{size}; {note}" if note else size
-    return f"· {event.kind} {one_line(event.name, 100)}: {facts}"
+    return f"{event.kind} {one_line(event.name, 100)}: {facts}"

@@ -148,14 +148,14 @@ class Theme(msgspec.Struct, frozen=True):
         return "\n".join(f"\x1b[{codes}m{line}\x1b[0m" if line else "" for line in text.split("\n"))
 
     def painted(self, pieces: Iterable[Piece]) -> str:
-        """One line out of pieces; neighbours that look the same are painted together."""
-        look: tuple[Role, ...] = ()
-        out = held = ""
+        """One line out of pieces; neighbours of the same roles are painted together."""
+        current: tuple[Role, ...] = ()
+        out = pending = ""
         for roles, text in pieces:
-            if roles != look and text:
-                out, look, held = out + self.styled(look, held), roles, ""
-            held += text
-        return out + self.styled(look, held)
+            if roles != current and text:
+                out, current, pending = out + self.styled(current, pending), roles, ""
+            pending += text
+        return out + self.styled(current, pending)
 
 
 NONE = Theme({})
