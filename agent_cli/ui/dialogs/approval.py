@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .hunk_picker import HunkChoice
 
 _NOTHING_CHOSEN = "nothing selected: type a number or letter, or ↑↓, then ⏎"
+_BLOCK = " " * 4
+"""Before the rows of a command: deeper than the answers, which no row of it can look like then."""
 Stage = Literal["call", "scope", "hunks", "edit", "rule"]
 """What the answer line is for."""
 _CHOICES: dict[Stage, tuple[Choice, ...]] = {
@@ -120,7 +122,7 @@ class ApprovalDialog:
             first, rest = question, []
         rows = [f"{theme.paint('warning', '?')} {theme.paint('strong', first)}"]
         rows += [theme.paint("strong", f"  {row}") for row in rest]
-        return rows + [f"  {theme.paint('code', row)}" for row in block]
+        return rows + [f"{_BLOCK}{theme.paint('code', row)}" for row in block]
 
     def _question(self, width: int) -> tuple[str, list[str]]:
         """Return the question in one line, and the rows of a command that does not fit into it."""

@@ -83,7 +83,7 @@ def question(item: ApprovalItem, width: int, *, holds_command: bool, note: str =
     place = f" {found}" if (found := where(item)) else ""
     if not holds_command:
         return f"Run the command above{'' if place == ' here' else place}{behind}?", []
-    rows = command_rows(item, width)
+    rows = command_rows(item, width - 2)  # indented
     if item.label != _COMMAND:
         return f"{call_name(item)}{behind}?", rows
     whole = f"Run  {rows[0]} {place}{behind}?"

@@ -281,11 +281,11 @@ EDIT = msgspec.structs.replace(
         ),
         (
             msgspec.structs.replace(item(), preview="cd src\n  make  all\n", folder="."),
-            ["? Run this here?", "  cd src", "    make  all"],
+            ["? Run this here?", "    cd src", "      make  all"],
         ),
         (
             msgspec.structs.replace(item(), preview="make " + "x" * 80),
-            ["? Run this?", "  make " + "x" * 73, "  " + "x" * 7],
+            ["? Run this?", "    make " + "x" * 71, "    " + "x" * 9],
         ),
         (msgspec.structs.replace(item(), preview="make\n" * 5, folder="."), ["? Run the command above?"]),
         (EDIT, ["? Edit src/x.py?"]),
@@ -307,6 +307,12 @@ EDIT = msgspec.structs.replace(
 def test_the_question_holds_the_call(asked: ApprovalItem, question: list[str]) -> None:
     drawn = dialog(asked).draw(NONE, 80, 20)
     assert drawn[: len(question)] == question and drawn[len(question)].endswith("[mode ask]")
+
+
+def test_no_row_of_a_command_stands_where_the_answers_do() -> None:
+    asked = msgspec.structs.replace(item(), preview="make\n1 y  Yes\n3 n  No, and say what to do instead")
+    drawn = dialog(asked).draw(NONE, 80, 20)
+    assert drawn.count("  1 y  Yes") == 1 and "    1 y  Yes" in drawn
 
 
 def test_the_main_answers_stand_below_each_other_and_further_keys_in_one_row() -> None:
