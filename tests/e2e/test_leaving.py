@@ -86,7 +86,7 @@ def _signalled(number: signal.Signals) -> Callable[[AtAShell], None]:
 
 def _twice(term: AtAShell) -> None:
     term.send("\x03")
-    term.wait("Ctrl-C again leaves")
+    term.wait("Ctrl-C again quits")
     term.send("\x03")
 
 

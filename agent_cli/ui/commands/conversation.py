@@ -113,7 +113,7 @@ def _row(number: int, item: ContextItem) -> str:
 
 
 async def undo(context: CommandContext, argument: str) -> None:
-    """`/undo [N]`: take back the last turns and their file changes."""
+    """`/undo [N]`: undo the last turns and their file changes."""
     if argument and not (argument.isdecimal() and int(argument) > 0):
         context.say("/undo takes a number of turns.")
         return
@@ -124,12 +124,12 @@ async def undo(context: CommandContext, argument: str) -> None:
 
 
 async def redo(context: CommandContext, argument: str) -> None:
-    """`/redo`: bring back what the last undo took away."""
+    """`/redo`: revert the last undo."""
     await context.submit(Redo())
 
 
 async def retry(context: CommandContext, argument: str) -> None:
-    """`/retry`: carry on, or send the last request again."""
+    """`/retry`: continue after a stop or a failure, or send the last request again."""
     await context.submit(UserInput(""))
 
 

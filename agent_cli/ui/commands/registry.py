@@ -103,7 +103,7 @@ def _unknown(context: CommandContext, name: str) -> None:
     import difflib
 
     near = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
-    hint = f"Did you mean {_listed(near)}?" if near else "/help lists them."
+    hint = f"Did you mean {_listed(near)}?" if near else "/help lists the commands."
     context.say(f"There is no command /{lines.one_line(name, 80)}. {hint}")
 
 
@@ -143,25 +143,26 @@ def _themes(context: CommandContext) -> tuple[str, ...]:
 
 _TALK, _CONTEXT, _FILES, _MODEL, _SESSION, _SETTINGS, _HELP = get_args(Group)
 _ROWS = (
-    Command(_HELP, "help", "", "this list", _in("help", "show_commands")),
+    Command(_HELP, "help", "", "list the commands", _in("help", "show_commands")),
     Command(
         _MODEL, "model", "[NAME]", "show or change the model", _in("settings", "model"),
         lambda context: (line.name for line in context.host.models("")),
     ),
     Command(
-        _MODEL, "mode", "[MODE]", "what is allowed without asking", _in("settings", "mode"), lambda _: MODES
+        _MODEL, "mode", "[MODE]", "show or change what is allowed without asking", _in("settings", "mode"),
+        lambda _: MODES
     ),
     Command(
-        _MODEL, "effort", "[LEVEL]", "how hard the model thinks",
+        _MODEL, "effort", "[LEVEL]", "show or change the reasoning effort",
         _in("settings", "effort"), lambda _: get_args(Effort)
     ),
     Command(
-        _MODEL, "permissions", "[remove [RULE]]", "the rules in force; remove a saved one",
+        _MODEL, "permissions", "[remove [RULE]]", "list the rules in force, or remove a saved one",
         _in("settings", "permissions"),
         lambda context: (f"remove {line.rule}" for line in context.host.permissions() if line.is_saved),
     ),
-    Command(_FILES, "undo", "[N]", "take back the last turns and their file changes", _in("conversation", "undo")),
-    Command(_FILES, "redo", "", "bring back what the last undo took away", _in("conversation", "redo")),
+    Command(_FILES, "undo", "[N]", "undo the last turns and their file changes", _in("conversation", "undo")),
+    Command(_FILES, "redo", "", "revert the last undo", _in("conversation", "redo")),
     Command(
         _FILES, "rewind", "[N] [code|conversation]", "go back to before an earlier prompt",
         _in("conversation", "rewind"),
@@ -172,47 +173,50 @@ _ROWS = (
         _in("conversation", "resolve"), lambda context: ("mine", "old", "merge"),
     ),
     Command(
-        _TALK, "retry", "", "carry on, or send the last request again", _in("conversation", "retry"), idle=True,
+        _TALK, "retry", "", "continue after a stop or a failure", _in("conversation", "retry"), idle=True,
     ),
-    Command(_TALK, "queue", "[TEXT]", "a prompt for after this turn; what waits", _in("inspect", "queue")),
-    Command(_TALK, "more", "", "what was shortened last, in full; again, what was before it", _more),
-    Command(_FILES, "diff", "", "all changes since the session began", _in("inspect", "diff")),
-    Command(_TALK, "plan", "", "the model's plan", _in("inspect", "plan")),
     Command(
-        _TALK, "jobs", "[stop|keep N]", "commands that run in the background", _in("inspect", "jobs"),
+        _TALK, "queue", "[TEXT]", "queue a prompt for after this turn, or list the queue", _in("inspect", "queue")
+    ),
+    Command(_TALK, "more", "", "print in full what was shortened last; again, what came before", _more),
+    Command(_FILES, "diff", "", "show all file changes of the session", _in("inspect", "diff")),
+    Command(_TALK, "plan", "", "show the model's plan", _in("inspect", "plan")),
+    Command(
+        _TALK, "jobs", "[stop|keep N]", "list, stop or keep background jobs", _in("inspect", "jobs"),
         lambda context: (f"{do} {job.id}" for job in context.client.snapshot().jobs for do in ("stop", "keep")),
     ),
-    Command(_SESSION, "status", "", "session, model, mode, sandbox", _in("inspect", "status")),
-    Command(_SESSION, "cost", "", "tokens and money so far", _in("inspect", "cost")),
+    Command(_SESSION, "status", "", "show session, model, mode and sandbox", _in("inspect", "status")),
+    Command(_SESSION, "cost", "", "show tokens and cost so far", _in("inspect", "cost")),
     Command(
         _CONTEXT, "compact", "[FOCUS|preview|edit|keep|undo]",
-        "shorten the conversation; see, change or take back the summary", _in("conversation", "compact"),
+        "compact the conversation; preview, edit or revert the summary", _in("conversation", "compact"),
         lambda context: ("preview", "edit", "keep", "undo"),
     ),
     Command(
-        _CONTEXT, "context", "[drop|pin|keep N]", "what fills the window, and what may go",
+        _CONTEXT, "context", "[drop|pin|keep N]", "show what fills the context window; drop or pin a message",
         _in("conversation", "context"),
         _marked,
     ),
     Command(
-        _CONTEXT, "memory", "[BLOCK|undo]", "what is kept for later conversations", _in("conversation", "memory"),
+        _CONTEXT, "memory", "[BLOCK|undo]", "show the memory; undo takes back the last #note",
+        _in("conversation", "memory"),
         lambda context: (block.label for block in context.host.memory()),
     ),
     Command(_CONTEXT, "init", "[FOCUS]", "have the model write AGENTS.md", _in("conversation", "init")),
     Command(
-        _TALK, "copy", "[last|code|N]", "the last answer, or a block of its code, to the clipboard",
+        _TALK, "copy", "[last|code|N]", "copy the last answer, or a code block of it",
         _in("export", "copy"), lambda context: ("last", "code"),
     ),
     Command(_SESSION, "export", "[FILE]", "write the session as Markdown, HTML or JSON", _in("export", "export")),
-    Command(_SESSION, "search", "WORDS", "find what was said, in all sessions", _in("sessions", "search")),
-    Command(_SESSION, "sessions", "", "saved sessions of this directory", _in("sessions", "sessions")),
+    Command(_SESSION, "search", "WORDS", "search all saved sessions", _in("sessions", "search")),
+    Command(_SESSION, "sessions", "", "list the saved sessions of this directory", _in("sessions", "sessions")),
     Command(
         _SESSION, "resume", "[ID]", "open a saved session", _in("sessions", "resume"),
         lambda context: (line.id for line in context.host.sessions()), idle=True,
     ),
     Command(_SESSION, "rename", "[NAME]", "give the session a name", _in("sessions", "rename")),
     Command(
-        _SESSION, "fork", "[N]", "go on in a copy, from here or from before prompt N",
+        _SESSION, "fork", "[N]", "continue in a copy, from here or from before prompt N",
         _in("sessions", "fork"), _numbers,
         idle=True,
     ),
@@ -221,17 +225,18 @@ _ROWS = (
         _CONTEXT, "add-dir", "PATH", "add a folder to the workspace of this session", _in("sessions", "add_dir"),
         idle=True,
     ),
-    Command(_MODEL, "tools", "", "what the model is offered", _in("settings", "tools")),
-    Command(_MODEL, "mcp", "", "servers with further tools", _in("settings", "mcp")),
-    Command(_SETTINGS, "theme", "[NAME]", "other colours", _in("settings", "theme"), _themes),
+    Command(_MODEL, "tools", "", "list the model's tools", _in("settings", "tools")),
+    Command(_MODEL, "mcp", "", "list configured MCP servers (not supported yet)", _in("settings", "mcp")),
+    Command(_SETTINGS, "theme", "[NAME]", "change the colours", _in("settings", "theme"), _themes),
     Command(
-        _SETTINGS, "config", "[KEY]", "what is configured, and where", _in("settings", "config"),
+        _SETTINGS, "config", "[KEY]", "show the configuration, and where each value comes from",
+        _in("settings", "config"),
         lambda context: (line.key for line in context.host.config()),
     ),
-    Command(_HELP, "keys", "", "what the keys do", _in("help", "show_keys")),
+    Command(_HELP, "keys", "", "list the keys", _in("help", "show_keys")),
     Command(_HELP, "doctor", "", "check whether a task could run here", _in("help", "doctor")),
-    Command(_HELP, "bug", "", "write a report of a fault into a file; nothing is sent", _in("export", "bug")),
-    Command(_SESSION, "quit", "", "leave", _in("sessions", "leave")),
+    Command(_HELP, "bug", "", "write a bug report into a file; nothing is sent", _in("export", "bug")),
+    Command(_SESSION, "quit", "", "quit", _in("sessions", "leave")),
 )  # fmt: skip
 TABLE: dict[str, Command] = {command.name: command for command in _ROWS}
 ALIASES = {"?": "help", "exit": "quit", "q": "quit", "clear": "new", "models": "model", "usage": "cost"}

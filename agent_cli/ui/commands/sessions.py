@@ -108,7 +108,7 @@ async def rename(context: CommandContext, argument: str) -> None:
 
 
 async def fork(context: CommandContext, argument: str) -> None:
-    """`/fork [N]`: go on in a copy, from here or from before a prompt."""
+    """`/fork [N]`: continue in a copy, from here or from before a prompt."""
     now, points = context.client.snapshot(), context.client.rewind_points()
     if not now.session_path or not points:
         context.say("There is nothing to go another way from yet.")

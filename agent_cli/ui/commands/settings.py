@@ -96,7 +96,7 @@ async def mode(context: CommandContext, argument: str) -> None:
 
 
 async def effort(context: CommandContext, argument: str) -> None:
-    """`/effort [LEVEL]`: how hard the model thinks."""
+    """`/effort [LEVEL]`: show or change the reasoning effort."""
     now = context.client.snapshot().effort
     if not argument:
         title = f"Select effort (now: {now or 'default of the provider'})"
@@ -110,7 +110,7 @@ async def effort(context: CommandContext, argument: str) -> None:
 
 
 async def theme(context: CommandContext, argument: str) -> None:
-    """`/theme [NAME]`: other colours, for this session."""
+    """`/theme [NAME]`: change the colours for this session."""
     names = themes()
     argument = argument or await _picked(context, "Colours?", dict.fromkeys(names, ""), "")
     if not argument:
@@ -170,7 +170,7 @@ async def _remove_rule(context: CommandContext, rule: str) -> None:
 
 
 async def tools(context: CommandContext, argument: str) -> None:
-    """`/tools`: what the model is offered."""
+    """`/tools`: list the model's tools."""
     found = context.host.tools()
     width = max((len(tool.name) for tool in found), default=0)
     rows = [
@@ -183,7 +183,7 @@ async def tools(context: CommandContext, argument: str) -> None:
 
 
 async def mcp(context: CommandContext, argument: str) -> None:
-    """`/mcp`: an honest word."""
+    """`/mcp`: say that MCP servers are not supported yet, and which are configured."""
     named = _of(context.host.config(), "mcp_servers")
     said = ["MCP servers are not supported yet: none is started and the model is offered none of their tools."]
     names = dict.fromkeys(line.key.split(".")[1] for line in named if line.key.count("."))

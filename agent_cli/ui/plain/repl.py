@@ -42,11 +42,11 @@ _WIDTH = 100
 """Columns that a line is broken for, at most."""
 _NO_PIPED_COMMANDS = "Not run: `!` needs a terminal. What is piped in is data."
 _KEYS = (
-    "A line is sent with Enter; one that ends in \\ goes on in the next. Ctrl-C stops a turn, or leaves.",
-    "While a turn runs a line steers it, /queue LINE waits for its end, and /queue takes back what waits.",
-    "/more prints in full what was shortened last, and what was before it.",
+    "Enter sends a line; a \\ at its end continues it. Ctrl-C stops a turn; with none running it quits.",
+    "While a turn runs a line steers it, /queue TEXT queues a prompt, and /queue alone takes back the queue.",
+    "/more prints in full what was shortened last, then what came before it.",
     "/help lists the commands; the beginning of a name is enough where only one begins so.",
-    "@ names a file, a folder or an address to bring along, a picture by its path.",
+    "@ attaches a file, a folder, a URL, or an image by its path; #note saves a note to the memory.",
     "!command runs it yourself and shows the model its output with your next prompt; !!command keeps it private.",
 )
 

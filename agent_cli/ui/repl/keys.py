@@ -121,7 +121,7 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
             screen.controller.leave()
         else:
             last[0] = time.monotonic()
-            _hint(screen, "Ctrl-C again leaves")
+            _hint(screen, "Ctrl-C again quits")
 
     @keys.add("c-g", filter=~choosing & ~is_searching)
     def _(event: KeyPressEvent) -> None:

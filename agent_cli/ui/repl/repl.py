@@ -48,13 +48,13 @@ _BREATHE_EVERY = 20
 """Events handled in a row before keys get their turn."""
 _KEYS = (
     "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
-    "While a turn runs: Enter steers it, Tab queues for afterwards, Up takes that back, Esc or Ctrl-C stops it.",
+    "While a turn runs: Enter steers it, Tab queues a prompt, Up takes it back, Esc or Ctrl-C stops it.",
     "At a question: a number, a letter or words and Enter, or Up and Down; Alt-Y and Alt-N decide at once.",
     "At an edit: Shift-Tab accepts it and all later edits.",
-    "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V pastes a picture.",
+    "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V attaches the image in the clipboard.",
     "/ completes commands: Enter runs the top one, Tab and the arrows choose another.",
     "Esc Esc at an empty line rewinds, Ctrl-L clears the screen.",
-    "@ names a file, a folder or an address to bring along.",
+    "@ attaches a file, a folder or a URL; #note saves a note to the memory.",
     "!command runs it yourself and shows the model its output with your next prompt; !!command keeps it private.",
 )
 

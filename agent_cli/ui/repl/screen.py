@@ -81,7 +81,7 @@ class Screen:
     ) -> None:
         self.controller = controller
         self.hint = ""
-        """Shown in place of the status line, such as `Ctrl-C again leaves`."""
+        """Shown in place of the status line, such as `Ctrl-C again quits`."""
         self._theme = theme
         self._editor: Editor | None = None
         self._pending = ""

@@ -198,7 +198,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/add-dir", "/add-dir PATH adds"),
         ("/add-dir /gone/x", "/gone/x is no folder"),
         ("/doctor", "A task could run here."),
-        ("/xyzzy", "/help lists them"),
+        ("/xyzzy", "/help lists the commands"),
         ("/effort wrong", "xhigh"),
         ("/tools", "tickets  Reads a ticket.  this project, .agent/tools"),
         ("/tools", "offered 2 tools"),

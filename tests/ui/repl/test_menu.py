@@ -109,7 +109,7 @@ async def test_a_tab_counts_while_completions_are_looked_for(more: str) -> None:
 def test_enter_in_the_menu_runs_its_top_row(tmp_path: Path) -> None:
     with Session(tmp_path) as term:
         term.type("/perm")
-        term.wait("❯ /permissions +the rules in force")
+        term.wait("❯ /permissions +list the rules in force")
         term.send("\r")
         term.wait(r"(?m)^▌ /permissions$")
         term.wait(r"shell\(git diff \*\)")
