@@ -25,12 +25,12 @@ from ..setup.options import ParsedOptions, UsageError
 from ..setup.redactor import redactor_of
 from ..setup.setup import Setup, check_file
 
-config = typer.Typer(help="The configuration and where each value comes from.", no_args_is_help=True)
+config = typer.Typer(help="Show and change the configuration.", no_args_is_help=True)
 
 
 @config.command()
 def show() -> int:
-    """Every key with its effective value and its place."""
+    """List every key with its effective value and its place."""
     setup = Setup(ParsedOptions("agent", {}))
     redactor = redactor_of(setup)
     for key, value in flatten(msgspec.to_builtins(setup.config)):
@@ -42,7 +42,7 @@ def show() -> int:
 
 @config.command()
 def path() -> int:
-    """Where the configuration and state live."""
+    """Print where configuration and state are stored."""
     setup = Setup(ParsedOptions("agent", {}))
     print(f"configuration: {setup.config_dir / 'config.yaml'}")
     print(f"state:         {setup.state}")
@@ -54,7 +54,7 @@ def path() -> int:
 def explain(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Such as limits.turns, or limits.")],
 ) -> int:
-    """One key: its value and its place, its default, and what it means."""
+    """Explain one key: its value and its place, its default, and what it means."""
     setup = Setup(ParsedOptions("agent", {}))
     values = dict(flatten(msgspec.to_builtins(setup.config)))
     found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
@@ -137,7 +137,7 @@ def edit() -> int:
         _rewrite(path, changed, place=rejected)
     except (ConfigError, UsageError) as error:
         replace_file(rejected, text.encode())
-        raise UsageError(f"{error}. {path} is unchanged; `agent config edit` goes on with your text") from error
+        raise UsageError(f"{error}. {path} is unchanged; `agent config edit` opens your text again") from error
     rejected.unlink(missing_ok=True)
     print(f"Wrote {path}")
     return 0
@@ -269,6 +269,6 @@ def init() -> int:
 
 @config.command()
 def schema() -> int:
-    """The configuration's JSON Schema."""
+    """Print the JSON Schema of the configuration."""
     print(msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Config)), indent=2).decode())
     return 0

@@ -40,7 +40,7 @@ def models_command(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Drop what was learnt of such models.")] = False,
 ) -> int:
-    """Known models: context window, max output, prices per million tokens, capabilities, and the source of
+    """List known models: context window, max output, prices per million tokens, capabilities, and the source of
     each figure; with the models of local and configured servers that answer."""
     setup = Setup(ParsedOptions("agent", {}))
     if forget:

@@ -39,7 +39,7 @@ from ..setup import sandbox_setup
 from ..setup.options import ParsedOptions, UsageError
 from ..setup.setup import Setup
 
-permissions = typer.Typer(help="What is allowed, asked or denied, and by which rule.", no_args_is_help=True)
+permissions = typer.Typer(help="Show what is allowed, asked or denied, and by which rule.", no_args_is_help=True)
 
 _InMode = Annotated[str | None, typer.Option("--mode", help="In this mode instead of the configured one.")]
 _REACHES = {
@@ -53,7 +53,7 @@ _REACHES = {
 def list_rules(
     json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False, mode: _InMode = None
 ) -> int:
-    """Every rule in force, with its place."""
+    """List every rule in force, with its place."""
     judge = _permissions(Setup(ParsedOptions("agent", {})), mode)
     rules = [
         {
@@ -81,7 +81,7 @@ def explain_action(
     mode: _InMode = None,
     cwd: Annotated[str | None, typer.Option(help="The directory a command starts in.")] = None,
 ) -> int:
-    """What would happen to a command, a write, a read or a fetch, and which rule says so."""
+    """Say what would happen to a command, a write, a read or a fetch, and by which rule."""
     given = [each for each in (command, write, read, fetch) if each is not None]
     if len(given) != 1:
         raise UsageError("name one of: a command, --write PATH, --read PATH, --fetch URL")

@@ -86,7 +86,7 @@ def undo_command(
     dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _ToOption = 0, code: _CodeOption = False,
     conversation: _TalkOption = False, conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
 ) -> int:  # fmt: skip
-    """Take back the last turn: its messages and every file it changed."""
+    """Undo the last turn: its messages and every file it changed."""
     if code and conversation:
         raise UsageError("--code and --conversation exclude each other; without either, both are taken back")
     what: Rewound = "code" if code else "conversation" if conversation else "both"
@@ -99,7 +99,7 @@ def redo_command(
     dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _RedoToOption = 0,
     conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
 ) -> int:  # fmt: skip
-    """Bring back what the last undo took away."""
+    """Revert the last undo."""
     asked = _asked("redo", session, list_, dry_run, (to or turns, 0), "both", conflicts, resolve, paths)
     return asyncio.run(_do(asked))
 

@@ -174,7 +174,7 @@ def test_edit_replaces_the_file_by_one_without_mistakes(world: World) -> None:
     assert (
         wrong.code == 2
         and f"{rejected}:2: unknown key `modle`" in wrong.err
-        and "goes on with your text" in wrong.err
+        and "opens your text again" in wrong.err
     )
     assert file.read_text(encoding="utf-8") == "mode: ask # yet\n"
     assert world.run("config", "edit", env=editor(world, 'sed -i s/modle/model/ "$1"')).code == 0
