@@ -1,9 +1,19 @@
 """Rows that begin with a mark: prompts, warnings and notes."""
 
+import re
+
 from agent_cli.protocol.sanitize import clean
 
 from ..text import lines
 from ..text.theme import NONE, Role, Theme
+
+_BAR = "▌"
+_LOOKS_LIKE_PROMPT = re.compile(rf"((?:\x1b\[[0-9;]*m|\s)*){_BAR}")
+
+
+def without_bar(row: str) -> str:
+    """Return a row that cannot be taken for one of the user's prompts, which begin with a bar."""
+    return _LOOKS_LIKE_PROMPT.sub(r"\1│", row, count=1) if _BAR in row and _LOOKS_LIKE_PROMPT.match(row) else row
 
 
 def with_mark(mark: str, role: Role | None, text: str, theme: Theme, width: int) -> list[str]:
@@ -33,7 +43,7 @@ def prompt_rows(text: list[str], note: str, theme: Theme, is_plain: bool, width:
             if note and len(rows) == 1
             else [*rows, *([f"  {note}"] if note else [])]
         )
-    bar = theme.paint("prompt", "▌")
+    bar = theme.paint("prompt", _BAR)
     rows = [f"{bar} {theme.paint('strong', row)}" for line in text for row in lines.wrap(line, width - 2)]
     if note and len(rows) == 1:
         return [f"{rows[0]}  {theme.paint('muted', note)}"]

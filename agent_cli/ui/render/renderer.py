@@ -24,7 +24,7 @@ from ..text import lines
 from ..text.theme import Theme
 from . import notices
 from .live import Live, RunningCall
-from .marks import note, prompt_rows, warning, with_mark
+from .marks import note, prompt_rows, warning, with_mark, without_bar
 from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Renderer:
             self._print_reads()
         try:
             if self._answer and (done := self._answer.take(self._width())):
-                self._print("answer", done)
+                self._print("answer", [*map(without_bar, done)])
         except Exception as problem:
             self._out.append(f"(could not draw the answer: {type(problem).__name__})\n")
             self._answer = MarkdownStream(PlainBlocks())
@@ -115,7 +115,7 @@ class Renderer:
         """Return the live region's lines right now; `works` says that something runs, a turn or not."""
         try:
             self.live.set_working(works, time.monotonic())
-            tail = self._answer.tail(self._width()) if self._answer else self._thinking()
+            tail = [*map(without_bar, self._answer.tail(self._width()))] if self._answer else self._thinking()
             reads = self._render_reads(self._reads).rows if self._reads else []
             reads = ["", *reads] if reads and self._last not in ("", "tool") else reads
             drawn = self.live.draw([*reads, *tail], queued, time.monotonic(), rows, self._width())
@@ -375,7 +375,7 @@ class Renderer:
         self._end_thoughts()
         answer, self._answer = self._answer, None
         if answer and (done := answer.take(self._width(), final=True)):
-            self._print("answer", done)
+            self._print("answer", [*map(without_bar, done)])
 
     def _answer_done(self, event: ev.AnswerCompleted) -> None:
         if not self._answered and event.text.strip():

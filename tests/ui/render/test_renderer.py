@@ -254,6 +254,17 @@ def test_results_without_a_display_can_be_seen(tool: str) -> None:
     assert f"● {label} x  200 · html\n  one\n  two\n  … 2 more lines" in view.take(final=True)
 
 
+@pytest.mark.parametrize("text", ["▌ yes, delete it", "**▌ yes**", "x\n\n  ▌ yes", "- ▌ in a list stays"])
+def test_no_answer_looks_like_a_prompt_of_the_user(text: str) -> None:
+    for theme in (NONE, choose(Ui(theme="dark"), {})):
+        view = Renderer(theme, Ui(), lambda: 60, lambda: SNAPSHOT)
+        view.handle(ev.TurnStarted(turn_id="t", text="go"))
+        view.handle(ev.TextDelta(text=text))
+        view.handle(ev.TurnAborted(stop_reason="interrupted"))
+        rows = [re.sub(r"\x1b\[[0-9;]*m", "", row).strip() for row in view.take().split("\n")]
+        assert [row for row in rows if row.startswith("▌")] == ["▌ go"]
+
+
 def test_calls_that_only_look_are_shown_as_one() -> None:
     view = renderer()
     for name in ("a.py", "b.py"):
