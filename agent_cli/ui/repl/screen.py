@@ -46,7 +46,7 @@ from .terminal import JobControl, Keyboard, open_terminal
 
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
-_AIRY_ROWS = 10
+_AIRY_ROWS = 14
 """From this height on a blank row sets the input off from the text."""
 _REMEMBERED_CHARS = 1 << 18
 _TYPING_S = 1.5
@@ -357,7 +357,7 @@ class Screen:
             layout.focus(wanted)
 
     def _live_lines(self) -> list[str]:
-        room = max(3, self.rows - 4)
+        room = max(3, self.rows - (3 if self.asking.dialog else 4))
         out = self.controller.frame(max(3, min(self.rows - 7, 20)))
         if self.rows >= _AIRY_ROWS:
             out = [*out[-(room - 1) :], ""]  # a rule would be broken in two when the window gets narrower
