@@ -72,7 +72,8 @@ def render_reads(events: list[ToolCallFinished], theme: Theme, width: int, hint:
         return render_result(events[0], "", theme, width, hint)
     counts: dict[tuple[str, str], int] = {}
     for event in events:
-        counts[event.label, event.counted] = counts.get((event.label, event.counted), 0) + 1
+        what = lines.one_line(event.label or event.tool, 40), lines.one_line(event.counted, 40)
+        counts[what] = counts.get(what, 0) + 1
     said = ", ".join(f"{label} {lines.number(count, noun)}" for (label, noun), count in counts.items())
     said = said[:1] + said[1:].lower()
     titles = lines.truncate(

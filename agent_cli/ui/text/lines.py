@@ -284,7 +284,7 @@ def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: s
     is_said = event.status in ("ok", "failed") or glance.lower().startswith(event.status)
     notes: list[str] = [] if is_said else [event.status]
     if event.adjusted:
-        notes.append(event.adjusted)
+        notes.append(one_line(event.adjusted, 40))
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
     changed = _changes(event.changes)
