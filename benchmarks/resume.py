@@ -8,11 +8,14 @@ from statistics import median
 from typing import NoReturn
 
 from agent_cli.config.schema import Ui
+from agent_cli.engine.tool_calls.pending_call import finished_event
+from agent_cli.protocol.events import ToolCallFinished
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, CompactionSaved, Header, TurnEnded, encode
-from agent_cli.session.replay import ShownCall, replay
+from agent_cli.session.replay import replay
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import read_session
+from agent_cli.tools.files.read import ReadFile
 from agent_cli.ui.render.renderer import Renderer, warm_up
 from agent_cli.ui.text.theme import NONE
 
@@ -73,8 +76,8 @@ def _replayed(session: Session) -> str:
     return view.take(final=True)
 
 
-def _shown(call: ToolCall) -> ShownCall:
-    return ShownCall("basket.py", "Read", "summary", "file")
+def _shown(result: ToolResult, call: ToolCall) -> ToolCallFinished:
+    return finished_event(result, "basket.py", ReadFile())
 
 
 def _no_snapshot() -> NoReturn:

@@ -12,7 +12,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -24,10 +24,11 @@ from agent_cli.protocol.events import (
     OperationCompleted,
     OperationFailed,
     SessionClosed,
+    ToolCallFinished,
     TurnFailed,
 )
 from agent_cli.protocol.hints import Hint
-from agent_cli.protocol.messages import ToolCall, new_id
+from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
@@ -49,9 +50,7 @@ from agent_cli.store.session_file import StoreError
 from agent_cli.tools.registry import Registry
 
 from .dispatch import Dispatcher
-
-if TYPE_CHECKING:
-    from agent_cli.session.replay import ShownCall
+from .tool_calls.pending_call import finished_event
 
 _SHUTDOWN_S = 5.0
 
@@ -132,7 +131,7 @@ class Agent:
         from agent_cli.session.replay import replay
 
         session, registry = self._dispatcher.session, self._dispatcher.services.registry
-        return map(self._bus.replayed, replay(session.records, session.in_full, partial(_shown_call, registry)))
+        return map(self._bus.replayed, replay(session.records, session.in_full, partial(_result_shown, registry)))
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that count, oldest first."""
@@ -386,16 +385,12 @@ def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:
             return WaitingInput("command", as_typed(operation))
 
 
-def _shown_call(registry: Registry, call: ToolCall) -> "ShownCall":
-    """Return a call of an earlier turn as it was shown; by its name alone where its tool does not read it now."""
-    from agent_cli.session.replay import ShownCall
-
+def _result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ToolCallFinished:
+    """Announce a result of an earlier turn; by the tool's name alone where it does not read the call now."""
     tool, title = registry.get(call.name), ""
-    if tool is None:
-        return ShownCall(call.name)
     with contextlib.suppress(Exception):  # of a tool of the user's, or of arguments that never ran
-        title = tool.title(registry.parse(call.name, call.arguments)[1])
-    return ShownCall(title or call.name, tool.label, tool.result_kind, tool.counted)
+        title = tool.title(registry.parse(call.name, call.arguments)[1]) if tool else ""
+    return finished_event(result, title or call.name, tool)
 
 
 def _completed(submission: Submission) -> OperationCompleted:

@@ -3,8 +3,6 @@ shows a resumed session. Each turn is made when it is asked for, the newest firs
 
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from agent_cli.protocol.events import (
     AnswerCompleted,
     AnyEvent,
@@ -20,7 +18,7 @@ from agent_cli.protocol.events import (
     TurnFailed,
     TurnStarted,
 )
-from agent_cli.protocol.messages import AssistantMessage, ResultKind, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, CompactionReverted, CompactionSaved, TurnEnded
 
 from .undo_state import taken_back
@@ -30,18 +28,10 @@ _MOST_TURNS = 128
 """So many turns are read at once, when texts have to be read from the file."""
 
 
-class ShownCall(msgspec.Struct, frozen=True):
-    """A call as a front end shows it. The fields are those of `ToolCallFinished`."""
-
-    title: str
-    label: str = ""
-    result_kind: ResultKind = "text"
-    counted: str = ""
-
-
 InFull = Callable[[Sequence[AnyRecord]], Sequence[AnyRecord]]
 """Gives records with the texts that memory has let go of."""
-Shown = Callable[[ToolCall], ShownCall]
+Shown = Callable[[ToolResult, ToolCall], ToolCallFinished]
+"""Announces the result of a call as it was announced."""
 
 
 def replay(records: Sequence[AnyRecord], in_full: InFull, shown: Shown) -> Iterator[tuple[AnyEvent, ...]]:
@@ -78,9 +68,9 @@ def _newest_first(
         newest = turns[-some:]
         del turns[-some:]
         whole = iter(in_full([records[at] for turn in newest for at in turn]))
-        told = [[next(whole) for _ in turn] for turn in newest]
-        while told:
-            yield tuple(_events(told.pop(), shown))
+        read = [[next(whole) for _ in turn] for turn in newest]
+        while read:
+            yield tuple(_events(read.pop(), shown))
         some = min(2 * some, _MOST_TURNS)
 
 
@@ -98,7 +88,7 @@ def _events(turn: Sequence[AnyRecord], shown: Shown) -> Iterator[AnyEvent]:
                 yield from _answer(record)
             case ToolResult():
                 call = calls.get(record.call_id) or ToolCall(record.call_id, record.tool, "")
-                yield _result(record, shown(call))
+                yield shown(record, call)
                 if record.plan is not None:
                     yield PlanUpdated(items=record.plan)
             case CompactionSaved():
@@ -128,25 +118,6 @@ def _answer(message: AssistantMessage) -> Iterator[AnyEvent]:
         usage=None,
         cost_usd=None,
         duration_s=0.0,
-    )
-
-
-def _result(result: ToolResult, call: ShownCall) -> ToolCallFinished:
-    return ToolCallFinished(
-        call_id=result.call_id,
-        tool=result.tool,
-        title=call.title,
-        status=result.status,
-        text=result.text,
-        display=result.display,
-        duration_s=result.duration_s,
-        changes=result.changes,
-        command=result.command,
-        exit_code=result.exit_code,
-        rule=result.rule,
-        result_kind=call.result_kind,
-        label=call.label,
-        counted=call.counted,
     )
 
 

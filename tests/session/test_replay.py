@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent_cli.engine.tool_calls.pending_call import finished_event
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import AssistantMessage, PlanItem, Reasoning, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import (
@@ -14,8 +15,9 @@ from agent_cli.protocol.records import (
     TurnsRedone,
     TurnsUndone,
 )
-from agent_cli.session.replay import ShownCall, replay
+from agent_cli.session.replay import replay
 from agent_cli.session.session import Session
+from agent_cli.tools.files.read import ReadFile
 
 HEADER = Header(
     id="h", version=2, session_id="s", cwd="/work", model="test/model", mode="ask", created_by="agent-cli 0"
@@ -36,8 +38,8 @@ def turn(name: str, *, error: str = "", reason: str = "end_turn") -> list[AnyRec
     ]
 
 
-def shown(call: ToolCall) -> ShownCall:
-    return ShownCall(f"{call.name} {call.arguments}", "Read", "summary", "file")
+def shown(result: ToolResult, call: ToolCall) -> ev.ToolCallFinished:
+    return finished_event(result, f"{call.name} {call.arguments}", ReadFile())
 
 
 def told(records: Sequence[AnyRecord]) -> list[tuple[ev.AnyEvent, ...]]:
@@ -122,9 +124,9 @@ def test_the_newest_turn_comes_first_and_only_what_is_asked_for_is_made() -> Non
     records = [HEADER, *(record for number in range(1_000) for record in turn(str(number)))]
     made: list[str] = []
 
-    def noted(call: ToolCall) -> ShownCall:
+    def noted(result: ToolResult, call: ToolCall) -> ev.ToolCallFinished:
         made.append(call.id)
-        return shown(call)
+        return shown(result, call)
 
     turns = replay(records, lambda some: some, noted)
     assert [next(turns)[0], next(turns)[0]] == [

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask
-from agent_cli.protocol.events import ApprovalItem
+from agent_cli.protocol.events import ApprovalItem, ToolCallFinished
 from agent_cli.protocol.messages import ResultKind, ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.tools.kit.base import Preview, Tool, ToolError, ToolOutcome
 
@@ -113,6 +113,27 @@ def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
     why = f"{verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}".strip()
     advice = "Do not try to get round it; go on without, or say what the user should allow."
     return failure(pending, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
+
+
+def finished_event(result: ToolResult, title: str, tool: Tool | None, adjusted: str = "") -> ToolCallFinished:
+    """Announce a result, with what its tool declares of how it is shown."""
+    return ToolCallFinished(
+        call_id=result.call_id,
+        tool=result.tool,
+        title=title,
+        status=result.status,
+        text=result.text,
+        display=result.display,
+        duration_s=result.duration_s,
+        changes=result.changes,
+        command=result.command,
+        exit_code=result.exit_code,
+        rule=result.rule,
+        adjusted=adjusted,
+        result_kind=tool.result_kind if tool else "text",
+        label=tool.label if tool else "",
+        counted=tool.counted if tool else "",
+    )
 
 
 def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: bool) -> ApprovalItem:

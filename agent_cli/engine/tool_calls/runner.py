@@ -17,7 +17,6 @@ import msgspec
 from agent_cli.protocol.actions import Allow, Deny, Reach
 from agent_cli.protocol.events import (
     PlanUpdated,
-    ToolCallFinished,
     ToolCallRequested,
     ToolCallStarted,
     ToolOutput,
@@ -34,7 +33,15 @@ from agent_cli.tools.session.finish import Finish
 from ..context.recall_results import truncate_result
 from .approval_gate import ApprovalGate
 from .loop_detector import LoopDetector
-from .pending_call import LONGEST_REMAINS, PendingCall, describe, failure, files_shown_by, stopped_outcome
+from .pending_call import (
+    LONGEST_REMAINS,
+    PendingCall,
+    describe,
+    failure,
+    files_shown_by,
+    finished_event,
+    stopped_outcome,
+)
 
 if TYPE_CHECKING:
     from ..services import SessionServices
@@ -378,24 +385,7 @@ class ToolRunner:
         self._guard.record(pending.call, result)
         if pending.tool is not None:
             self.rules.record_result(pending.call.name, pending.authorized.actions, result)
-        self._scope.emit(
-            ToolCallFinished(
-                call_id=result.call_id,
-                tool=result.tool,
-                title=pending.authorized.title,
-                status=result.status,
-                text=result.text,
-                display=result.display,
-                duration_s=result.duration_s,
-                changes=result.changes,
-                command=result.command,
-                exit_code=result.exit_code,
-                rule=result.rule,
-                result_kind=pending.result_kind,
-                label=pending.label,
-                counted=pending.tool.counted if pending.tool else "",
-                adjusted=pending.adjusted if result.status in ("ok", "failed") else "",
-            )
-        )
+        adjusted = pending.adjusted if result.status in ("ok", "failed") else ""
+        self._scope.emit(finished_event(result, pending.authorized.title, pending.tool, adjusted))
         if result.plan is not None:
             self._scope.emit(PlanUpdated(items=result.plan))

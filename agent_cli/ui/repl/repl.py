@@ -311,7 +311,11 @@ class Repl:
         """Enter: carry out a line."""
         if registry.parse_input(text):
             self._renderer.echo(text)
-        self._spawn(self._conversation.send(text, self._images.take(text)))
+        self._spawn(self._carry_out(self._conversation.send(text, self._images.take(text))))
+
+    async def _carry_out(self, line: Coroutine[None, None, None]) -> None:
+        await line
+        self._branch = self.host.branch()  # a command of the user's may have changed it
 
     def queue(self, text: str) -> None:
         """Send a prompt, which waits while a turn runs."""

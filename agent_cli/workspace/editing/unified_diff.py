@@ -191,19 +191,22 @@ def _hunk(codes: list[Opcode], old: list[str], new: list[str], skipped: int) -> 
     out = [
         f"@@ -{_range(skipped + first[1], skipped + last[2])} +{_range(skipped + first[3], skipped + last[4])} @@"
     ]
+    # Carriage returns are left out only where all lines had them and keep them: a new one must be seen.
+    before, after = old[first[1] : last[2]], new[first[3] : last[4]]
+    ends = "\r\n" if before and all(line.endswith("\r\n") for line in (*before, *after)) else "\n"
     for tag, old_start, old_end, new_start, new_end in codes:
         if tag == "equal":
-            out.extend(_marked(" ", old[old_start:old_end]))
+            out.extend(_marked(" ", old[old_start:old_end], ends))
         else:
-            out.extend(_marked("-", old[old_start:old_end]))
-            out.extend(_marked("+", new[new_start:new_end]))
+            out.extend(_marked("-", old[old_start:old_end], ends))
+            out.extend(_marked("+", new[new_start:new_end], ends))
     return out
 
 
-def _marked(mark: str, lines: list[str]) -> list[str]:
+def _marked(mark: str, lines: list[str], ends: str) -> list[str]:
     out = []
     for line in lines[: _MAX_SHOWN + 1]:
-        out.append(mark + line.rstrip("\n").removesuffix("\r"))
+        out.append(mark + line.removesuffix(ends))
         if not line.endswith("\n"):
             out.append("\\ No newline at end of file")
     return out

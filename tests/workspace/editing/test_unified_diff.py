@@ -117,3 +117,20 @@ def test_hunks_are_chosen_one_by_one(kept: set[int]) -> None:
         changed[number] if number in [places[at] for at in kept] else line for number, line in enumerate(lines)
     ]
     assert with_hunks("".join(lines), "".join(changed), kept) == "".join(wanted)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("a\r\nb\r\n", "a\r\nc\r\n", [" a", "-b", "+c"]),
+        ("", "#!/bin/sh\r\nx\n", ["+#!/bin/sh\r", "+x"]),
+        ("", "a\r\n", ["+a\r"]),
+        ("a\n", "a\r\n", ["-a", "+a\r"]),
+        ("a\r\nb\r\n", "a\r\nb\n", [" a\r", "-b\r", "+b"]),
+    ],
+)
+def test_a_carriage_return_is_seen_unless_all_lines_had_and_keep_it(
+    before: str, after: str, shown: list[str]
+) -> None:
+    diff = unified_diff(before, after, "x")
+    assert diff.text.rstrip("\n").split("\n")[3:] == shown
