@@ -1,0 +1,1 @@
+"""What servers offer, cached and pinned; names for the model; search among many tools."""

@@ -1,0 +1,1 @@
+"""Find the definitions of servers in configuration files, and which of them may start."""

@@ -1,0 +1,84 @@
+"""What a server offers and answers."""
+
+import hashlib
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from agent_cli.protocol.messages import Image
+
+
+class ToolDefinition(msgspec.Struct, frozen=True, dict=True):
+    """A tool as its server describes it."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    input_schema: dict[str, Any] = {}
+    output_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] = {}
+    """Hints of an untrusted party, such as `readOnlyHint`."""
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of all that the model or the user is shown of it."""
+        return hashlib.sha256(msgspec.json.encode(msgspec.to_builtins(self), order="sorted")).hexdigest()[:32]
+
+    @property
+    def says_read_only(self) -> bool:
+        """Whether its server says that a call changes nothing."""
+        return self.annotations.get("readOnlyHint") is True
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether its server says that a second call does no more than the first."""
+        return self.says_read_only or self.annotations.get("idempotentHint") is True
+
+
+class PromptArgument(msgspec.Struct, frozen=True):
+    """An argument of a prompt."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+class PromptDefinition(msgspec.Struct, frozen=True):
+    """A prompt that a server offers."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+class ResourceDefinition(msgspec.Struct, frozen=True):
+    """A document that a server offers, or with `is_template` the form of its address."""
+
+    uri: str
+    name: str = ""
+    description: str = ""
+    media_type: str = ""
+    is_template: bool = False
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """All that a server offers, tools by name."""
+
+    tools: tuple[ToolDefinition, ...] = ()
+    prompts: tuple[PromptDefinition, ...] = ()
+    resources: tuple[ResourceDefinition, ...] = ()
+    instructions: str = ""
+    """The server's words to the model, at most 2 KB."""
+    server: str = ""
+    """Name and version it gives itself."""
+    protocol: str = ""
+    """The revision spoken, such as `2025-11-25`."""
+
+
+class CallOutcome(msgspec.Struct, frozen=True):
+    """What a call, a resource or a prompt gave."""
+
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    is_error: bool = False
