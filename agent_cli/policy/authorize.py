@@ -10,6 +10,7 @@ is a person's decision.
 import msgspec
 
 from agent_cli.protocol.actions import (
+    EXTERNAL_SOURCE,
     Action,
     Allow,
     Ask,
@@ -36,6 +37,8 @@ def authorize(action: Action, policy: Policy) -> Verdict:
     """Return what the policy says to an action."""
     verdict = _decided(action, policy)
     if not policy.untrusted or isinstance(verdict, Deny):
+        return verdict
+    if isinstance(verdict, Allow) and isinstance(action, CallExternal) and _stays_among_servers(action, policy):
         return verdict
     return _guarded(action, verdict, policy)
 
@@ -75,9 +78,17 @@ def _decided(action: Action, policy: Policy) -> Verdict:
             return _outside(policy, "fetch", host, f"it contacts {host} ({url})", f"fetch({host})")
         case WriteMemory():
             return _memory_verdict(action, policy)
-        case CallExternal(server=server, tool=tool):
-            name = f"{server}/{tool}"
-            return _outside(policy, "mcp", name, f"it calls the external tool {name}", f"mcp({name})")
+        case CallExternal():
+            return _external_verdict(action, policy)
+
+
+def _external_verdict(action: CallExternal, policy: Policy) -> Verdict:
+    """A tool whose definition is not the approved one asks, whatever allows it."""
+    name = f"{action.server}/{action.tool}"
+    verdict = _outside(policy, "mcp", name, f"it calls the external tool {name}", f"mcp({name})")
+    if action.changed and not isinstance(verdict, Deny):
+        return Ask("changed definition", f"the definition of {name} has changed: {action.changed}")
+    return verdict
 
 
 def _memory_verdict(action: WriteMemory, policy: Policy) -> Verdict:
@@ -113,6 +124,22 @@ def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
     if isinstance(verdict, Ask):
         return msgspec.structs.replace(verdict, reason=f"{verdict.reason}; {source}", grant="")
     return Ask(verdict.rule, f"{source}, and {leaves}", "", verdict.reach, by_mode=verdict.by_mode)
+
+
+def _stays_among_servers(action: CallExternal, policy: Policy) -> bool:
+    """Return whether all untrusted text came from the server that is called, or from others that a rule allows:
+    the user has allowed these to be used together."""
+    names = [_external_name(source) for source in policy.untrusted_sources]
+    allows = [rule for rule in policy.rules if rule.effect == "allow" and rule.kind == "mcp"]
+    return bool(names) and all(
+        name.partition("/")[0] == action.server or any(matches_words(rule, name) for rule in allows)
+        for name in names
+    )
+
+
+def _external_name(source: str) -> str:
+    """Return `server/tool` of a source of untrusted text; empty for one that is no external tool."""
+    return source.removeprefix(EXTERNAL_SOURCE) if source.startswith(EXTERNAL_SOURCE) else ""
 
 
 def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:

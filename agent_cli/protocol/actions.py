@@ -73,10 +73,23 @@ class WriteMemory(msgspec.Struct, frozen=True):
 
 
 class CallExternal(msgspec.Struct, frozen=True):
-    """Call a tool of an MCP server."""
+    """Call a tool of an MCP server, or of a project."""
 
     server: str
     tool: str
+    changed: str = ""
+    """How its definition differs from the one that was approved, in words; empty when it does not."""
+    says_read_only: bool = False
+    """Its server says that a call changes nothing: it may run beside others, and is allowed no more than any."""
+
+    @property
+    def source(self) -> str:
+        """What its results are marked with as untrusted text."""
+        return f"{EXTERNAL_SOURCE}{self.server}/{self.tool}"
+
+
+EXTERNAL_SOURCE = "the external tool "
+"""Before the server and tool that untrusted text came from."""
 
 
 Action = ReadPath | WritePath | RunCommand | SendInput | StopCommand | Fetch | WriteMemory | CallExternal

@@ -58,7 +58,7 @@ class Session:
         """Every call id ever used in this session."""
         self.answered: set[str] = set()
         """Ids of the calls that have a result."""
-        self._untrusted = ""
+        self._untrusted: dict[str, None] = {}
         for record in records:
             self._count(record)
         self.view = Projection(self.records, self.root, self.whole)
@@ -187,7 +187,11 @@ class Session:
     def untrusted(self) -> str:
         """Return where the first untrusted text in it came from; empty while there is none. Undo and compaction
         do not lift it: a summary or a memory of the text may have stayed."""
-        return self._untrusted
+        return next(iter(self._untrusted), "")
+
+    def untrusted_sources(self) -> tuple[str, ...]:
+        """Return where all untrusted text in it came from, in the order it came."""
+        return tuple(self._untrusted)
 
     def partial_text(self, turn_id: str) -> str:
         """Return what a stopped turn was saying when it was stopped; empty when it said nothing."""
@@ -201,7 +205,6 @@ class Session:
             self.call_ids.update(call.id for call in record.calls)
         elif isinstance(record, ToolResult):
             self.answered.add(record.call_id)
-            self._untrusted = self._untrusted or record.untrusted
+            self._untrusted.update(dict.fromkeys(filter(None, (record.untrusted,))))
         elif isinstance(record, UserMessage):
-            untrusted = (each.untrusted for each in record.attachments if each.untrusted)
-            self._untrusted = self._untrusted or next(untrusted, "")
+            self._untrusted.update(dict.fromkeys(each.untrusted for each in record.attachments if each.untrusted))

@@ -2,7 +2,7 @@
 text becomes a tool and its typed parameters."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from .files.edit import EditFile
 from .files.patch import ApplyPatch
 from .files.read import ReadFile
 from .files.write import WriteFile
-from .kit.base import Tool, ToolError, UnknownTool, describe
+from .kit.base import ForeignTool, NamesTool, Tool, ToolError, UnknownTool, describe
 from .kit.schema import fields_in_words, object_schema
 from .search.grep_glob import Glob, Grep
 from .search.list_dir import ListDir
@@ -42,8 +42,10 @@ class ToolDeclaration(msgspec.Struct, frozen=True):
 class Registry:
     """Tools by name, in the order given. The same tools always give the same bytes."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: Iterable[Tool], others: Callable[[str], Tool | None] = lambda name: None) -> None:
+        """`others` finds tools by name that can be called although the model is told of them elsewhere."""
         self._tools = {tool.name: tool for tool in tools}
+        self._others = others
         self._specs: tuple[ToolDeclaration, ...] | None = None
 
     @property
@@ -52,14 +54,13 @@ class Registry:
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of exactly this name."""
-        return self._tools.get(name)
+        return self._tools.get(name) or self._others(name)
 
     def specs(self) -> tuple[ToolDeclaration, ...]:
         """Return the declarations for a model request."""
         if self._specs is None:
             self._specs = tuple(
-                ToolDeclaration(tool.name, describe(tool), object_schema(tool.Params))
-                for tool in self._tools.values()
+                ToolDeclaration(tool.name, describe(tool), _schema(tool)) for tool in self._tools.values()
             )
         return self._specs
 
@@ -70,18 +71,26 @@ class Registry:
             UnknownTool: there is none of that name; the text has the nearest.
             ToolError: arguments that are not its; the text says what would be right.
         """
-        tool = self._tools.get(name)
+        tool = self.get(name)
         if tool is None:
             raise UnknownTool(f"{self.unknown(name)} {_NOTHING_RUN}")
         arguments = _object(name, arguments_json)
+        if isinstance(tool, ForeignTool):
+            return tool, tool.read_arguments(arguments)
+        params = self._converted(tool, arguments)
+        return tool.meant_call(params) if isinstance(tool, NamesTool) else (tool, params)
+
+    @staticmethod
+    def _converted(tool: Tool, arguments: dict[str, Any]) -> Any:
         try:
-            return tool, msgspec.convert(arguments, tool.Params, strict=False)
+            return msgspec.convert(arguments, tool.Params, strict=False)
         except msgspec.ValidationError as error:
             for reading in (_without_nulls(arguments), _without_nulls(_unwrapped(arguments))):
                 with contextlib.suppress(msgspec.ValidationError):
-                    return tool, msgspec.convert(reading, tool.Params, strict=False)
+                    return msgspec.convert(reading, tool.Params, strict=False)
             raise ToolError(
-                f"Wrong arguments for {name}: {error}. Its fields: {fields_in_words(tool.Params)}. {_NOTHING_RUN}"
+                f"Wrong arguments for {tool.name}: {error}. Its fields: {fields_in_words(tool.Params)}."
+                f" {_NOTHING_RUN}"
             ) from error
 
     def unknown(self, name: str) -> str:
@@ -91,6 +100,10 @@ class Registry:
         near = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"The tools are: {', '.join(self._tools)}."
         return f"There is no tool named {name!r}. {hint}"
+
+
+def _schema(tool: Tool) -> dict[str, Any]:
+    return tool.schema if isinstance(tool, ForeignTool) else object_schema(tool.Params)
 
 
 def _object(name: str, text: str) -> dict[str, Any]:

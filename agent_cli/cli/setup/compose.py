@@ -146,7 +146,7 @@ class _EngineBuilder:
         self._interactive = interactive
         self._session: Session | None = None
         self._spill = setup.state / "spill" / session_id
-        self._permissions = _permissions(setup, confining, self._untrusted, self._spill)
+        self._permissions = _permissions(setup, confining, self._untrusted_sources, self._spill)
         self._redactor = redactor_of(setup, env)
         self._memory = Memory(
             setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, self._redactor
@@ -155,6 +155,9 @@ class _EngineBuilder:
 
     def _untrusted(self) -> str:
         return self._session.untrusted() if self._session else ""
+
+    def _untrusted_sources(self) -> tuple[str, ...]:
+        return self._session.untrusted_sources() if self._session else ()
 
     def _may_show(self, path: str) -> bool:
         return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
@@ -325,7 +328,7 @@ def _earlier(setup: Setup, own: str) -> "EarlierSessions":
 
 
 def _permissions(
-    setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], str], spill: Path
+    setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], tuple[str, ...]], spill: Path
 ) -> Permissions:
     return Permissions(
         setup.workspace,

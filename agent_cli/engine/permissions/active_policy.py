@@ -92,7 +92,7 @@ class Permissions:
         mode: Mode,
         paths: SpecialPaths = _NONE,
         confining: SandboxProfiles | None = None,
-        untrusted: Callable[[], str] = lambda: "",
+        untrusted: Callable[[], tuple[str, ...]] = tuple,
         grants: Mapping[GrantScope, GrantStore] = MappingProxyType({}),
     ) -> None:
         self.mode: Mode = mode
@@ -125,6 +125,9 @@ class Permissions:
         """
         self._grants += [parse_rule(text, "allow", "this session") for text in rules]
         self._grant_changes += 1
+
+    def _untrusted_source(self) -> str:
+        return next(iter(self._untrusted()), "")
 
     def revision(self) -> Hashable:
         """Return a value that is another one once a mode, a rule, untrusted text or what is known of the sandbox
@@ -195,7 +198,8 @@ class Permissions:
             plain_git=self._plain_git,
             run_by_git=self._run_by_git,
             git_aliases=_git_aliases,
-            untrusted=self._untrusted(),
+            untrusted=self._untrusted_source(),
+            untrusted_sources=self._untrusted(),
             instructions=self._instructions,
             unwritable=self._unwritable(),
         )
@@ -254,14 +258,14 @@ class Permissions:
         """Whether commands are confined now."""
         return (
             self._sandbox_profiles is not None
-            and self._sandbox_profiles.level(self.mode, self._untrusted()) != "off"
+            and self._sandbox_profiles.level(self.mode, self._untrusted_source()) != "off"
         )
 
     def level(self) -> str:
         """Return the sandbox in force, in words."""
         if self._sandbox_profiles is None:
             return "none"
-        return self._sandbox_profiles.describe(self.mode, self._untrusted(), self.rules())
+        return self._sandbox_profiles.describe(self.mode, self._untrusted_source(), self.rules())
 
     async def measure_sandbox(self) -> bool:
         """Make sure, before the first command and once, that the sandbox holds and that what is to be hidden is

@@ -95,7 +95,7 @@ class ApprovalGate:
 
     def out_of_order(self, pending: PendingCall) -> ToolResult | None:
         """Return the result of a call that a rule about the order or number of calls does not let happen now."""
-        refusal = self._rules.refusal(pending.call.name, pending.authorized.actions)
+        refusal = self._rules.refusal(pending.name, pending.authorized.actions)
         if refusal is None:
             return None
         return failure(pending, "failed", f"Not now: {refusal.reason}. Decided by: {refusal.rule}.", refusal.rule)
@@ -220,7 +220,7 @@ class ApprovalGate:
         where = "with the network" if outcome.needs == "network" else "outside the sandbox"
         item = ApprovalItem(
             call_id=pending.call.id,
-            tool=pending.call.name,
+            tool=pending.name,
             title=pending.authorized.title,
             preview=pending.authorized.command,
             preview_kind="command",

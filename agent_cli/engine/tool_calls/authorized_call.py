@@ -49,14 +49,22 @@ class AuthorizedCall(msgspec.Struct, frozen=True):
         return all(isinstance(action, ReadPath) for action in self.actions)
 
     @property
+    def runs_beside_others(self) -> bool:
+        """Whether it may run at the same time as other such calls; an external tool by the word of its server."""
+        return all(
+            isinstance(action, ReadPath) or (isinstance(action, CallExternal) and action.says_read_only)
+            for action in self.actions
+        )
+
+    @property
     def places(self) -> frozenset[str]:
         """The real paths it was judged by."""
         return frozenset(it.path for it in self.actions if isinstance(it, ReadPath | WritePath))
 
     @property
     def untrusted_source(self) -> str:
-        """The external server that it asks; empty when it asks none."""
-        return next((f"{it.server}/{it.tool}" for it in self.actions if isinstance(it, CallExternal)), "")
+        """The external tool that it calls; empty when it calls none."""
+        return next((it.source for it in self.actions if isinstance(it, CallExternal)), "")
 
     @property
     def reach(self) -> Reach:

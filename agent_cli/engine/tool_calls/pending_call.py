@@ -44,6 +44,11 @@ class PendingCall:
         self.result: ToolResult | None = None
 
     @property
+    def name(self) -> str:
+        """The tool that runs, which a call may name in its arguments; the call's own name when it is unknown."""
+        return self.call.name if self.tool is None else self.tool.name
+
+    @property
     def awaits_answer(self) -> bool:
         """Whether the user has to be asked, and has not allowed it."""
         return self.result is None and not self.approved and isinstance(self.authorized.verdict, Ask)
@@ -119,7 +124,7 @@ def finished_event(result: ToolResult, title: str, tool: Tool | None, adjusted: 
     """Announce a result, with what its tool declares of how it is shown."""
     return ToolCallFinished(
         call_id=result.call_id,
-        tool=result.tool,
+        tool=tool.name if tool else result.tool,
         title=title,
         status=result.status,
         text=result.text,
@@ -142,7 +147,7 @@ def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: b
     reason = "; ".join(filter(None, (pending.authorized.verdict.reason, pending.preview.note)))
     return ApprovalItem(
         call_id=pending.call.id,
-        tool=pending.call.name,
+        tool=pending.name,
         title=pending.authorized.title,
         preview=pending.preview.text,
         preview_kind=pending.preview.kind,

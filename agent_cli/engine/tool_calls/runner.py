@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent_cli.protocol.actions import Allow, Deny, Reach
+from agent_cli.protocol.actions import Allow, Ask, Deny, Reach
 from agent_cli.protocol.events import (
     PlanUpdated,
     ToolCallRequested,
@@ -27,7 +27,7 @@ from agent_cli.protocol.records import CallStarted
 from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.session.turn_scope import TurnScope
-from agent_cli.tools.kit.base import Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
+from agent_cli.tools.kit.base import NeedsPreparation, Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from agent_cli.tools.session.finish import Finish
 
 from ..context.recall_results import truncate_result
@@ -60,6 +60,8 @@ class ToolRunner:
         self._guard = guard
         self.rules = services.turn_rules()
         self._scope = scope
+        self._one_effect = asyncio.Lock()
+        """Held for what comes before an effect: calls may run together, checkpoints are taken one by one."""
         self._last_checkpoint = ""
         """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
         self._gate = ApprovalGate(services, self.rules, scope)
@@ -77,7 +79,7 @@ class ToolRunner:
             self._scope.emit(
                 ToolCallRequested(
                     call_id=pending.call.id,
-                    tool=pending.call.name,
+                    tool=pending.name,
                     title=pending.authorized.title,
                     arguments=pending.call.arguments,
                     label=pending.label,
@@ -86,6 +88,7 @@ class ToolRunner:
         try:
             if any(pending.authorized.command for pending in prepared):
                 await self._measure_sandbox()
+            await self._make_ready(prepared)
             for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
                 batch = [pending for _, pending in group]
                 if end := self._ending_call(prepared):
@@ -113,12 +116,34 @@ class ToolRunner:
     def _group(self, index: int, pending: PendingCall) -> int:
         """Neighbours with the same key form a group: readers that need no question share one. What may end the
         turn runs alone, since nothing behind it is to run."""
-        if pending.call.name == Finish.name or self.rules.ended_by(pending.call.name, pending.authorized.actions):
+        if pending.name == Finish.name or self.rules.ended_by(pending.name, pending.authorized.actions):
             return index
         together = pending.result is not None or (
-            pending.authorized.reads_only and isinstance(pending.authorized.verdict, Allow)
+            pending.authorized.runs_beside_others and isinstance(pending.authorized.verdict, Allow)
         )
         return -1 if together else index
+
+    async def _make_ready(self, prepared: Sequence[PendingCall]) -> None:
+        """Have tools of external servers connect, then judge their calls by what the servers offer now."""
+        waiting = [
+            (pending, tool)
+            for pending in prepared
+            if pending.result is None and isinstance(tool := pending.tool, NeedsPreparation)
+            if self._may_begin(pending)
+        ]
+        if not waiting:
+            return
+        made = [tool.make_ready(self._context_for(pending, "inside")) for pending, tool in waiting]
+        problems = await asyncio.gather(*made, return_exceptions=True)
+        for (pending, _), problem in zip(waiting, problems, strict=True):
+            if isinstance(problem, Exception):
+                pending.result = failure(pending, "failed", describe(problem))
+            else:
+                self._gate.judge(pending)
+
+    def _may_begin(self, pending: PendingCall) -> bool:
+        """Return whether a call may come to run: it is allowed, or somebody can be asked."""
+        return pending.may_run or (isinstance(pending.authorized.verdict, Ask) and self._approvals.interactive)
 
     async def _measure_sandbox(self) -> None:
         """Measure the sandbox before the first command: what a verdict counts on must be so."""
@@ -198,17 +223,18 @@ class ToolRunner:
         if (late := self._gate.out_of_order(pending)) is not None:
             pending.result = late
             return
-        self.rules.record_start(pending.call.name, authorized.actions)
+        self.rules.record_start(pending.name, authorized.actions)
         started = time.monotonic()
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
         try:
             if not authorized.reads_only:
-                await self._before_effect(pending)
+                async with self._one_effect:
+                    await self._before_effect(pending)
             self._scope.emit(
                 ToolCallStarted(
                     call_id=pending.call.id,
-                    tool=pending.call.name,
+                    tool=pending.name,
                     title=authorized.title,
                     result_kind=pending.result_kind,
                     label=pending.label,
@@ -217,7 +243,7 @@ class ToolRunner:
             outcome = await self._with_changes(pending, await self._outcome(pending))
             status = "ok" if outcome.ok else "failed"
             outcome = await self._after_edit(pending, outcome)
-            ending = self.rules.ended_by(pending.call.name, authorized.actions) if outcome.ok else ""
+            ending = self.rules.ended_by(pending.name, authorized.actions) if outcome.ok else ""
             pending.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
             outcome = ToolOutcome(text=describe(error), ok=False, seen=files_shown_by(error))
@@ -384,7 +410,7 @@ class ToolRunner:
         self._context.seen.update(result.seen)
         self._guard.record(pending.call, result)
         if pending.tool is not None:
-            self.rules.record_result(pending.call.name, pending.authorized.actions, result)
+            self.rules.record_result(pending.name, pending.authorized.actions, result)
         adjusted = pending.adjusted if result.status in ("ok", "failed") else ""
         self._scope.emit(finished_event(result, pending.authorized.title, pending.tool, adjusted))
         if result.plan is not None:

@@ -48,6 +48,8 @@ class Policy(msgspec.Struct, frozen=True):
     untrusted: str = ""
     """Where untrusted text in the conversation came from, such as a host; empty while there is none. From then
     on the network and changes outside the workspace ask, whatever rules allow."""
+    untrusted_sources: tuple[str, ...] = ()
+    """All of these, where they are known."""
     unwritable: str = ""
     """Why nothing at all may be changed, as in a home directory; empty where it may."""
     names: Callable[[str], tuple[str, ...] | None] = lambda glob: None

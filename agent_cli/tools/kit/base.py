@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -243,6 +243,50 @@ class Tool(Protocol):
 
         Raises:
             ToolError: it could not be done, for the reason given; nothing was changed.
+        """
+        ...
+
+
+@runtime_checkable
+class ForeignTool(Protocol):
+    """A tool whose parameters are described by a schema from elsewhere."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its parameters."""
+        ...
+
+    def read_arguments(self, arguments: dict[str, Any]) -> Any:
+        """Return a call's parameters.
+
+        Raises:
+            ToolError: they do not fit the schema.
+        """
+        ...
+
+
+@runtime_checkable
+class NamesTool(Protocol):
+    """A tool whose calls are calls of another, named in the parameters."""
+
+    def meant_call(self, params: Any) -> "tuple[Tool, Any]":
+        """Return the other tool and its parameters.
+
+        Raises:
+            ToolError: there is no such tool, or they are not its parameters.
+        """
+        ...
+
+
+@runtime_checkable
+class NeedsPreparation(Protocol):
+    """A tool that has to look outside before a call of it can be judged."""
+
+    async def make_ready(self, context: ToolContext) -> None:
+        """Bring it up to date.
+
+        Raises:
+            ToolError: it cannot be used, for the reason given.
         """
         ...
 

@@ -33,7 +33,7 @@ class Ground:
             tuple(parse_rule(text.partition(" ")[2], text.partition(" ")[0], "test") for text in rules),  # type: ignore[arg-type]
             mode="auto-edit",
             confining=self.confining,
-            untrusted=lambda: self.source,
+            untrusted=lambda: tuple(filter(None, (self.source,))),
         )
         self.outlet: EgressProxy = self.permissions.open_egress(runner, [f"127.0.0.1:{port}"])
 
