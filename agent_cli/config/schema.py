@@ -149,10 +149,72 @@ class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tools and presets (core, read-only, full) to offer, -NAME removes one; empty means full."""
     plugins: tuple[str, ...] = ()
     """Tools of installed packages to load, by the names of their entry points."""
+    mcp_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.03
+    """Share of the context window that definitions of MCP tools may take; above it they are found by a search."""
     finish_plan: bool = False
     """Remind a model that stops while its plan has open items, at most twice."""
     shell: Shell = Shell()
     web: Web = Web()
+
+
+class McpTools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which tools of a server the model may use, by patterns such as `read_*`."""
+
+    allow: tuple[str, ...] = ()
+    """Only these; none means all."""
+    deny: tuple[str, ...] = ()
+    """Not these."""
+    always: tuple[str, ...] = ()
+    """Those whose definitions are in every request, however many tools there are."""
+
+
+class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A login that needs more than the server says itself."""
+
+    client_id: str | None = None
+    """Of a client registered with the authorization server; null: registered by itself."""
+    client_secret: str | None = None
+    """Its secret, as ${NAME}."""
+    scopes: tuple[str, ...] = ()
+    """Permissions to ask for; none means those that the server names."""
+    callback_port: int = 0
+    """Port of the redirect on this machine; 0 for any."""
+
+
+class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An MCP server: a `command` to start, or a `url`."""
+
+    type: Literal["stdio", "http", "sse"] | None = None
+    """How it is reached; null: stdio for a command, http for a url."""
+    command: str | None = None
+    """Program to start."""
+    args: tuple[str, ...] = ()
+    """Its arguments; ${NAME} and ${NAME:-default} are replaced, here and below."""
+    env: dict[str, str] = {}
+    """Variables for the server, which otherwise gets PATH, HOME, LANG and a few more, and no keys."""
+    cwd: str | None = None
+    """Folder to start in; null: the workspace."""
+    url: str | None = None
+    """Address of a server that is running already."""
+    headers: dict[str, str] = {}
+    """Sent with every request to the url."""
+    oauth: McpOAuth = McpOAuth()
+    """For servers that need a login (agent mcp login NAME)."""
+    enabled: bool = True
+    """Whether the server is used."""
+    timeout_s: Amount = 600.0
+    """The longest a call may take."""
+    idle_timeout_s: Amount = 60.0
+    """The longest a call may take without a word of progress."""
+    start_timeout_s: Amount = 120.0
+    """The longest a start may take."""
+    max_result_tokens: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """The longest result; null: as for all tools. The rest can be recalled."""
+    tools: McpTools = McpTools()
+    sampling: bool = False
+    """Whether the server may ask the model, at your cost and within your limits."""
+    sandbox: bool = False
+    """Whether its process runs in the sandbox, with the network."""
 
 
 class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -218,5 +280,5 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ui: Ui = Ui()
     hooks: dict[str, Any] = {}
     """Reserved."""
-    mcp_servers: dict[str, Any] = {}
-    """Reserved."""
+    mcp_servers: dict[str, McpServer] = {}
+    """MCP servers by name (see docs/mcp.md)."""

@@ -2,7 +2,7 @@
 text becomes a tool and its typed parameters."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -52,6 +52,10 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 
+    def extended(self, tools: Iterable[Tool], others: Callable[[str], Tool | None]) -> "Registry":
+        """Return a registry with further tools behind its own; see `__init__` for `others`."""
+        return Registry((*self._tools.values(), *tools), others)
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of exactly this name."""
         return self._tools.get(name) or self._others(name)
@@ -75,23 +79,8 @@ class Registry:
         if tool is None:
             raise UnknownTool(f"{self.unknown(name)} {_NOTHING_RUN}")
         arguments = _object(name, arguments_json)
-        if isinstance(tool, ForeignTool):
-            return tool, tool.read_arguments(arguments)
-        params = self._converted(tool, arguments)
+        params = _read(tool, arguments)
         return tool.meant_call(params) if isinstance(tool, NamesTool) else (tool, params)
-
-    @staticmethod
-    def _converted(tool: Tool, arguments: dict[str, Any]) -> Any:
-        try:
-            return msgspec.convert(arguments, tool.Params, strict=False)
-        except msgspec.ValidationError as error:
-            for reading in (_without_nulls(arguments), _without_nulls(_unwrapped(arguments))):
-                with contextlib.suppress(msgspec.ValidationError):
-                    return msgspec.convert(reading, tool.Params, strict=False)
-            raise ToolError(
-                f"Wrong arguments for {tool.name}: {error}. Its fields: {fields_in_words(tool.Params)}."
-                f" {_NOTHING_RUN}"
-            ) from error
 
     def unknown(self, name: str) -> str:
         """That there is no such tool, and which was probably meant."""
@@ -100,6 +89,20 @@ class Registry:
         near = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"The tools are: {', '.join(self._tools)}."
         return f"There is no tool named {name!r}. {hint}"
+
+
+def _read(tool: Tool, arguments: dict[str, Any]) -> Any:
+    if isinstance(tool, ForeignTool):
+        return tool.read_arguments(arguments)
+    try:
+        return msgspec.convert(arguments, tool.Params, strict=False)
+    except msgspec.ValidationError as error:
+        for reading in (_without_nulls(arguments), _without_nulls(_unwrapped(arguments))):
+            with contextlib.suppress(msgspec.ValidationError):
+                return msgspec.convert(reading, tool.Params, strict=False)
+        raise ToolError(
+            f"Wrong arguments for {tool.name}: {error}. Its fields: {fields_in_words(tool.Params)}. {_NOTHING_RUN}"
+        ) from error
 
 
 def _schema(tool: Tool) -> dict[str, Any]:
@@ -197,6 +200,19 @@ def default_registry(
     if Shell.name not in wanted:
         wanted -= {JobsTool.name}
     return Registry(tool for tool in tools if tool.name in wanted and (interactive or tool.name != AskUser.name))
+
+
+_SERVERS = "mcp"
+"""Stands for the tools of servers where tools are chosen by name."""
+
+
+def without_servers(enabled: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """Return a choice of tools without the words on servers, and whether it has the tools of servers in it: where
+    only some tools are chosen, `mcp` has to be among them."""
+    words = tuple(word for word in enabled if word.removeprefix("-") != _SERVERS)
+    named = [word for word in words if not word.startswith("-")]
+    wanted = _SERVERS in enabled or not named or "full" in named
+    return words, wanted and f"-{_SERVERS}" not in enabled
 
 
 def chosen(enabled: tuple[str, ...], known: Registry) -> frozenset[str]:

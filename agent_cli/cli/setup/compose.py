@@ -17,6 +17,7 @@ from agent_cli.config.call_rule_schema import ToolRule
 from agent_cli.config.schema import Config, Limits
 from agent_cli.engine.agent import Agent
 from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
+from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
 from agent_cli.engine.dispatch import Dispatcher
 from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
@@ -44,7 +45,7 @@ from agent_cli.store.state.daily_spend import SpendLog
 from agent_cli.store.state.grants import GrantFile
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
 from agent_cli.tools.new_context import new_context
-from agent_cli.tools.registry import Registry, built_in, default_registry
+from agent_cli.tools.registry import Registry, built_in, default_registry, without_servers
 from agent_cli.tools.shell.background_jobs import Jobs
 from agent_cli.tools.web.web_search import search_tool
 from agent_cli.ui.services import SHUTDOWN_S
@@ -58,6 +59,7 @@ from .setup import Setup
 
 if TYPE_CHECKING:
     from agent_cli.engine.context.history_search import EarlierSessions
+    from agent_cli.mcp.servers import Servers
     from agent_cli.redaction.redactor import Redactor
     from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
@@ -87,6 +89,8 @@ class OpenSession(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     instructions: str = ""
     """The project's instruction files, in one line."""
+    servers: "Servers | None" = None
+    """The MCP servers; None where there are none."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -97,6 +101,8 @@ class OpenSession(msgspec.Struct, frozen=True):
         finally:
             await self.agent.submit(Shutdown())
             await asyncio.wait({engine}, timeout=SHUTDOWN_S)
+            if self.servers is not None:
+                await self.servers.aclose()
 
 
 async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:
@@ -107,7 +113,8 @@ async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:
         StoreError: the session cannot be opened.
         NoModel, MissingKey: no model can be used.
     """
-    registry, problems = _registry(setup, interactive)
+    enabled, has_servers = without_servers(setup.config.tools.enabled)
+    registry, problems = _registry(setup, enabled, interactive)
     draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)
     name = model_name(setup, draft) or await choose_default(setup.config, env)
@@ -117,10 +124,15 @@ async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:
     setup.make_state()
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
+    servers = _servers(setup, processes) if has_servers else None
+    if servers is not None:
+        room = (model.info.context_window or DEFAULT_WINDOW) * setup.config.tools.mcp_share
+        registry = registry.extended(servers.offered_tools(int(room)), servers.find)
     parts = _EngineBuilder(setup, registry, processes, confining, env, interactive, identifier)
     if draft is None:
         draft = fresh(setup, model, parts.prompts.system(registry.names), identifier, path)
-    return parts.assembled(model, draft, (*problems, *env.problems), log)
+    opened = parts.assembled(model, draft, (*problems, *env.problems), log)
+    return msgspec.structs.replace(opened, servers=servers)
 
 
 class _EngineBuilder:
@@ -216,7 +228,7 @@ class _EngineBuilder:
         logged = (f"log: {log.path}",) if log else ()
         reserved = [
             f"`{key}` in the configuration has no effect: it is not supported yet"
-            for key in ("hooks", "mcp_servers")
+            for key in ("hooks",)
             if getattr(setup.config, key)
         ]
         told = (*about_mode, *ignored, *reserved, *notes, *draft.notes, *self._memory.problems(), *logged)
@@ -360,7 +372,7 @@ def _check_examples(setup: Setup, permissions: Permissions) -> None:
         raise UsageError(f"{problem.example.place}: {problem.example.text}: {problem.why}")
 
 
-def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
+def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tuple[Registry, list[str]]:
     """Return the tools of this session, and what is wrong with those of others.
 
     Raises:
@@ -381,9 +393,18 @@ def _registry(setup: Setup, interactive: bool) -> tuple[Registry, list[str]]:
             for tools, wrong in found:
                 extra += tools
                 problems += wrong
-        return default_registry(setup.config.tools.enabled, interactive, extra, web.private_hosts), problems
+        return default_registry(enabled, interactive, extra, web.private_hosts), problems
     except ToolError as error:
         raise UsageError(str(error)) from error
+
+
+def _servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":
+    """Return the MCP servers of this session; None where there are none."""
+    if not setup.config.mcp_servers:
+        return None
+    from .mcp_servers import open_servers
+
+    return open_servers(setup, processes)
 
 
 def _settings(config: Config, draft: SessionStart) -> Settings:

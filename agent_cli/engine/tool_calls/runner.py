@@ -128,8 +128,7 @@ class ToolRunner:
         waiting = [
             (pending, tool)
             for pending in prepared
-            if pending.result is None and isinstance(tool := pending.tool, NeedsPreparation)
-            if self._may_begin(pending)
+            if pending.result is None and (tool := _preparation(pending.tool)) and self._may_begin(pending)
         ]
         if not waiting:
             return
@@ -415,3 +414,7 @@ class ToolRunner:
         self._scope.emit(finished_event(result, pending.authorized.title, pending.tool, adjusted))
         if result.plan is not None:
             self._scope.emit(PlanUpdated(items=result.plan))
+
+
+def _preparation(tool: Tool | None) -> NeedsPreparation | None:
+    return tool if isinstance(tool, NeedsPreparation) else None

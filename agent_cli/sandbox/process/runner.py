@@ -107,11 +107,12 @@ class ProcessRunner:
         cwd: Path,
         env: Mapping[str, str],
         on_output: Callable[[bytes], None],
+        on_errors: Callable[[bytes], None] | None = None,
         takes_input: bool = False,
         confinement: Confinement | None = None,
         means: "Mechanism | None" = None,
     ) -> Running:
-        """Start a program; both its streams go to `on_output`, in order.
+        """Start a program; both its streams go to `on_output`, in order, or stderr to `on_errors`.
 
         It has no terminal, and nothing to read unless it `takes_input`. With a `confinement` it reaches no
         more than that says, by the means that were measured (`means`: by these, for measuring).
@@ -121,12 +122,13 @@ class ProcessRunner:
                 confined and cannot be: it does not run then.
         """
         order = None if confinement is None else partial(self._confined, argv, cwd, confinement, means)
+        sinks = (on_output,) if on_errors is None else (on_output, on_errors)
         if not takes_input:
-            return await self._launch(argv, cwd, env, None, (on_output,), order=order)
+            return await self._launch(argv, cwd, env, None, sinks, order=order)
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         try:
-            return await self._launch(argv, cwd, env, reading, (on_output,), writing, order)
+            return await self._launch(argv, cwd, env, reading, sinks, writing, order)
         except BaseException:
             os.close(writing)
             raise

@@ -1,0 +1,44 @@
+"""How a tool's definition differs from the one the user approved."""
+
+import difflib
+
+import msgspec
+
+from agent_cli.protocol.sanitize import visible
+
+from ..types.offer import ToolDefinition
+
+_PARTS = {
+    "title": "title",
+    "description": "description",
+    "input_schema": "parameters",
+    "output_schema": "result schema",
+    "annotations": "annotations",
+}
+
+
+def changed_parts(approved: ToolDefinition | None, now: ToolDefinition) -> str:
+    """Return which parts of a definition changed, such as `description, parameters`; empty when none did."""
+    if approved is None:
+        return "it is new since the server's tools were approved"
+    if approved.digest == now.digest:
+        return ""
+    return ", ".join(word for part, word in _PARTS.items() if getattr(approved, part) != getattr(now, part))
+
+
+def definition_diff(approved: ToolDefinition | None, now: ToolDefinition) -> str:
+    """Return the change as a diff, control and invisible characters written out."""
+    before = _lines(approved) if approved else []
+    found = difflib.unified_diff(before, _lines(now), "approved", "now", n=1, lineterm="")
+    return "\n".join(line for line in found if not line.startswith(("---", "+++", "@@")))
+
+
+def _lines(definition: ToolDefinition) -> list[str]:
+    """Return a definition as text, a line for each part and each line of its words."""
+    lines = [f"name: {definition.name}", *(f"title: {definition.title}",) * bool(definition.title)]
+    lines += [f"description: {line}" for line in definition.description.split("\n")]
+    for part in ("input_schema", "output_schema", "annotations"):
+        if value := getattr(definition, part):
+            text = msgspec.json.format(msgspec.json.encode(value, order="sorted")).decode()
+            lines += [f"{_PARTS[part]}: {line}" for line in text.split("\n")]
+    return [visible(line).replace("\n", " ") for line in lines]

@@ -1,0 +1,157 @@
+"""A server as a process of ours: newline-delimited JSON over its standard streams."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, Running
+from agent_cli.sandbox.profile.confinement import Confinement
+
+from ..types.client import Handlers, ServerError
+from ..types.definition import ServerDefinition
+
+MAX_MESSAGE_BYTES = 64_000_000
+_GRACE_S = 0.7
+"""How long a server may take to end once its input is closed."""
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "TZ")
+"""Variables that every server gets; keys and tokens only where its definition names them."""
+_PASSED_ON_PREFIXES = ("NODE_", "NPM_CONFIG_", "npm_config_", "UV_", "PIP_", "SSL_CERT_", "REQUESTS_CA_", "XDG_")
+
+
+class ServerProcess:
+    """A started server. Its messages are read with `messages`, its other words go to the log."""
+
+    def __init__(self, name: str, handlers: Handlers) -> None:
+        self.name = name
+        self._handlers = handlers
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._rest = bytearray()
+        self._errors = bytearray()
+        self._running: Running | None = None
+        self._over = asyncio.Event()
+        self.broken = ""
+        """Why it was given up; empty while it was not."""
+
+    async def start(
+        self, definition: ServerDefinition, processes: ProcessRunner, root: Path, confinement: Confinement | None
+    ) -> None:
+        """Start the program.
+
+        Raises:
+            ServerError: it cannot be started.
+        """
+        try:
+            self._running = await processes.start(
+                definition.command,
+                cwd=Path(definition.cwd) if definition.cwd else root,
+                env=server_env(os.environ, definition.env),
+                on_output=self._take,
+                on_errors=self._log,
+                takes_input=True,
+                confinement=confinement,
+            )
+        except ProcessError as error:
+            raise ServerError(f"The MCP server {self.name} did not start: {error}.") from error
+        self._running.ended.add_done_callback(lambda _: self._end())
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Yield what the server sends, line by line, until it ends. What is no JSON object goes to the log: some
+        servers print to stdout what belongs to stderr."""
+        while (line := await self._lines.get()) is not None:
+            if line.lstrip()[:1] == b"{" and _is_json(line):
+                yield line
+            elif line.strip():
+                self._handlers.log(f"(not a message) {line[:200].decode('utf-8', 'replace')}")
+
+    async def send(self, message: bytes) -> None:
+        """Write one message.
+
+        Raises:
+            ServerError: the server does not read.
+        """
+        assert self._running is not None
+        try:
+            await self._running.send(message + b"\n")
+        except ProcessError as error:
+            raise ServerError(f"The MCP server {self.name} takes no messages: {error}.") from error
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its main process is gone."""
+        return self._running is None or self._running.ended.done()
+
+    async def wait(self) -> None:
+        """Wait until it ended, or was given up."""
+        await self._over.wait()
+
+    def log(self, text: str) -> None:
+        """Keep a line among its last words."""
+        self._handlers.log(text)
+
+    def why_ended(self) -> str:
+        """Return in words how it came to an end."""
+        if self.broken:
+            return self.broken
+        code = self._running.exit_code if self._running else None
+        return f"The MCP server {self.name} ended" + (f" with exit code {code}." if code is not None else ".")
+
+    async def aclose(self) -> None:
+        """End it: its input is closed; what has not ended soon is killed with all its children."""
+        if (running := self._running) is None:
+            return
+        running.close_input()
+        await asyncio.wait({running.gone}, timeout=_GRACE_S)
+        await running.stop()
+
+    def _take(self, chunk: bytes) -> None:
+        self._rest += chunk
+        if b"\n" not in chunk:
+            if len(self._rest) > MAX_MESSAGE_BYTES:
+                self._give_up(f"sent a message of more than {MAX_MESSAGE_BYTES // 1_000_000} MB")
+            return
+        *lines, rest = bytes(self._rest).split(b"\n")
+        self._rest = bytearray(rest)
+        for line in lines:
+            self._lines.put_nowait(line)
+
+    def _give_up(self, what: str) -> None:
+        if not self.broken:
+            self.broken = f"The MCP server {self.name} {what} and was stopped."
+            self._end()
+        self._rest.clear()
+
+    def _end(self) -> None:
+        self._over.set()
+        self._lines.put_nowait(None)
+
+    def _log(self, chunk: bytes) -> None:
+        self._errors += chunk
+        *lines, rest = bytes(self._errors).split(b"\n")
+        self._errors = bytearray(rest[-4_000:])
+        for line in lines:
+            self._handlers.log(line.decode("utf-8", "replace"))
+
+
+def server_env(base: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a server: few variables of ours, and what its definition names."""
+    kept = {
+        name: value
+        for name, value in base.items()
+        if name in _PASSED_ON or (name.startswith(_PASSED_ON_PREFIXES) and not _holds_secret(name))
+    }
+    return {**kept, **given}
+
+
+def _holds_secret(name: str) -> bool:
+    return any(word in name.upper() for word in ("TOKEN", "AUTH", "PASSWORD", "SECRET", "KEY"))
+
+
+def _is_json(line: bytes) -> bool:
+    with contextlib.suppress(msgspec.DecodeError):
+        msgspec.json.decode(line, type=msgspec.Raw)
+        return True
+    return False

@@ -1,0 +1,142 @@
+"""All servers of a session, and the tools of theirs that it has."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from agent_cli.tools.kit.base import Tool
+
+from .catalog.offer_store import OfferStore
+from .catalog.offering import allowed_tools, catalogue, entries, is_always, tokens
+from .catalog.search import Entry
+from .connection import Connect, Connection, Sample, ServerStatus
+from .tools.find_tools import CallTool, FindTools
+from .tools.server_tool import ServerTool
+from .types.client import ServerError
+from .types.definition import ServerDefinition
+
+_ATTEMPT_S = 130.0
+
+
+class Servers:
+    """The servers of a session. None is started before one of its tools is called, or `warm` is."""
+
+    def __init__(
+        self, definitions: Sequence[ServerDefinition], store: OfferStore, connect: Connect, roots: tuple[str, ...]
+    ) -> None:
+        self.connections = {each.name: Connection(each, store, connect, roots) for each in definitions}
+        self._tools: dict[tuple[str, str], ServerTool] = {}
+
+    def offered_tools(self, max_tokens: int) -> tuple[Tool, ...]:
+        """Return the tools for the requests of this session, in a fixed order: all that servers offer where these
+        take no more than `max_tokens`, else those that are always sent and the search for the others. What is
+        returned stays as it is while servers come, go and change."""
+        if not any(self._is_usable(connection) for connection in self.connections.values()):
+            return ()
+        known = self.entries()
+        is_complete = all(each.known for each in self.connections.values() if self._is_usable(each))
+        if is_complete and sum(tokens(entry.tool) for entry in known) <= max_tokens:
+            return tuple(map(self._tool, known))
+        always = [each for each in known if is_always(each.tool.name, self._choice(each.server))]
+        return (*map(self._tool, always), self._search, CallTool(self.find, self.unknown))
+
+    @cached_property
+    def _search(self) -> FindTools:
+        servers: Mapping[str, Sequence[Entry]] = {
+            name: self._entries_of(each) for name, each in self.connections.items() if self._is_usable(each)
+        }
+        summaries = {
+            name: each.known.offer.instructions.strip().split("\n")[0]
+            for name, each in self.connections.items()
+            if each.known
+        }
+        return FindTools(catalogue(servers, summaries), self.entries)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return every tool that the model may call, sorted by name."""
+        found = (
+            entry
+            for each in self.connections.values()
+            if self._is_usable(each)
+            for entry in self._entries_of(each)
+        )
+        return tuple(sorted(found, key=lambda entry: entry.name))
+
+    def find(self, name: str) -> Tool | None:
+        """Return a tool by the name for the model."""
+        return next((self._tool(entry) for entry in self.entries() if entry.name == name), None)
+
+    def unknown(self, name: str) -> str:
+        """That there is no such tool, and which was probably meant."""
+        import difflib
+
+        near = difflib.get_close_matches(name, [entry.name for entry in self.entries()], n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Use find_tools."
+        return f"There is no tool named {name!r}. {hint}"
+
+    async def warm(self) -> None:
+        """Start the servers of which it is not known what they offer, and learn it. One that fails says so in its
+        status."""
+        unknown = [each for each in self.connections.values() if self._is_usable(each) and each.known is None]
+        await asyncio.gather(*(self._attempt(each) for each in unknown))
+
+    def status(self) -> tuple[ServerStatus, ...]:
+        """Return the servers as they stand."""
+        return tuple(map(self._status, self.connections.values()))
+
+    def allow_sampling(self, sample: Sample) -> None:
+        """Let servers whose definition permits it ask the model."""
+        for each in self.connections.values():
+            each.asks.sampling = sample
+
+    async def aclose(self) -> None:
+        """End all connections, and the servers that we started."""
+        await asyncio.gather(*(each.aclose() for each in self.connections.values()), return_exceptions=True)
+
+    async def _attempt(self, connection: Connection) -> None:
+        try:
+            await asyncio.wait_for(connection.ready(), _ATTEMPT_S)
+        except (ServerError, TimeoutError):
+            pass  # it is in the status
+
+    def _tool(self, entry: Entry) -> ServerTool:
+        key = (entry.name, entry.tool.digest)
+        if key not in self._tools:
+            self._tools[key] = ServerTool(entry, self.connections[entry.server])
+        return self._tools[key]
+
+    def _entries_of(self, connection: Connection) -> tuple[Entry, ...]:
+        if connection.known is None:
+            return ()
+        return entries(
+            connection.definition.name, allowed_tools(connection.known.offer.tools, self._choice_of(connection))
+        )
+
+    def _choice(self, server: str):  # type: ignore[no-untyped-def]
+        return self._choice_of(self.connections[server])
+
+    @staticmethod
+    def _choice_of(connection: Connection):  # type: ignore[no-untyped-def]
+        return connection.definition.tools
+
+    @staticmethod
+    def _is_usable(connection: Connection) -> bool:
+        return (
+            connection.definition.enabled and not connection.definition.problem and connection.state != "untrusted"
+        )
+
+    def _status(self, connection: Connection) -> ServerStatus:
+        definition, known = connection.definition, connection.known
+        found = self._entries_of(connection)
+        return ServerStatus(
+            name=definition.name,
+            state=connection.state,
+            address=definition.address,
+            source=definition.source,
+            tools=len(found),
+            tokens=sum(tokens(entry.tool) for entry in found),
+            error=connection.error,
+            server=known.offer.server if known else "",
+            protocol=known.offer.protocol if known else "",
+            log=tuple(connection.log),
+        )

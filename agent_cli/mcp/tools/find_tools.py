@@ -1,0 +1,124 @@
+"""`find_tools` and `call_tool`: tools of servers that are too many for every request, found when they are needed.
+What the model is told of these two is fixed when the session begins."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from agent_cli.protocol.sanitize import visible
+from agent_cli.tools.kit.base import BasicTool, Tool, ToolContext, ToolError, ToolOutcome
+
+from ..catalog.search import Entry, ToolIndex
+from .server_tool import described, object_schema
+
+_FOUND = 8
+_MOST_FOUND = 20
+_DESCRIPTION_CHARS = 600
+_SCHEMA_CHARS = 3_000
+
+_ABOUT = """\
+Find tools of the user's MCP servers by what they do. The result holds their names, descriptions and parameters; \
+call one with call_tool. Search before saying that something cannot be done. More servers may have connected \
+since this list was made:
+"""
+
+
+class FindParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `find_tools` takes."""
+
+    query: Annotated[str, msgspec.Meta(description="What the tool should do, or its name")]
+    limit: Annotated[int, msgspec.Meta(description="8 unless given", ge=1, le=_MOST_FOUND)] = _FOUND
+
+
+class FindTools(BasicTool):
+    """Finds tools of servers."""
+
+    name = "find_tools"
+    label = "Find tools"
+    Params = FindParams
+
+    def __init__(self, catalogue: str, entries: Callable[[], Sequence[Entry]]) -> None:
+        """`entries` are the tools that are known at the moment of a search."""
+        self.description = _ABOUT + catalogue
+        self._entries = entries
+
+    def title(self, params: FindParams) -> str:
+        return params.query
+
+    async def run(self, params: FindParams, context: ToolContext) -> ToolOutcome:
+        entries = self._entries()
+        found = ToolIndex(entries).find(params.query, params.limit)
+        if not found:
+            return ToolOutcome(text=f"None of {len(entries)} tools fits. Try other words for what it should do.")
+        names = ", ".join(entry.name for entry in found)
+        return ToolOutcome(text="\n\n".join(map(_shown, found)), display=names)
+
+
+class CallParams(msgspec.Struct, frozen=True):
+    """What `call_tool` takes."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class CallTool(BasicTool):
+    """Calls a tool that was found; the call is that tool's from then on."""
+
+    name = "call_tool"
+    label = "Call"
+    description = "Call a tool that find_tools found, by its full name."
+    Params = CallParams
+
+    def __init__(self, find: Callable[[str], Tool | None], unknown: Callable[[str], str]) -> None:
+        """`unknown` gives the message for a name that is none."""
+        self._find = find
+        self._unknown = unknown
+        self.schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "arguments": {"type": "object", "description": "As the tool's parameters say"},
+            },
+            "required": ["name"],
+        }
+
+    def read_arguments(self, arguments: dict[str, Any]) -> CallParams:
+        name, given = arguments.get("name"), arguments.get("arguments", {})
+        if not isinstance(name, str) or not name:
+            raise ToolError("call_tool needs `name`, a tool that find_tools found. Nothing was run.")
+        if isinstance(given, str):
+            given = _from_text(given)
+        if not isinstance(given, dict):
+            raise ToolError("`arguments` must be an object. Nothing was run.")
+        others = {key: value for key, value in arguments.items() if key not in ("name", "arguments")}
+        return CallParams(name, given or others)
+
+    def meant_call(self, params: CallParams) -> tuple[Tool, Any]:
+        tool = self._find(params.name)
+        if tool is None:
+            raise ToolError(f"{self._unknown(params.name)} Nothing was run.")
+        return tool, tool.read_arguments(params.arguments)  # type: ignore[attr-defined]
+
+    def title(self, params: CallParams) -> str:
+        return params.name
+
+    async def run(self, params: CallParams, context: ToolContext) -> ToolOutcome:
+        raise ToolError("call_tool runs no tool itself.")
+
+
+def _shown(entry: Entry) -> str:
+    schema = msgspec.json.encode(object_schema(entry.tool.input_schema)).decode()
+    if len(schema) > _SCHEMA_CHARS:
+        schema = f"{schema[:_SCHEMA_CHARS]}… (cut)"
+    description = described(entry.tool)
+    if len(description) > _DESCRIPTION_CHARS:
+        description = f"{description[:_DESCRIPTION_CHARS]}…"
+    return f"{entry.name}\n{description}\nparameters: {visible(schema)}"
+
+
+def _from_text(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ToolError(f"`arguments` is not a JSON object: {error}. Nothing was run.") from error

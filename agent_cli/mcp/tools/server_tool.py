@@ -1,0 +1,173 @@
+"""A tool of a server as a tool of ours: every call is an external call, whatever the server says of it."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+from agent_cli.protocol.actions import Action, CallExternal
+from agent_cli.protocol.messages import ResultKind
+from agent_cli.protocol.sanitize import visible
+from agent_cli.tools.kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.output import bounded
+
+from ..catalog.changes import changed_parts, definition_diff
+from ..catalog.search import Entry
+from ..types.client import ServerError
+from ..types.definition import ServerDefinition
+from ..types.offer import CallOutcome, ToolDefinition
+from .elicitation import asked_in_session
+
+_TITLE_CHARS = 120
+_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+class Link(Protocol):
+    """What a tool needs of the connection to its server."""
+
+    definition: ServerDefinition
+
+    async def ready(self) -> object: ...
+
+    async def call(
+        self, tool: ToolDefinition, arguments: Mapping[str, Any], on_progress: Callable[[str], None]
+    ) -> CallOutcome: ...
+
+    def current(self, name: str) -> ToolDefinition | None:
+        """Return a tool as the server describes it now; None when it offers it no longer."""
+        ...
+
+    def approved(self, name: str) -> ToolDefinition | None: ...
+
+    def approve(self, tool: ToolDefinition) -> None: ...
+
+    def asking(self, elicit: Any) -> AbstractContextManager[None]: ...
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """The arguments of a call, checked as far as the schema is plain."""
+
+    values: dict[str, Any]
+
+
+class ServerTool:
+    """A tool of a server."""
+
+    Params = Arguments
+    editable = ""
+    result_kind: ResultKind = "text"
+    counted = ""
+
+    def __init__(self, entry: Entry, link: Link) -> None:
+        """`entry` is what the model was told of it."""
+        self.name = entry.name
+        self._told = entry.tool
+        self._server = entry.server
+        self._link = link
+        self.label = f"{_word(entry.server)}: {_word(entry.tool.title or entry.tool.name)}"
+        self.description = described(entry.tool)
+        """What the model is told."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return object_schema(self._told.input_schema)
+
+    def read_arguments(self, arguments: dict[str, Any]) -> Arguments:
+        schema = self._now.input_schema
+        required = schema.get("required")
+        missing = [name for name in required if name not in arguments] if isinstance(required, list) else []
+        if missing:
+            raise ToolError(f"{self.name} needs {', '.join(map(str, missing))}. Nothing was run.")
+        properties = schema.get("properties")
+        for name, value in arguments.items():
+            wanted = properties.get(name) if isinstance(properties, dict) else None
+            kind = wanted.get("type") if isinstance(wanted, dict) else None
+            if isinstance(kind, str) and not _fits(value, kind):
+                raise ToolError(f"{self.name}: `{name}` must be of type {kind}. Nothing was run.")
+        return Arguments(arguments)
+
+    def title(self, params: Arguments) -> str:
+        shown = (f"{name}={_shown(value)}" for name, value in params.values.items())
+        return ", ".join(shown)[:_TITLE_CHARS]
+
+    def actions(self, params: Arguments, context: ToolContext) -> tuple[Action, ...]:
+        return (CallExternal(self._server, self._now.name, self._changed(), self._now.says_read_only),)
+
+    async def make_ready(self, context: ToolContext) -> None:
+        """Start the server, so that a call is judged by the definition that holds now."""
+        try:
+            await self._link.ready()
+        except ServerError as error:
+            raise ToolError(f"{error} Nothing was run.") from error
+        if self._link.current(self._told.name) is None:
+            raise ToolError(f"The MCP server {self._server} no longer offers {self._told.name}. Nothing was run.")
+
+    async def preview(self, params: Arguments, context: ToolContext) -> Preview:
+        arguments = msgspec.json.format(msgspec.json.encode(params.values)).decode()
+        if not self._changed():
+            return Preview(visible(arguments), note=visible(self._now.description.strip().split("\n")[0])[:200])
+        change = definition_diff(self._link.approved(self._told.name), self._now)
+        return Preview(f"{change}\n\n{visible(arguments)}", note="allowing the call approves the new definition")
+
+    async def run(self, params: Arguments, context: ToolContext) -> ToolOutcome:
+        """Call the tool. One whose definition has changed comes here only with a person's yes."""
+        now = self._now
+        if self._changed():
+            self._link.approve(now)
+        elicit = asked_in_session(context.ask)
+        try:
+            with self._link.asking(elicit):
+                outcome = await self._link.call(now, params.values, context.emit)
+        except ServerError as error:
+            raise ToolError(str(error)) from error
+        return self._result(outcome, context)
+
+    @property
+    def _now(self) -> ToolDefinition:
+        """The definition that holds now, or the one that the model was told while the server is not running."""
+        return self._link.current(self._told.name) or self._told
+
+    def _changed(self) -> str:
+        return changed_parts(self._link.approved(self._told.name), self._now)
+
+    def _result(self, outcome: CallOutcome, context: ToolContext) -> ToolOutcome:
+        text = outcome.text or ("" if outcome.images else "(no output)")
+        if (most := self._link.definition.max_result_tokens) and most < context.max_tokens():
+            text = bounded(text, most, "")
+        return ToolOutcome(text=text, ok=not outcome.is_error, images=outcome.images)
+
+
+def described(tool: ToolDefinition) -> str:
+    """Return a tool's description for the model, control and invisible characters written out."""
+    return visible((tool.description or tool.title or tool.name).strip())
+
+
+def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of parameters that every provider takes: an object at the top."""
+    plain = schema if isinstance(schema.get("properties", {}), dict) else {}
+    return {**plain, "type": "object", "properties": plain.get("properties", {})}
+
+
+def _fits(value: Any, kind: str) -> bool:
+    wanted = _KINDS.get(kind)
+    if wanted is None or value is None:
+        return True
+    return isinstance(value, wanted) and (isinstance(value, bool) <= (kind == "boolean"))
+
+
+def _word(text: str) -> str:
+    return " ".join(visible(text).split())[:40]
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    line = " ".join(visible(text).split())
+    return line if len(line) <= 60 else f"{line[:59]}…"
