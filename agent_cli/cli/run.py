@@ -65,6 +65,7 @@ async def _run(
                 is_data=setup.chosen.positional in (None, "-"),
                 output_format=setup.chosen.values.get("output_format", "text"),
                 quiet=setup.chosen.flag("quiet"),
+                settings=setup.config.ui,
                 out=sys.stdout,
                 err=sys.stderr,
                 verify=_verifier(setup, opened),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
+from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.hints import Hint
@@ -24,7 +25,7 @@ from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason, exit_
 
 from ..services import SHUTDOWN_S
 from ..text import lines
-from ..text.theme import NONE
+from ..text.theme import NONE, is_plain
 
 if TYPE_CHECKING:
     from ..text.retries import RetryProgress
@@ -123,6 +124,7 @@ async def run_task(
     is_data: bool = False,
     output_format: OutputFormat = "text",
     quiet: bool = False,
+    settings: Ui | None = None,
     out: TextIO,
     err: TextIO,
     verify: Callable[[], Awaitable[bool]] | None = None,
@@ -133,7 +135,8 @@ async def run_task(
 
     `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final
     text into data, raising ValueError where it does not fit; the model is then told so once and may answer
-    again. The engine is shut down at the end.
+    again. With `settings` text on a terminal is rendered as Markdown, and data never is. The engine is
+    shut down at the end.
     """
     run = _Run(client, output_format, Pipe(out), Pipe(err), quiet)
     work = asyncio.ensure_future(run.work(UserInput(task, images, is_data), verify, structure))
@@ -151,7 +154,8 @@ async def run_task(
         await asyncio.gather(work, watch, over, return_exceptions=True)
     if not work.cancelled() and (failure := work.exception()) is not None:
         run.failed("internal_error", ev.ErrorInfo("internal_error", f"{type(failure).__name__}: {failure}"))
-    result = run.finish(stopper.reason)
+    is_raw = settings is None or structure or is_plain(settings, out, out)
+    result = run.finish(stopper.reason, None if is_raw else settings)
     await run.close()
     return result
 
@@ -318,15 +322,15 @@ class _Run:
         if not self._quiet:
             self._err.write(line + "\n")
 
-    def finish(self, stopped: StopReason | None) -> RunResult:
-        """Builds the result and writes it."""
+    def finish(self, stopped: StopReason | None, rendered: Ui | None) -> RunResult:
+        """Builds the result and writes it; text as Markdown where there are settings for that."""
         result = self._result(stopped or self._reason)
         if result.error or (result.stop_reason != "end_turn" and not self._quiet):
             self._tell_end(result, from_outside=stopped is not None)
         if result.exit_code == DENIED:
             self._progress(_refusal(result.denied))
         if self._format == "text":
-            text = clean(result.text)
+            text = self._rendered(result.text, rendered) if rendered else clean(result.text)
             self._out.write(text if not text or text.endswith("\n") else text + "\n")
         else:
             self._out.write(encode(result))
@@ -335,6 +339,11 @@ class _Run:
         self._err.write(f"error: the result could not be written: {self._out.failure}\n")
         code = result.exit_code if result.exit_code >= EXIT_CODES["interrupted"] else EXIT_CODES["internal_error"]
         return msgspec.structs.replace(result, exit_code=code)
+
+    def _rendered(self, text: str, settings: Ui) -> str:
+        from .watcher import render_answer
+
+        return render_answer(text, settings, self._out.columns, self._client.snapshot)
 
     def _tell_end(self, result: RunResult, *, from_outside: bool) -> None:
         """Says what went wrong or stopped the run, and what to do next."""

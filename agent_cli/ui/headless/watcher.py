@@ -6,7 +6,7 @@ from typing import TextIO
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol.client import Snapshot
-from agent_cli.protocol.events import AnyEvent
+from agent_cli.protocol.events import AnswerCompleted, AnyEvent
 
 from ..render.renderer import Renderer
 from ..text.theme import NONE, choose
@@ -33,3 +33,14 @@ class Watcher:
         if text := self._renderer.take():
             self._out.write(text)
             self._out.flush()
+
+
+def render_answer(text: str, settings: Ui, width: int, snapshot: Callable[[], Snapshot]) -> str:
+    """Return an answer as the REPL prints it on a terminal."""
+    renderer = Renderer(choose(settings), settings, lambda: width, snapshot, "")
+    renderer.handle(
+        AnswerCompleted(
+            message_id="", text=text, finish="stop", calls=0, usage=None, cost_usd=None, duration_s=0.0
+        )
+    )
+    return renderer.take()
