@@ -11,8 +11,8 @@ import msgspec
 from .schema import Config
 
 _SHORT = 40
-_MAY_BE_OFF = (("sandbox",), ("ui", "notify"))
-"""The keys that have `off` among their words."""
+_SWITCHES = (("sandbox",), ("ui", "notify"), ("ui", "links"))
+"""The keys that have `on` or `off` among their words."""
 
 
 class ConfigError(Exception):
@@ -56,21 +56,21 @@ def check(layer: Layer) -> None:
         ConfigError: unknown key or wrong type, with its place and the nearest valid key.
     """
     strict = not layer.name.startswith("--")
-    _write_out_off(layer.values)
+    _write_out_switches(layer.values)
     try:
         msgspec.convert(layer.values, Config, strict=strict)
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(layer, str(error), strict)) from None
 
 
-def _write_out_off(values: dict[str, Any]) -> None:
-    """YAML takes the bare word `off` for a boolean; where a word is meant, it is put back."""
-    for *folders, name in _MAY_BE_OFF:
+def _write_out_switches(values: dict[str, Any]) -> None:
+    """Put back the words `on` and `off` where a word is meant: YAML takes them for booleans."""
+    for *folders, name in _SWITCHES:
         inner: Any = values
         for folder in folders:
             inner = inner.get(folder) if isinstance(inner, dict) else None
-        if isinstance(inner, dict) and inner.get(name) is False:
-            inner[name] = "off"
+        if isinstance(inner, dict) and isinstance(value := inner.get(name), bool):
+            inner[name] = "on" if value else "off"
 
 
 def _explain(layer: Layer, message: str, strict: bool) -> str:

@@ -241,6 +241,8 @@ class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Show the model's reasoning."""
     title: bool = True
     """Set the title of the terminal window to the folder and the session."""
+    links: Literal["auto", "on", "off"] = "auto"
+    """Links in answers that the terminal opens (OSC 8); auto where it is known to support them."""
     vi_mode: bool = False
     """Use vi keys in the input line."""
     notify: Literal["off", "bell", "osc9", "osc777"] = "bell"

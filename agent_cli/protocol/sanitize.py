@@ -29,6 +29,14 @@ _PARTIAL = re.compile(
 )
 _START = re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]")
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+_LINK = re.compile(
+    r"\x1b\]8;(?:id=[0-9a-f]{1,8})?;"
+    r"(?:https?://[^\0- /?#@\\\x7f-\U0010ffff]+(?:[/?#][!-~]*)?|mailto:[!-~]+)?\x1b\\",
+    re.IGNORECASE,
+)
+"""The beginning or the end of a link. No `@` before the path: it would be a user name, perhaps with a password."""
+_MAX_LINK = 2048
+"""Characters of a link that terminals take at least."""
 _PLAIN = re.compile(r"[\t\n\x20-\x7e]*")
 _CONTROL = re.compile("[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _OVERPRINT = re.compile("([\r\b\n])")
@@ -42,9 +50,16 @@ _MAX_ACCENTS = 4
 _JOINERS = "\u200c\u200d"
 
 
-def clean(text: str, keep_sgr: bool = False) -> str:
-    """Return all of `text` made safe at once; colours (SGR sequences) survive when `keep_sgr`."""
-    return Sanitizer(keep_sgr).feed(text, final=True)
+def clean(text: str, keep_sgr: bool = False, keep_links: bool = False) -> str:
+    """Return all of `text` made safe at once; colours (SGR sequences) survive when `keep_sgr`, harmless links
+    (OSC 8) when `keep_links`."""
+    return Sanitizer(keep_sgr, keep_links).feed(text, final=True)
+
+
+def is_link(sequence: str) -> bool:
+    """Return whether this is one OSC 8 sequence that begins a link to an http, https or mailto address without
+    credentials, or ends a link."""
+    return len(sequence) <= _MAX_LINK and _LINK.fullmatch(sequence) is not None
 
 
 def escape_json(line: str) -> str:
@@ -74,9 +89,9 @@ def visible(text: str) -> str:
 class Sanitizer:
     """The streaming form of `clean`; bytes are read as UTF-8."""
 
-    def __init__(self, keep_sgr: bool = False) -> None:
+    def __init__(self, keep_sgr: bool = False, keep_links: bool = False) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._sequences = _Sequences(keep_sgr)
+        self._sequences = _Sequences(keep_sgr, keep_links)
         self._overprint = _Overprint()
         self._invisible = _Invisible()
 
@@ -96,10 +111,10 @@ class Sanitizer:
 
 
 class _Sequences:
-    """Drops escape sequences; yields pieces of text and, when kept, whole SGR sequences."""
+    """Drops escape sequences; yields pieces of text and, when kept, whole SGR sequences and links."""
 
-    def __init__(self, keep_sgr: bool) -> None:
-        self._keep_sgr = keep_sgr
+    def __init__(self, keep_sgr: bool, keep_links: bool) -> None:
+        self._keep_sgr, self._keep_links = keep_sgr, keep_links
         self._partial = ""
 
     @property
@@ -115,8 +130,9 @@ class _Sequences:
             parts.append(_without_controls(text[done:at]))
             if sequence := _SEQUENCE.match(text, at):
                 done = sequence.end()
-                if self._keep_sgr and _harmless(sequence.group()):
-                    parts.append(sequence.group())
+                found = sequence.group()
+                if (self._keep_sgr and _harmless(found)) or (self._keep_links and is_link(found)):
+                    parts.append(found)
             elif not final and _PARTIAL.fullmatch(text, at):
                 self._partial = text[at:]
                 return parts

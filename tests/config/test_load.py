@@ -201,6 +201,13 @@ def test_a_price_that_is_none_is_refused_with_its_place(tmp_path: Path, price: s
     assert loaded(tmp_path, text.replace(price, "0")).config.providers["mine"].models["m.1"].prices.output == 0
 
 
+def test_on_is_a_word_where_a_word_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("ui: {links: on}", encoding="utf-8")
+    assert load(tmp_path / "config.yaml", environment={}).config.ui.links == "on"
+    found = load(tmp_path / "config.yaml", environment={}, flags=[assignment("ui.links=off")])
+    assert found.config.ui.links == "off"
+
+
 @pytest.mark.parametrize("text", ["sandbox: off\nui: {notify: off}", "sandbox: 'off'\nui:\n  notify: 'off'"])
 def test_off_is_a_word_where_a_word_is_meant(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text, encoding="utf-8")

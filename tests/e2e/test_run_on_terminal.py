@@ -46,6 +46,15 @@ def test_without_colours_the_answer_keeps_its_marks_and_is_broken_between_words(
     assert "The whole suite passed, in words that go on in words that go" in page.lines
 
 
+def test_links_can_be_opened_where_the_terminal_is_known_to_have_them(world: World) -> None:
+    answer = Reply(text="See [the docs](https://a.b/c).")
+    world.script(answer, answer, answer)
+    vscode = {"TERM_PROGRAM": "vscode", "TERM_PROGRAM_VERSION": "1.95.0"}
+    assert ";https://a.b/c\x1b\\" in raw(shown(world, **vscode))
+    assert "\x1b]8" not in raw(shown(world, "--set", "ui.links=off", **vscode))
+    assert "\x1b]8" not in raw(shown(world))
+
+
 @pytest.mark.parametrize(
     ("arguments", "env"),
     [

@@ -20,6 +20,7 @@ PIECES = [
 ]  # fmt: skip
 hostile = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=40).map("".join)
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+LINK = re.compile(r"\x1b\]8;;(?:http://a\.b[!-~]*)?\x1b\\")
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -63,6 +64,21 @@ def test_known_vectors(text: str, safe: str) -> None:
 def test_colours_survive_when_asked_for_but_concealment_does_not() -> None:
     assert clean("\x1b[1;38;5;8mx\x1b[0m", keep_sgr=True) == "\x1b[1;38;5;8mx\x1b[0m"
     assert clean("\x1b[8mx\x1b[2K\x1b[31;8my", keep_sgr=True) == "xy"
+
+
+def test_links_survive_when_asked_for_and_where_they_are_harmless() -> None:
+    link = "\x1b]8;id=1f;https://a.b/c?d#e\x1b\\x\x1b]8;;\x1b\\"
+    assert clean(link, keep_links=True) == link
+    assert clean(link) == clean(link, keep_sgr=True) == "x"
+    for other in ("https://u:p@h/", "file:///x", "javascript:x", "https://a.b/\u00fc", "x" * 3000):
+        assert clean(f"\x1b]8;;{other}\x1b\\x", keep_links=True) == "x"
+    assert clean("\x1b]8;;https://a.b\x07x\x1b]0;https://a.b\x1b\\\x1b[2J", keep_links=True) == "x"
+
+
+@given(hostile.map(lambda text: text.replace("\x1b]", "\x1b]8;;http://a.b")))
+@example("\x1b]8;;http://a.b\x1b\\")
+def test_nothing_but_whole_links_gets_out(text: str) -> None:
+    assert not CONTROL.search(LINK.sub("", clean(text, keep_links=True)))
 
 
 def test_visible_removes_nothing() -> None:

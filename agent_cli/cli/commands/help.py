@@ -122,7 +122,8 @@ def _show(text: str, page: str) -> None:
     from agent_cli.ui.markdown.blocks import StyledBlocks
 
     size = shutil.get_terminal_size()
-    lines = StyledBlocks(choose(Ui())).block(_for_here(text, page), min(size.columns, _WIDEST), None)
+    theme = choose(Ui(links="off"))  # a pager may not know links
+    lines = StyledBlocks(theme).block(_for_here(text, page), min(size.columns, _WIDEST), None)
     if len(lines) < size.lines or os.environ.get("PAGER") in _NO_PAGER:
         print("\n".join(lines))
     else:

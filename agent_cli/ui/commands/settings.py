@@ -119,7 +119,8 @@ async def theme(context: CommandContext, argument: str) -> None:
     if chosen is None:
         context.say(f"Choose one of: {', '.join(names)}.")
         return
-    context.use_theme(choose(msgspec.convert({"theme": chosen}, Ui)))
+    now = choose(msgspec.convert({"theme": chosen}, Ui))
+    context.use_theme(msgspec.structs.replace(now, links=now.colour and context.theme.links))
     if chosen != "none" and not context.theme.colour:
         context.say("There are no colours here: NO_COLOR, --plain or the terminal keeps them off.")
     else:

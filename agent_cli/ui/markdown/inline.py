@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as Mark
+from rich.style import Style
 from rich.text import Text
 
 from agent_cli.protocol.sanitize import clean
 
+from ..text.links import may_link
 from ..text.rich_text import style
 from ..text.theme import Role, Theme
 
@@ -70,13 +72,22 @@ def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> Text:
         elif mark.nesting < 0:
             styles.pop()
             if mark.type == "link_close":
-                address, first = links.pop()
-                text.append(_address(address, text.plain[first:]), style(theme, *styles[-1]))
+                _end_link(text, *links.pop(), theme, style(theme, *styles[-1]))
         elif mark.type in ("code_inline", "math") and theme.colour:
             text.append(safe(mark.content), style(theme, *styles[-1], "code"))
         else:
             text.append(_leaf(mark), style(theme, *styles[-1]))
     return text
+
+
+def _end_link(text: Text, address: str, first: int, theme: Theme, around: Style) -> None:
+    """Add where a link leads, unless its text says so; both can be opened where the terminal has links."""
+    after = len(text)
+    if shown := _address(address, text.plain[first:]):
+        text.append(f" ({shown})", around)
+    if theme.links and may_link(address):
+        for begin, end in ((first, after), (after + 2, len(text) - 1)):
+            text.stylize(Style(link=address), begin, max(begin, end))
 
 
 def _leaf(mark: Mark) -> str:
@@ -100,6 +111,7 @@ def safe(text: str) -> str:
 
 
 def _address(address: str, text: str) -> str:
-    """Return where a link leads, unless its text says so."""
+    """Return where a link leads, unless its text says so; letters of other scripts in a host may look alike."""
     said = {address, address.removeprefix("mailto:")}
-    return "" if not address or text in said or PARSER.normalizeLink(text) in said else f" ({safe(address)})"
+    is_said = text in said or (PARSER.normalizeLink(text) in said and "//xn--" not in address)
+    return "" if is_said else safe(address)

@@ -8,7 +8,7 @@ from ..text import lines
 from ..text.theme import NONE, Role, Theme
 
 _BAR = "▌"
-_LOOKS_LIKE_PROMPT = re.compile(rf"((?:\x1b\[[0-9;]*m|\s)*){_BAR}")
+_LOOKS_LIKE_PROMPT = re.compile(rf"((?:{lines.SEQUENCE}|\s)*){_BAR}")
 
 
 def without_bar(row: str) -> str:

@@ -109,7 +109,7 @@ class Renderer:
             self._out.append(f"(could not draw the answer: {type(problem).__name__})\n")
             self._answer = MarkdownStream(PlainBlocks())
         text, self._out = "".join(self._out), []
-        return clean(text, keep_sgr=True)  # whatever was forgotten above ends here
+        return clean(text, keep_sgr=True, keep_links=self._theme.links)  # whatever was forgotten above ends here
 
     def frame(self, queued: tuple[str, ...], rows: int, works: bool = False) -> list[str]:
         """Return the live region's lines right now; `works` says that something runs, a turn or not."""

@@ -24,7 +24,9 @@ ICONS: dict[ToolStatus, tuple[str, Role]] = {
     "unknown": ("?", "warning"),
 }
 
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+SEQUENCE = r"(?:\x1b\[[0-9;:]*m|\x1b\]8;[^\x1b]*\x1b\\)"
+"""A colour, or the beginning or end of a link, as a regular expression."""
+_SEQUENCE = re.compile(SEQUENCE)
 _NARROW = re.compile("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u2193\u2500-\u257f●✓✗⊘■↷↻⋮−▌❯]*")
 """Text whose characters take one column each, known without the tables of `wcwidth`, which are slow to import."""
 _EMOJI_SEQUENCE = re.compile(
@@ -36,7 +38,7 @@ _NOT_LAST = frozenset("（「『【〈《〔［｛‘“")
 
 
 def cells(text: str) -> int:
-    """Columns a terminal needs for `text`; colours need none."""
+    """Columns a terminal needs for `text`; colours and links need none."""
     if "\x1b" in text:
         text = plain(text)
     if "\t" in text:
@@ -47,8 +49,8 @@ def cells(text: str) -> int:
 
 
 def plain(text: str) -> str:
-    """Return a text of ours without its colours."""
-    return _COLOUR.sub("", text)
+    """Return a text of ours without its colours and links."""
+    return _SEQUENCE.sub("", text)
 
 
 def graphemes(text: str) -> Iterator[tuple[str, int]]:

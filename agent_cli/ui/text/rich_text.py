@@ -16,6 +16,7 @@ from rich.style import Style
 from rich.text import Text
 
 from . import lines
+from .links import linked
 from .theme import Role, Theme
 
 _WORD = re.compile(r"( *)([^ ]+)")
@@ -69,7 +70,14 @@ def render_row(segments: Iterable[Segment], theme: Theme) -> str:
         row.pop()
     if row:
         row[-1] = Segment(row[-1].text.rstrip(), row[-1].style)
-    return "".join((each.style or Style.null()).render(each.text, color_system=system) for each in row)
+    return "".join(_painted(each.text, each.style or Style.null(), system) for each in row)
+
+
+def _painted(text: str, look: Style, system: ColorSystem | None) -> str:
+    """Return text with its colours and its link. The library's own links differ from one drawing to the next."""
+    if not look.link:
+        return look.render(text, color_system=system)
+    return linked(look.update_link(None).render(text, color_system=system), look.link)
 
 
 def row(text: Text, theme: Theme) -> str:

@@ -128,6 +128,8 @@ class Theme(msgspec.Struct, frozen=True):
     codes: dict[Role, str]
     is_rich: bool = False
     """Whether changed lines have a background, so that code in them can have its own colours."""
+    links: bool = False
+    """Whether the terminal is given links to open."""
 
     @property
     def colour(self) -> bool:
@@ -162,7 +164,8 @@ NONE = Theme({})
 
 
 def choose(settings: Ui, environ: Mapping[str, str] = os.environ) -> Theme:
-    """Return the theme for these settings and this terminal. `NO_COLOR` and a dumb terminal switch colours off."""
+    """Return the theme for these settings and this terminal. `NO_COLOR` and a dumb terminal switch colours off,
+    and links with them."""
     if settings.plain or environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return NONE
     if environ.get("CLICOLOR") == "0":
@@ -173,9 +176,16 @@ def choose(settings: Ui, environ: Mapping[str, str] = os.environ) -> Theme:
         # "foreground;background", set by several terminals; 7 and 15 are white.
         behind = environ.get("COLORFGBG", "").rpartition(";")[2]
         known, name = behind.isdecimal(), "light" if behind in ("7", "15") else "dark"
+    if name == "none":
+        return NONE
+    has_links = settings.links == "on"
+    if settings.links == "auto":
+        from .links import is_supported
+
+        has_links = is_supported(environ)
     if known and name in _RICH and environ.get("COLORTERM") in ("truecolor", "24bit"):
-        return Theme(_RICH[name], is_rich=True)
-    return Theme(_THEMES[name])
+        return Theme(_RICH[name], is_rich=True, links=has_links)
+    return Theme(_THEMES[name], links=has_links)
 
 
 def is_plain(settings: Ui, stdin: TextIO, stdout: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

@@ -115,6 +115,42 @@ def test_links_say_once_where_they_lead() -> None:
     assert drawn("[a]: http://x.y\n[^1]: a note") == ["[a]: http://x.y [^1]: a note"]
 
 
+LINKED = choose(Ui(theme="dark", links="on"), {})
+OSC8 = re.compile(r"\x1b\]8;(?:id=[0-9a-f]+;((?:https?://|mailto:)[!-~]+)|;)\x1b\\")
+
+
+def test_links_can_be_opened_where_the_terminal_has_them() -> None:
+    (row,) = StyledBlocks(LINKED).block("a [docs](http://a.b/c) and <me@x.y>.", 99, None)
+    first, second = "\x1b]8;id=a6383bcd;http://a.b/c\x1b\\", "\x1b]8;id=bb190f8c;mailto:me@x.y\x1b\\"
+    end = "\x1b]8;;\x1b\\"
+    assert row == (
+        f"a {first}\x1b[4mdocs\x1b[0m{end} ({first}http://a.b/c{end}) and {second}\x1b[4mme@x.y\x1b[0m{end}."
+    )
+
+
+def test_a_link_takes_no_room_and_every_row_stands_alone() -> None:
+    source = (
+        f"{TABLE}\n| a [long label](https://a.b/c) | [x](http://y.z) |\n\n- one [two three four](http://a.b) five"
+    )
+    for width in range(8, 100, 7):
+        rows = StyledBlocks(LINKED).block(source, width, None)
+        assert [OSC8.sub("", row) for row in rows] == StyledBlocks(DARK).block(source, width, None)
+        for row in rows:
+            opened = [bool(found[1]) for found in OSC8.finditer(row)]
+            assert opened == [True, False] * (len(opened) // 2)
+
+
+def test_what_must_not_be_opened_is_text() -> None:
+    for target in ("https://u:secret@h/", "file:///etc/passwd", "../page.md", "ssh://host"):
+        out = "".join(StyledBlocks(LINKED).block(f"[label]({target})", 99, None))
+        assert "\x1b]" not in out and target in out
+
+
+def test_a_host_in_letters_that_look_alike_is_written_out() -> None:
+    assert drawn("<https://\u0430pple.com/x>") == ["https://\u0430pple.com/x (https://xn--pple-43d.com/x)"]
+    assert drawn("<https://a.b/Größe>") == ["https://a.b/Größe"]
+
+
 def test_code_can_be_copied() -> None:
     source = "1. first\n\n   ```python\n   def f():\n       return 1\n   ```\n\n> ~~~\n> quoted\n> ~~~"
     assert drawn(source) == [
@@ -217,14 +253,14 @@ def test_any_block_can_be_drawn(
 ) -> None:
     cells = ["|".join(["", *row, ""]) for row in rows]
     table = [cells[0], "|-" * len(rows[0]) + "|", *cells[1:]] if cells else []
-    blocks = StyledBlocks(DARK if coloured else NONE)
+    blocks = StyledBlocks(LINKED if coloured else NONE)
     for text in (
         "\n".join([*source, "", *table]),
         "\n".join("> " + line for line in table),
         "\n".join(["- a", *("  " + line for line in table)]),
     ):
         drawn_rows = blocks.block(text, width, number)
-        assert not re.search(r"[\x00-\x1f\x7f-\x9f]", SGR.sub("", "".join(drawn_rows)))
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f]", SGR.sub("", OSC8.sub("", "".join(drawn_rows))))
 
 
 def test_a_block_that_cannot_be_drawn_is_shown_as_it_was_written() -> None:

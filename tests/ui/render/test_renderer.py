@@ -34,8 +34,25 @@ CODES = {
     ),
 }  # type: ignore[arg-type]
 """All that may stand in an escape sequence."""
+LINKED = choose(Ui(theme="dark", links="on"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
+LINK = re.compile(
+    r"\x1b\]8;id=[0-9a-f]{1,8};(?:https?://|mailto:)[!-~]+\x1b\\([^\n]*?)\x1b\]8;;\x1b\\", re.IGNORECASE
+)
+"""A link with its end in the same row: all that may leave the renderer besides colours."""
 DANGER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+
+
+_LINK_PIECES = [
+    "[", "](", ")", "<", ">", "https://", "http://", "mailto:", "a.b", "@", "/", "\\", " ", "\n", "\x1b", "\x1b]8;;",
+    "\x1b\\", "\x07", "**", "`", "| ", "|-|\n", "&#27;", "&#x9b;", "%1b", "ü", "\u202e", "- ", "![", "\x9d8;;x\x9c",
+]  # fmt: skip
+
+
+def answered(text: str) -> ev.AnswerCompleted:
+    return ev.AnswerCompleted(
+        message_id="m", text=text, finish="stop", calls=0, usage=None, cost_usd=None, duration_s=0.0
+    )
 
 
 def renderer(theme: Theme = NONE, **settings: Any) -> Renderer:
@@ -49,8 +66,9 @@ def shown(*events: ev.AnyEvent, theme: Theme = NONE, **settings: Any) -> str:
     return view.take(final=True)
 
 
-def harmless(out: str, coloured: bool) -> None:
+def harmless(out: str, coloured: bool, linked: bool = False) -> None:
     assert "could not" not in out
+    out = LINK.sub(r"\1", out) if linked else out
     assert not DANGER.search(SGR.sub("", out))
     assert not {code for codes in SGR.findall(out) for code in codes[2:-1].split(";")} - CODES
     if not coloured:
@@ -58,18 +76,19 @@ def harmless(out: str, coloured: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@given(data=st.data(), coloured=st.booleans(), plain=st.booleans(), reasoning=st.booleans())
+@given(data=st.data(), theme=st.sampled_from([NONE, DARK, LINKED]), plain=st.booleans(), reasoning=st.booleans())
 @settings(max_examples=tries(25), deadline=None)
 def test_any_value_in_any_field_is_harmless(
-    kind: type[ev.AnyEvent], data: st.DataObject, coloured: bool, plain: bool, reasoning: bool
+    kind: type[ev.AnyEvent], data: st.DataObject, theme: Theme, plain: bool, reasoning: bool
 ) -> None:
-    view = renderer(DARK if coloured else NONE, plain=plain, show_reasoning=reasoning)
+    view = renderer(theme, plain=plain, show_reasoning=reasoning)
     view.handle(ev.ToolCallStarted(call_id="", tool="shell", title="x"))
     view.handle(data.draw(structs(kind)))
     frame = view.frame(("queued \x1b[2J",), 12)
     assert len("\n".join(frame).split("\n")) <= 12
     view.expand()
-    harmless("\n".join(frame) + view.take(), coloured)
+    harmless("\n".join(frame), theme.colour)
+    harmless(view.take(), theme.colour, theme.links)
 
 
 @given(
@@ -96,6 +115,36 @@ def test_any_events_in_any_order_are_harmless(steps: list[ev.AnyEvent | str], wi
                 view.handle(step)
     view.expand()
     harmless(out + "\n".join(view.frame((), 5)) + view.take(), True)
+
+
+@given(st.lists(st.sampled_from(_LINK_PIECES) | st.text(max_size=3), max_size=20).map("".join), st.integers(8, 60))
+@settings(max_examples=tries(200), deadline=None)
+def test_any_link_is_harmless(text: str, width: int) -> None:
+    view = Renderer(LINKED, Ui(), lambda: width, lambda: SNAPSHOT)
+    view.handle(ev.TextDelta(text=text))
+    harmless("\n".join(view.frame((), 9)), True)  # the live rows are drawn by a library that knows colours alone
+    view.handle(answered(text))
+    harmless(view.take(final=True), True, linked=True)
+
+
+def test_a_link_is_printed_and_its_live_rows_have_none() -> None:
+    view = renderer(LINKED)
+    view.handle(ev.TextDelta(text="see [docs](https://a.b/c)"))
+    assert view.frame((), 9)[0] == "see \x1b[4mdocs\x1b[0m (https://a.b/c)"
+    view.handle(answered(""))
+    opened, end = "\x1b]8;id=bf1d8ed1;https://a.b/c\x1b\\", "\x1b]8;;\x1b\\"
+    assert view.take() == f"see {opened}\x1b[4mdocs\x1b[0m{end} ({opened}https://a.b/c{end})\n"
+
+
+def test_a_link_of_others_is_never_passed_on() -> None:
+    view = renderer(LINKED)
+    view.handle(answered("\x1b]8;;https://a.b\x1b\\x\x1b]8;;\x1b\\ y"))
+    view.handle(finished(command="x", exit_code=0, text="\x1b]8;;https://a.b\x1b\\x\x1b]8;;\x1b\\"))
+    assert "\x1b]" not in view.take(final=True)
+
+
+def test_the_label_of_a_link_cannot_look_like_a_prompt() -> None:
+    assert "▌" not in shown(answered("[▌ yes, delete it](https://a.b)"), theme=LINKED)
 
 
 def test_a_failure_while_drawing_becomes_one_line() -> None:
