@@ -1,5 +1,6 @@
 """What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Literal, Protocol
 
@@ -117,6 +118,14 @@ class OwnPrompt(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+class CommandEnd(msgspec.Struct, frozen=True):
+    """How the user's own command ended, or that it continues in the background."""
+
+    exit_code: int = 0
+    job: str = ""
+    """Number of the background job that it has become; empty when it has ended."""
+
+
 class Host(Protocol):
     """Services behind slash commands and `!command`."""
 
@@ -213,6 +222,9 @@ class Host(Protocol):
         """Remember that the user agreed to a command of the project as it is."""
         ...
 
-    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
-        """Run the user's own command line; output goes to `emit` in pieces. Returns its exit code."""
+    async def run_command(
+        self, command: str, emit: Callable[[str], None], background: asyncio.Event | None = None
+    ) -> CommandEnd:
+        """Run the user's own command line; output goes to `emit` in pieces. Once `background` is set, it continues
+        as a background job of the session, which the model may read."""
         ...

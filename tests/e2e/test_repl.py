@@ -442,6 +442,43 @@ def test_a_command_of_the_users_own_shows_that_it_runs(world: World) -> None:
         person.leave()
 
 
+def test_ctrl_b_moves_a_command_of_the_users_own_to_the_background(world: World) -> None:
+    go_on = world.work / "go-on"
+    world.script(Reply(text="Seen."))
+    with Person(world, columns=250) as person:
+        person.say(f"!echo be''gins; while [ ! -e {go_on} ]; do sleep 0.05; done; echo go''ne; sleep 300")
+        person.wait("(?m)^begins$")
+        person.wait("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] .*Esc stops")
+        person.wait("Ctrl-B moves it to the background")
+        person.send("\x02")
+        person.wait("continues as job 1")
+        person.wait("(?m)^>$")
+        go_on.touch()
+        person.say("/jobs")
+        person.wait("(?s)/jobs.* 1  echo be.*running, ")
+        (log,) = [line.strip() for line in person.text.splitlines() if line.strip().endswith(".txt")]
+        until(lambda: Path(log).read_text(encoding="utf-8") == "begins\ngone\n")
+        person.ask("go on")
+        assert "gone" not in person.text.replace("go''ne", "")
+        person.say("/jobs stop 1")
+        person.wait("Job 1 is stopped")
+        person.leave()
+    (prompt,) = [text for text in world.messages(0) if text.endswith("go on")]
+    assert "begins" in prompt and "continues as job 1" in prompt
+    assert not world.alive(b"sleep 300")
+
+
+def test_ctrl_b_leaves_a_private_command_in_the_foreground(world: World) -> None:
+    with Person(world) as person:
+        person.say("!!sleep 60")
+        person.wait("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] .*Esc stops")
+        person.send("\x02")
+        person.wait("model could read")
+        person.send("\x1b")
+        person.wait("· stopped")
+        person.leave()
+
+
 def test_a_command_of_the_users_own_does_not_get_what_the_models_commands_have_exported(world: World) -> None:
     world.script(shell("export MARK=set"), Reply(text="Exported."))
     with Person(world, "--mode", "yolo") as person:

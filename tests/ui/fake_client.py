@@ -24,6 +24,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.services import (
+    CommandEnd,
     ConfigLine,
     HitLine,
     MemoryLine,
@@ -311,6 +312,8 @@ class FakeHost:
     def agree(self, prompt: OwnPrompt) -> None:
         self.agreed.append(prompt)
 
-    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
+    async def run_command(
+        self, command: str, emit: Callable[[str], None], background: asyncio.Event | None = None
+    ) -> CommandEnd:
         emit(f"ran {command}\n")
-        return 0
+        return CommandEnd()

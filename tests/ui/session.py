@@ -116,9 +116,9 @@ async def question(client, s, text):
 class Host(FakeHost):
     commands_run = []
 
-    async def run_command(self, command, emit):
+    async def run_command(self, command, emit, background=None):
         self.commands_run.append(command)
-        return await super().run_command(command, emit)
+        return await super().run_command(command, emit, background)
 
 async def main():
     client = FakeClient(globals()[SCRIPT], **STATE)

@@ -2,7 +2,6 @@
 lies in modules of its own, imported when it is first asked for."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
@@ -14,6 +13,7 @@ from agent_cli.protocol.messages import Image
 from agent_cli.store.catalog import totals
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.services import (
+    CommandEnd,
     ConfigLine,
     HitLine,
     MemoryLine,
@@ -193,16 +193,9 @@ class SessionHost:
 
         return offered_in(root, folder, begun)
 
-    async def run_command(self, command: str, emit: Callable[[str], None]) -> int:
-        """Return the user's own command: their environment, no permission asked."""
-        from agent_cli.protocol.sanitize import Sanitizer
+    async def run_command(
+        self, command: str, emit: Callable[[str], None], background: asyncio.Event | None = None
+    ) -> CommandEnd:
+        from .own_command import run_own_command
 
-        sanitizer = Sanitizer()
-        done = await self._opened.processes.shell(
-            command,
-            cwd=self._opened.tool_context.shell.start,
-            env=dict(os.environ),  # not what the model's commands have exported: a PATH of theirs would run here
-            timeout_s=3600.0,
-            on_output=lambda data: emit(sanitizer.feed(data)),
-        )
-        return done.exit_code if done.exit_code is not None else 124
+        return await run_own_command(command, self._opened, emit, background)

@@ -60,6 +60,8 @@ class Conversation:
         self._closing = False
         self._command: asyncio.Task[UserCommand] | None = None
         """The user's own shell command, while it runs."""
+        self._background: asyncio.Event | None = None
+        """Set to continue it in the background; None where it may not."""
         self._commands: tuple[UserCommand, ...] = ()
         """What the user ran since the last prompt."""
         self._carried: dict[str, tuple[UserCommand, ...]] = {}
@@ -146,6 +148,18 @@ class Conversation:
         """Stop the user's own shell command; False when none runs."""
         return self._command is not None and self._command.cancel()
 
+    @property
+    def may_move_command(self) -> bool:
+        """Whether the user's own shell command runs and can continue in the background."""
+        return self.runs_command and self._background is not None
+
+    def move_command_to_background(self) -> None:
+        """Continue the user's own shell command as a background job, or say why it cannot."""
+        if self._background is not None:
+            self._background.set()
+        else:
+            self._context.say("A private command stays in the foreground: the model could read a job's output.")
+
     async def _note(self, text: str) -> None:
         """Ask where a line `#note` belongs: a `#` may begin a prompt, too."""
         note = text.removeprefix("#").strip()
@@ -166,7 +180,8 @@ class Conversation:
             return
         from .user_shell import run_shell_command
 
-        self._command = asyncio.ensure_future(run_shell_command(line.command, self._context, line.is_private))
+        self._background = None if line.is_private else asyncio.Event()
+        self._command = asyncio.ensure_future(run_shell_command(line.command, self._context, self._background))
         try:
             await asyncio.wait({self._command})
             if not line.is_private and not self._command.cancelled() and self._command.exception() is None:

@@ -31,9 +31,12 @@ class _Capture:
         return self._head + ("\n[… left out …]\n" if self._left_out else "") + self._tail
 
 
-async def run_shell_command(command: str, context: CommandContext, is_private: bool) -> UserCommand:
-    """Run the user's own shell command to its end, or until it is cancelled. What it prints keeps its colours and
-    does not control the terminal; returns it without colours, with how it ended."""
+async def run_shell_command(
+    command: str, context: CommandContext, background: asyncio.Event | None
+) -> UserCommand:
+    """Run the user's own shell command until it ends, is cancelled, or continues as a job because `background` was
+    set. Without `background` it is private: the model is not shown its output. What it prints keeps its colours
+    and does not control the terminal; returns it without colours, with how it ended."""
     theme = context.theme
     context.say(theme.paint("prompt", "! ") + lines.one_line(command, 500), wrap=False)
     sanitizer, plain, partial, captured = Sanitizer(keep_sgr=theme.colour), Sanitizer(), "", _Capture()
@@ -49,13 +52,15 @@ async def run_shell_command(command: str, context: CommandContext, is_private: b
 
     ended = "stopped"
     try:
-        ended = f"exit {await context.host.run_command(command, emit)}"
+        end = await context.host.run_command(command, emit, background)
+        ended = f"continues as job {end.job}" if end.job else f"exit {end.exit_code}"
     except asyncio.CancelledError:
         pass  # stopped by the user: what it had printed counts
     except Exception as problem:  # whatever it is, the prompt comes back
         ended = f"failed: {lines.one_line(str(problem)) or type(problem).__name__}"
     finally:
         emit("", final=True)
-        note = "not shown to the model" if is_private else "sent with your next prompt"
+        note = "not shown to the model" if background is None else "sent with your next prompt"
+        note += " · /jobs lists it" * ended.startswith("continues")
         context.say(theme.paint("muted", f"· {ended} · {note}"))
     return UserCommand(command, captured.text(), ended)

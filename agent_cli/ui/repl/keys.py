@@ -153,11 +153,16 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
 
 
 def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
-    """What is no key of the line: stopping as a job, the window's focus, the mouse."""
+    """What is no key of the line: jobs, the window's focus, the mouse."""
+    running = Condition(lambda: screen.asking.dialog is None and screen.controller.runs_own_command())
 
     @keys.add(Keys.Vt100MouseEvent)
     def _(event: KeyPressEvent) -> None:
         """Nobody asked for them; some pastes look like one."""
+
+    @keys.add("c-b", filter=running & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        screen.controller.move_to_background()
 
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:

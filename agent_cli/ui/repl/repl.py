@@ -53,6 +53,7 @@ _KEYS = (
     "At an edit: Shift-Tab accepts it and all later edits.",
     "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V attaches the image in the clipboard.",
     "/ completes commands: Enter runs the top one, Tab and the arrows choose another.",
+    "Ctrl-B moves your running !command to the background, where /jobs lists it.",
     "Esc Esc at an empty line rewinds, Ctrl-L clears the screen.",
     "@ attaches a file, a folder or a URL; #note saves a note to the memory.",
     "!command runs it yourself and shows the model its output with your next prompt; !!command keeps it private.",
@@ -288,6 +289,8 @@ class Repl:
         """Return the live region's lines, without a dialog."""
         can_take_back = not self._screen.text
         handed_in = pending_input.rows(self._now, self._screen.columns, can_take_back=can_take_back)
+        if self._conversation.may_move_command:
+            handed_in.append("Ctrl-B moves it to the background")
         out = self._renderer.frame(tuple(handed_in), rows, self.busy())
         if self.asking.waits:
             out.append(self.theme.paint("warning", lines.truncate(_WAITING, self._screen.columns)))
@@ -348,6 +351,14 @@ class Repl:
             return False
         self._spawn(self._conversation.interrupt())
         return True
+
+    def runs_own_command(self) -> bool:
+        """Return whether a command of the user's own runs."""
+        return self._conversation.runs_command
+
+    def move_to_background(self) -> None:
+        """Ctrl-B: continue the user's own command in the background."""
+        self._conversation.move_command_to_background()
 
     def leave(self, leaving: ExitReason | None = None) -> None:
         """End the REPL."""

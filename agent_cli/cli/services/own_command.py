@@ -1,0 +1,83 @@
+"""Run the shell command that a user types behind `!`, and turn it into a background job when they ask for it.
+
+Apart from the other services: it is imported when the first command is run.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.sanitize import Sanitizer
+from agent_cli.sandbox.process.runner import Running, shell_program
+from agent_cli.sandbox.process.running import to_the_end
+from agent_cli.tools.kit.output import OutputLog
+from agent_cli.tools.shell.background_jobs import MAX_RUNNING
+from agent_cli.ui.services import CommandEnd
+
+from ..setup.compose import OpenSession
+
+_TIMEOUT_S = 3600.0
+_TIMED_OUT = 124
+"""Exit code, as of `timeout`."""
+_LOOK_EVERY_S = 0.1
+
+
+class _Output:
+    """Shows the output of a command until it continues in the background, and keeps it for its job."""
+
+    def __init__(self, emit: Callable[[str], None], log: OutputLog | None) -> None:
+        self._emit, self._log = emit, log
+        self._sanitizer = Sanitizer()
+        self.is_shown = True
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece."""
+        if self._log is not None:
+            self._log.feed(data)
+        if self.is_shown:
+            self._emit(self._sanitizer.feed(data))
+
+
+async def run_own_command(
+    command: str, opened: OpenSession, emit: Callable[[str], None], background: asyncio.Event | None
+) -> CommandEnd:
+    """Run a command line with the user's environment and without asking. Without `background` no output is kept.
+
+    Raises:
+        ProcessError: it could not be started.
+    """
+    context, begun = opened.tool_context, time.monotonic()
+    log = None
+    if background is not None:
+        log = OutputLog(context.spill_dir, new_id("own"), lambda _: None, redactor=context.redactor)
+    output = _Output(emit, log)
+    env = dict(os.environ)  # not what the model's commands have exported: a PATH of theirs would run here
+    running = await opened.processes.start(
+        [shell_program(env.get("PATH", "")), "-c", "--", command],
+        cwd=context.shell.start,
+        env=env,
+        on_output=output.feed,
+    )
+    try:
+        while not await running.ended_within(_LOOK_EVERY_S):
+            if time.monotonic() - begun > _TIMEOUT_S:
+                await to_the_end(running.stop())
+                return CommandEnd(_TIMED_OUT)
+            if log is None or background is None or not background.is_set():
+                continue
+            if context.jobs.are_too_many:
+                background.clear()
+                emit(f"[{MAX_RUNNING} jobs are running already: this command stays in the foreground]\n")
+                continue
+            output.is_shown = False
+            return CommandEnd(job=context.jobs.add(command, running, log, begun).id)
+    finally:
+        if log is not None:
+            log.close()
+    return CommandEnd(_exit_code(running))
+
+
+def _exit_code(running: Running) -> int:
+    return _TIMED_OUT if running.exit_code is None else running.exit_code
