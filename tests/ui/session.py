@@ -139,14 +139,16 @@ class Session(Terminal):
 
     def __init__(self, folder: Path, script: str = "stream", *, first: str = "", settings: object = None,
                  state: object = None, drafted: bool = False, columns: int = 80, rows: int = 24,
-                 emulation: type[Scrollback] = Scrollback, **env: str) -> None:  # fmt: skip
+                 emulation: type[Scrollback] = Scrollback, typed_ahead: str = "", **env: str) -> None:  # fmt: skip
         self.log_file, self.history = folder / "log.json", folder / "state" / "history"
         names = {"SCRIPT": script, "LOG": str(self.log_file), "HISTORY": str(self.history), "FIRST": first}
         values = names | {"SETTINGS": settings or {}, "STATE": state or {}}
         head = "".join(f"{name} = {value!r}\n" for name, value in values.items())
-        super().__init__(head + PROGRAM, columns=columns, rows=rows, emulation=emulation, **env)
+        super().__init__(
+            head + PROGRAM, columns=columns, rows=rows, emulation=emulation, typed_ahead=typed_ahead, **env
+        )
         self.wait("ready")
-        self.wait(r"(?m)^>$" if not first and not drafted else ">")
+        self.wait(r"(?m)^>$" if not first and not drafted and not typed_ahead else ">")
 
     def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
         """What is imported already needs no importing."""

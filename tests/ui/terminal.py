@@ -69,8 +69,10 @@ class Terminal:
         columns: int = 80,
         rows: int = 24,
         emulation: type[Scrollback] = Scrollback,
+        typed_ahead: str = "",
         **env: str,
     ) -> None:
+        """`typed_ahead` is typed before the program starts."""
         self.screen = emulation(columns, rows, history=20_000, ratio=0.5)
         self._stream = pyte.ByteStream(self.screen)
         self.log = b""
@@ -83,6 +85,7 @@ class Terminal:
         root = Path(__file__).resolve().parents[2]
         clean = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "EDITOR", "VISUAL")}
         clean |= {"TERM": "xterm-256color", "PYTHONPATH": str(root)} | env
+        self.send(typed_ahead)
         self.process = self.started(script, secondary, clean)
         os.close(secondary)
 

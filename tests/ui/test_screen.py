@@ -85,6 +85,33 @@ def test_a_megabyte_is_pasted_at_once_byte_for_byte(tmp_path: Path) -> None:
         assert term.operations("UserInput")[0]["text"] == text
 
 
+@pytest.mark.parametrize("line", ["hello first", "a prompt that is longer than any burst of keys"])
+def test_lines_typed_before_the_prompt_stands_are_prompts_in_order(tmp_path: Path, line: str) -> None:
+    with Session(tmp_path, typed_ahead=f"{line}\rhang on\rno more") as term:
+        term.wait("(?s)▌ hang on.*(?m:^— )")
+        term.wait("(?m)^> no more$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == [line, "hang on"]
+
+
+def test_a_bracketed_paste_before_the_prompt_stands_is_one_prompt(tmp_path: Path) -> None:
+    with Session(tmp_path, typed_ahead="\x1b[200~one\rtwo\x1b[201~\r") as term:
+        term.wait("(?m)^— ")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == ["one\ntwo"]
+
+
+def test_many_lines_before_the_prompt_stands_are_a_paste(tmp_path: Path) -> None:
+    with Session(tmp_path, typed_ahead="".join(f"line {n}\r" for n in range(5))) as term:
+        term.wait("(?m)^  line 4$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("UserInput") == []
+
+
 def test_a_paste_of_many_lines_without_brackets_is_one_text(tmp_path: Path) -> None:
     text = "\r".join(f"line {n} of the text" for n in range(3000))
     with Session(tmp_path) as term:

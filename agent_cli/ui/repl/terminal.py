@@ -6,11 +6,13 @@ has to when the program could not.
 """
 
 import asyncio
+import fcntl
 import os
 import re
 import select
 import signal
 import sys
+import termios
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -54,6 +56,8 @@ _BURST_CHARS = 24
 _GATHER_CHARS = 512
 _GATHER_S = 0.1
 _NEXT_PIECE_S = 0.005
+_TYPED_AHEAD_LINES = 3
+"""More lines than this before the prompt stands are a paste."""
 _SETTLED_S = 0.5
 """How long after `fg` the signals that came with it may still arrive."""
 
@@ -131,10 +135,20 @@ class Keyboard(Vt100Input):
         ANSI_SEQUENCES.update(_SEQUENCES)
         self._in_paste = False
         self._read_at = 0.0
+        self._early_bytes = 0
+        """How much has arrived in whole lines while the terminal was not ours yet, and is unread."""
+
+    def raw_mode(self) -> AbstractContextManager[None]:
+        """Take the terminal; what was typed before is known from what comes later."""
+        self._early_bytes = _waiting_bytes(self.fileno())
+        return super().raw_mode()
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys that have arrived."""
-        text = _NO_TEXT.sub("\ufffd", self._read_available())
+        early, text = self._split_early(self._read_available())
+        text = _NO_TEXT.sub("\ufffd", text)
+        if early:
+            self.vt100_parser.feed(early)
         if self._in_paste and self._ends_paste(text):
             text = _PASTE_END + text
         self._read_at = time.monotonic()
@@ -148,6 +162,19 @@ class Keyboard(Vt100Input):
         self.vt100_parser.feed(text)
         keys, self._buffer = self._buffer, []
         return keys
+
+    def _split_early(self, text: str) -> tuple[str, str]:
+        """Return the lines that were typed before the prompt stood, and the rest. The terminal has turned Enter
+        into a line break in them. Many lines, and a bracketed paste, belong to the rest."""
+        size, self._early_bytes = self._early_bytes, 0
+        if not size:
+            return "", text
+        data = text.encode("utf-8", "surrogateescape")
+        early = data[:size].decode("utf-8", "replace").replace("\n", "\r")
+        rest = data[size:].decode("utf-8", "surrogateescape")
+        if early.count("\r") > _TYPED_AHEAD_LINES or "\x1b" in early:
+            return "", early + rest
+        return early, rest
 
     def _ends_paste(self, text: str) -> bool:
         """Return whether this is a person who wants out of a paste whose end never came."""
@@ -163,6 +190,16 @@ class Keyboard(Vt100Input):
 
     def _more(self) -> bool:
         return bool(select.select([self.fileno()], [], [], _NEXT_PIECE_S)[0])
+
+
+def _waiting_bytes(fd: int) -> int:
+    """Return how many bytes of whole lines wait to be read from a terminal that reads by lines; else 0."""
+    try:
+        if not termios.tcgetattr(fd)[3] & termios.ICANON:
+            return 0
+        return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+    except (OSError, termios.error):
+        return 0
 
 
 def _is_burst(text: str) -> bool:
