@@ -21,6 +21,7 @@ from .api import Command, CommandContext, Group
 
 _COMMAND = re.compile(r"/([A-Za-z?][\w-]*(?::[\w-]+)*)(?:\s+(.*))?$", re.DOTALL)
 
+_NOTE = re.compile(r"#(?![#!])[^\n]*[^\W\d][^\n]*")
 _WORDS = {"exit": "quit", "quit": "quit", "?": "keys", "/": "help"}
 """Lines without a slash and a name that are commands where nothing else stands in the line."""
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -45,6 +46,11 @@ def is_command(text: str, own: Collection[str] = ()) -> bool:
         return False
     name = parsed[0]
     return is_built_in(name) or name in own or name in SYNONYMS or name in ANSWERS
+
+
+def is_note(text: str) -> bool:
+    """Return whether a line is a note for the memory: a single line that begins with one `#` and has words."""
+    return bool(_NOTE.fullmatch(text.strip()))
 
 
 def is_built_in(name: str) -> bool:

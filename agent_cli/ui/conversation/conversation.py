@@ -4,7 +4,6 @@ Owns no screen: a REPL reads input, calls this, and draws. Both REPLs share it.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import get_args
 
@@ -124,7 +123,7 @@ class Conversation:
             return self._shell(shell)
         if text.strip() in ("!", "!!"):
             return self._explain_shell()
-        if self._may_loosen and not images and _NOTE.fullmatch(text.strip()):
+        if self._may_loosen and not images and registry.is_note(text):
             return self._note(text.strip())
         return self._prompt(text, images)
 
@@ -236,8 +235,6 @@ def _worded(event: AnyEvent, now: Snapshot) -> AnyEvent:
     return with_advice(event, "repl", now)
 
 
-_NOTE = re.compile(r"#(?![#!])[^\n]*[^\W\d][^\n]*")
-"""One line that begins with a single `#` and has words."""
 _NOTE_PLACES = (
     Choice("project", "project memory", "for every later conversation in this project"),
     Choice("user", "user memory", "for every later conversation"),

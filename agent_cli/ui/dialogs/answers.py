@@ -120,9 +120,10 @@ def runs_now(text: str) -> bool:
 
 def is_command_line(text: str, own: OwnNames = tuple, *, any_name: bool = True) -> bool:
     """Return whether a line is a command, of the program or of the user's shell, which no question takes for an
-    answer. `any_name`: whatever stands behind a slash is one, whether it is known or not."""
+    answer. `any_name`, at an approval: whatever stands behind a slash is one, whether it is known or not, and
+    so is a note for the memory."""
     text = text.strip()
-    if text.startswith("!"):
+    if text.startswith("!") or (any_name and registry.is_note(text)):
         return True
     parsed = registry.parse(text)
     if parsed is None:

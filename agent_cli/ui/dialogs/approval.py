@@ -12,6 +12,7 @@ from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
 from agent_cli.protocol.operations import GrantScope, Operation
 from agent_cli.protocol.sanitize import visible
 
+from ..commands import registry
 from ..render.approval_preview import call_name, command_rows, commands_in_question, question, reason, where
 from ..text import lines
 from ..text.theme import Role, Theme
@@ -198,6 +199,8 @@ class ApprovalDialog:
                 return self._note
             case "command" if text.strip().lower().startswith("/queue "):
                 return "⏎ queues it for after this turn"
+            case "command" if registry.is_note(text):
+                return "⏎ saves the note; the question stays"
             case "command" if answers.runs_now(text):
                 return "⏎ runs it; the question stays"
             case "command":

@@ -27,6 +27,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.protocol.sanitize import clean
 
 from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
+from ..commands.registry import is_note
 from ..conversation import resume_note
 from ..conversation.conversation import Conversation, shell_command
 from ..dialogs.answers import is_command_line, runs_now
@@ -262,7 +263,7 @@ class PlainRepl:
 
     async def _command_at_question(self, line: str) -> None:
         """Run a command that does not need the answer; the question stays."""
-        if not runs_now(line):
+        if not (runs_now(line) or (self._terminal and is_note(line))):
             self.say(answer_first("Ctrl-C"))
         elif not self._terminal and shell_command(line):
             self.say(_NO_PIPED_COMMANDS)

@@ -9,7 +9,7 @@ from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_m
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ..commands.registry import is_command, parse
+from ..commands.registry import is_command, is_note, parse
 from ..dialogs.picker import Picker
 from .terminal import FOCUS_IN, FOCUS_OUT
 
@@ -237,11 +237,12 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
 def _enter_answer(screen: "Screen", text: str) -> None:
     """Enter in the answer line: a command that does not need the answer leaves the question open."""
     from ..dialogs.answers import runs_now
+    from ..dialogs.approval import ApprovalDialog
 
     command = parse(text)
     if command and command[0] == "queue" and command[1]:
         _queue(screen, command[1])
-    elif runs_now(text):
+    elif runs_now(text) or (isinstance(screen.asking.dialog, ApprovalDialog) and is_note(text)):
         screen.line.reset()
         screen.controller.send(text)
     else:

@@ -387,6 +387,14 @@ def test_a_command_is_no_answer_and_stays_in_the_line(command: str) -> None:
         assert question.answer is None
 
 
+def test_a_note_is_no_refusal_but_may_answer_a_question_of_the_model() -> None:
+    asking = dialog()
+    assert "Answer first" in asking.entered("#use make test") and asking.answer is None
+    question = QuestionDialog(QuestionAsked(request_id="q", question="which colour?"), 0.0)
+    question.entered("#ffcc00 is fine")
+    assert question.answer == QuestionAnswer("q", "#ffcc00 is fine")
+
+
 def test_a_path_is_an_answer() -> None:
     asking = dialog()
     asking.entered("/usr/bin/true instead")

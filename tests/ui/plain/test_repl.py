@@ -121,6 +121,13 @@ async def test_a_slash_command_is_no_answer(script: Any) -> None:
     assert given in (QuestionAnswer("q", "6"), both)
 
 
+async def test_a_note_is_no_refusal() -> None:
+    client, out, _ = await run("go\n#use make test\n6\n", approve)
+    assert "Answer first" in out
+    both = ApprovalAnswer("r", (Decision("c1", True), Decision("c2", True)))
+    assert client.operations(ApprovalAnswer) == [both]
+
+
 async def test_a_command_that_does_not_need_the_answer_runs_and_the_question_is_put_again() -> None:
     client, out, _ = await run("go\n/status\n!ls\n6\n", approve)
     assert out.count("Call 1 of 2: Run  rm x ?") == 3 and "Answer first" not in out

@@ -488,6 +488,26 @@ def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
         assert [op["mode"] for op in term.operations("ChangeSettings")] == ["plan"]
 
 
+def test_a_note_at_an_approval_is_saved_and_the_question_stays(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.wait("Run  ")
+        term.pump(0.9)
+        term.type("#use make test")
+        term.wait("⏎ saves the note; the question stays")
+        term.type("\r")
+        term.wait("Remember: use make test")
+        term.pump(0.9)
+        term.type("\r")
+        term.wait(r"(?s)Saved to memory \(project\): use make test.*Run  .*(?m:^›$)")
+        term.pump(0.9)
+        term.type("y\r")
+        term.wait("(?m)^— ")
+        term.leave()
+        (answer,) = term.operations("ApprovalAnswer")
+        assert answer["decisions"][0]["allow"] is True  # type: ignore[index]
+
+
 @pytest.mark.parametrize("settings", [{}, {"plain": True}])
 def test_last_words_come_before_the_way_back(tmp_path: Path, settings: object) -> None:
     with Session(tmp_path, "hang", settings=settings, first="go") as term:
