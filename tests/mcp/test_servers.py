@@ -133,7 +133,8 @@ async def test_each_era_refuses_the_other() -> None:
         assert (await server.ask("server/discover"))["error"]["code"] == -32601
     async with running("--era", "modern") as process:
         error = (await Pipe(process, "legacy").ask("initialize", protocolVersion="2025-11-25"))["error"]
-        assert (error["code"], error["data"]) == (-32022, {"supported": ["2026-07-28"]})
+        assert error["code"] == -32022
+        assert error["data"] == {"supported": ["2026-07-28"], "requested": "2025-11-25"}
     async with running("--era", "both") as process:
         assert "supportedVersions" in (await Pipe(process, "modern").ask("server/discover"))["result"]
         assert "protocolVersion" in (await Pipe(process, "legacy").ask("initialize"))["result"]

@@ -151,7 +151,9 @@ class FaultServer:
     def _check_era(self, call: Call) -> None:
         era, method = self.options.era, call.message["method"]
         if era == "modern" and not call.modern:
-            raise ProtocolError(UNSUPPORTED_VERSION, "Unsupported version", {"supported": [MODERN_VERSION]})
+            requested = str(call.params.get("protocolVersion", ""))
+            data = {"supported": [MODERN_VERSION], "requested": requested}
+            raise ProtocolError(UNSUPPORTED_VERSION, "Unsupported version", data)
         if era == "legacy" and method in ("server/discover", "subscriptions/listen"):
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
