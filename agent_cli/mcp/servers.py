@@ -19,7 +19,7 @@ _ATTEMPT_S = 130.0
 
 
 class Servers:
-    """The servers of a session. None is started before one of its tools is called, or `warm` is."""
+    """The servers of a session. None is started before one of its tools is called, or `learn` is."""
 
     def __init__(
         self, definitions: Sequence[ServerDefinition], store: OfferStore, connect: Connect, roots: tuple[str, ...]
@@ -50,7 +50,7 @@ class Servers:
             for name, each in self.connections.items()
             if each.known
         }
-        return FindTools(catalogue(servers, summaries), self.entries)
+        return FindTools(catalogue(servers, summaries), self.entries, self.learn)
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every tool that the model may call, sorted by name."""
@@ -74,11 +74,12 @@ class Servers:
         hint = f"Did you mean {' or '.join(near)}?" if near else "Use find_tools."
         return f"There is no tool named {name!r}. {hint}"
 
-    async def warm(self) -> None:
-        """Start the servers of which it is not known what they offer, and learn it. One that fails says so in its
-        status."""
+    async def learn(self) -> tuple[str, ...]:
+        """Start the servers of which it is not known what they offer, and learn it; returns why some cannot be
+        used."""
         unknown = [each for each in self.connections.values() if self._is_usable(each) and each.known is None]
         await asyncio.gather(*(self._attempt(each) for each in unknown))
+        return tuple(each.error for each in unknown if each.known is None)
 
     def status(self) -> tuple[ServerStatus, ...]:
         """Return the servers as they stand."""

@@ -1,7 +1,7 @@
 """`find_tools` and `call_tool`: tools of servers that are too many for every request, found when they are needed.
 What the model is told of these two is fixed when the session begins."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -38,21 +38,30 @@ class FindTools(BasicTool):
     label = "Find tools"
     Params = FindParams
 
-    def __init__(self, catalogue: str, entries: Callable[[], Sequence[Entry]]) -> None:
-        """`entries` are the tools that are known at the moment of a search."""
+    def __init__(
+        self,
+        catalogue: str,
+        entries: Callable[[], Sequence[Entry]],
+        learn: Callable[[], Awaitable[tuple[str, ...]]],
+    ) -> None:
+        """`entries` are the tools that are known at the moment of a search; `learn` connects to servers of which
+        nothing is known, and gives why some cannot be used."""
         self.description = _ABOUT + catalogue
         self._entries = entries
+        self._learn = learn
 
     def title(self, params: FindParams) -> str:
         return params.query
 
     async def run(self, params: FindParams, context: ToolContext) -> ToolOutcome:
+        problems = await self._learn()
         entries = self._entries()
         found = ToolIndex(entries).find(params.query, params.limit)
         if not found:
-            return ToolOutcome(text=f"None of {len(entries)} tools fits. Try other words for what it should do.")
+            none = f"None of {len(entries)} tools fits. Try other words for what it should do."
+            return ToolOutcome(text="\n".join((none, *problems)))
         names = ", ".join(entry.name for entry in found)
-        return ToolOutcome(text="\n\n".join(map(_shown, found)), display=names)
+        return ToolOutcome(text="\n\n".join((*map(_shown, found), *problems)), display=names)
 
 
 class CallParams(msgspec.Struct, frozen=True):
