@@ -35,6 +35,8 @@ from .setup.setup import Setup, with_values
 _MOST_PICKED = 200
 _PRELOAD_AFTER_S = 0.2
 """After the prompt is painted, what the first request needs is imported in a thread."""
+_LEARN_AFTER_S = 1.0
+"""MCP servers of which nothing is known are connected when the prompt stands."""
 _SETTINGS = ("model", "mode", "effort")
 _PRUNE_AFTER_S = 5.0
 """Old sessions go, at most once a day, when nobody waits for it."""
@@ -197,6 +199,8 @@ async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInpu
 
 async def _until_left(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
     async with opened.running():
+        if opened.servers is not None:
+            opened.servers.learn_in_background(_LEARN_AFTER_S)
         try:
             return await run_repl(
                 opened.agent,

@@ -26,6 +26,9 @@ class Servers:
     ) -> None:
         self.connections = {each.name: Connection(each, store, connect, roots) for each in definitions}
         self._tools: dict[tuple[str, str], ServerTool] = {}
+        self._learning: asyncio.Task[None] | None = None
+        self._known_before = {name for name, each in self.connections.items() if each.known}
+        """The servers that the model is told of in the tools' definitions."""
 
     def offered_tools(self, max_tokens: int) -> tuple[Tool, ...]:
         """Return the tools for the requests of this session, in a fixed order: all that servers offer where these
@@ -81,6 +84,22 @@ class Servers:
         await asyncio.gather(*(self._attempt(each) for each in unknown))
         return tuple(each.error for each in unknown if each.known is None)
 
+    def learn_in_background(self, after_s: float) -> None:
+        """As `learn`, a little later and beside everything else."""
+        self._learning = asyncio.create_task(self._learn_later(after_s))
+
+    async def _learn_later(self, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        await self.learn()
+
+    def news(self) -> dict[str, str]:
+        """Return what the model has to be told of servers that connected since the session began."""
+        return {
+            f"MCP server {name}": f"connected, {len(self._entries_of(each))} tools; find_tools finds them"
+            for name, each in self.connections.items()
+            if each.known and name not in self._known_before and self._is_usable(each)
+        }
+
     def status(self) -> tuple[ServerStatus, ...]:
         """Return the servers as they stand."""
         return tuple(map(self._status, self.connections.values()))
@@ -92,6 +111,8 @@ class Servers:
 
     async def aclose(self) -> None:
         """End all connections, and the servers that we started."""
+        if self._learning is not None:
+            self._learning.cancel()
         await asyncio.gather(*(each.aclose() for each in self.connections.values()), return_exceptions=True)
 
     async def _attempt(self, connection: Connection) -> None:

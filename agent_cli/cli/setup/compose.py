@@ -129,6 +129,8 @@ async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:
         room = (model.info.context_window or DEFAULT_WINDOW) * setup.config.tools.mcp_share
         registry = registry.extended(servers.offered_tools(int(room)), servers.find)
     parts = _EngineBuilder(setup, registry, processes, confining, env, interactive, identifier)
+    if servers is not None:
+        parts.prompts.facts = servers.news
     if draft is None:
         draft = fresh(setup, model, parts.prompts.system(registry.names), identifier, path)
     opened = parts.assembled(model, draft, (*problems, *env.problems), log)

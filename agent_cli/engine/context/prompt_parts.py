@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -117,14 +118,15 @@ def make_additions(
     instructions: Sequence[Instruction] = (),
     blocks: Sequence[Block] = (),
     started_in: str = "",
+    facts: Mapping[str, str] = MappingProxyType({}),
 ) -> PromptAdditions:
     """Return what is new since the session began and `earlier` messages, those that are still sent, said so: date,
     git branch, the workspace where it is not the one the session was `started_in`, instructions and memory blocks
-    as they are now. A block that the model itself has changed is known to it."""
-    facts = _new_facts(root, earlier, started_in)
+    as they are now, further `facts` by name. A block that the model itself has changed is known to it."""
+    new_facts = _new_facts(root, earlier, started_in, facts)
     known = _known(header_told, earlier, blocks)
     if "*" in known:
-        return PromptAdditions(facts, {})
+        return PromptAdditions(new_facts, {})
     now = {each.source: (_version(each), _instructed(each)) for each in instructions}
     now |= {_source(block): (block.hash, _remembered(block)) for block in blocks}
     new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
@@ -132,7 +134,7 @@ def make_additions(
     told = {source: hash for source, (hash, _) in new.items()} | dict.fromkeys(gone, "")
     data = {each.source for each in instructions if each.is_doubtful and each.source in new}
     parts = [
-        facts,
+        new_facts,
         *(new[source][1] for source in new if source in data),
         _CHANGED if told.keys() > data else "",
         *(new[source][1] for source in new if source not in data),
@@ -145,7 +147,7 @@ def make_additions(
 _CHANGED = "New, or changed since it was given last; it counts from here on:"
 
 
-def _new_facts(root: Path, earlier: Iterable[Message], started_in: str) -> str:
+def _new_facts(root: Path, earlier: Iterable[Message], started_in: str, others: Mapping[str, str]) -> str:
     """Return a line for each fact that is not as it was said last."""
     latest: dict[str, str] = {}
     for message in earlier:
@@ -155,6 +157,7 @@ def _new_facts(root: Path, earlier: Iterable[Message], started_in: str) -> str:
     facts = {"Date": f"Date: {time.strftime('%Y-%m-%d')}", "Git": f"Git: {_branch(root)}"}
     if "Workspace" in latest or (started_in and started_in != str(root)):
         facts["Workspace"] = f"Workspace: {root}"
+    facts |= {name: f"{name}: {fact}" for name, fact in others.items()}
     return "\n".join(fact for name, fact in facts.items() if latest.get(name) != fact)
 
 

@@ -1,7 +1,7 @@
 """Build what the model is told beside the conversation: the system prompt of a new session, and with each prompt
 what is new since, from instructions files, memory blocks and facts such as the date."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,6 +35,8 @@ class PromptBuilder:
 
     def __init__(self, sources: PromptSources) -> None:
         self._sources = sources
+        self.facts: Callable[[], Mapping[str, str]] = dict
+        """What else may be new at a prompt, by name, in one line each."""
 
     def system(self, tools: Collection[str]) -> SystemPrompt:
         """Return the system prompt of a new session, for the tools that it has."""
@@ -61,6 +63,7 @@ class PromptBuilder:
             instructions=given.instructions.read(),
             blocks=given.memory.given(),
             started_in=header.cwd,
+            facts=self.facts(),
         )
         if not given.answer_request:
             return new
