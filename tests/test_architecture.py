@@ -27,7 +27,6 @@ STANDS_ALONE = {
     "__main__.py": "the entry point",
     "cli/services/memory_notes.py": "loaded for the first #note only",
     "cli/setup/debug_log.py": "loaded for --debug only",
-    "cli/setup/mcp_servers.py": "loaded where servers are configured",
     "tools/base.py": "what plug-ins import",
     "ui/dialogs/hunk_picker.py": "loaded when a change is gone through hunk by hunk",
     "ui/repl/pending_input.py": "pure, and tested without a screen",

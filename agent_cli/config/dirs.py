@@ -22,3 +22,30 @@ def state_dir() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_state_dir(_NAME))
+
+
+SERVER_FILES_OF_PROJECTS = (
+    *(".mcp.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", "opencode.jsonc"),
+    *(".cursor/mcp.json", ".vscode/mcp.json"),
+)
+"""Files of a project in which other agents look for MCP servers, the nearest first."""
+SERVER_FILES_OF_USERS = (
+    *(".claude.json", ".codex/config.toml", ".gemini/settings.json", ".config/opencode/opencode.json"),
+    ".cursor/mcp.json",
+)
+"""Those in a home directory."""
+
+
+def home_dir() -> Path:
+    """Return the user's home directory; one that is not there where it is not known."""
+    return Path(os.path.expanduser("~"))
+
+
+def defines_servers(root: Path) -> bool:
+    """Return whether there is a file in which another agent may define MCP servers."""
+    home = home_dir()
+    places = [
+        *(root / name for name in SERVER_FILES_OF_PROJECTS),
+        *(home / name for name in SERVER_FILES_OF_USERS),
+    ]
+    return any(map(os.path.exists, places))

@@ -1,7 +1,7 @@
 """All servers of a session, and the tools of theirs that it has."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from agent_cli.tools.kit.base import Tool
@@ -26,6 +26,11 @@ class Servers:
     ) -> None:
         self.connections = {each.name: Connection(each, store, connect, roots) for each in definitions}
         self._tools: dict[tuple[str, str], ServerTool] = {}
+        self.inert: tuple[ServerDefinition, ...] = ()
+        """Those that the project brings and the user has not trusted."""
+        self.notes: tuple[str, ...] = ()
+        """What is wrong with definitions in files."""
+        self.before_restart: Callable[[ServerDefinition], None] = lambda definition: None
         self._learning: asyncio.Task[None] | None = None
         self._known_before = {name for name, each in self.connections.items() if each.known}
         """The servers that the model is told of in the tools' definitions."""
@@ -101,8 +106,25 @@ class Servers:
         }
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """Return the servers as they stand."""
-        return tuple(map(self._status, self.connections.values()))
+        """Return the servers as they stand, those that are not trusted last."""
+        inert = (
+            ServerStatus(each.name, "untrusted", each.address, each.source, 0, 0, "not trusted, so not started")
+            for each in self.inert
+        )
+        return (*map(self._status, self.connections.values()), *inert)
+
+    async def restart(self, name: str) -> str:
+        """End a server and start it anew at the user's word; returns why it does not start, or nothing."""
+        connection = self.connections[name]
+        await connection.aclose()
+        connection.restarted()
+        self.before_restart(connection.definition)
+        await self._attempt(connection)
+        return connection.error
+
+    def turn(self, name: str, *, on: bool) -> None:
+        """Switch a server on or off for this session; it ends with the next call it would have had."""
+        self.connections[name].turn(on=on)
 
     def allow_sampling(self, sample: Sample) -> None:
         """Let servers whose definition permits it ask the model."""

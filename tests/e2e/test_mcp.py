@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -109,3 +110,58 @@ def until(holds: Any, within_s: float = 60.0) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not come to be"
         time.sleep(0.02)
+
+
+def project_server(world: World, *options: str) -> Path:
+    """Have the project bring a server whose script lies in the workspace."""
+    script = world.work / "tools" / "server.sh"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(f'exec "{sys.executable}" "{FAULT_SERVER}" {" ".join(options)}\n', encoding="utf-8")
+    (world.work / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"theirs": {"command": "sh", "args": ["tools/server.sh"]}}}), encoding="utf-8"
+    )
+    return script
+
+
+SAY_YES = (
+    "from agent_cli.cli.setup.options import parse\nfrom agent_cli.cli.setup.setup import Setup\n"
+    "from agent_cli.cli.services.trust_prompt import offers\nsetup = Setup(parse('run', ['x']))\n"
+    "for offer in offers(setup): setup.trust.remember(offer.place, offer.content)"
+)
+
+
+def test_a_projects_server_starts_only_as_it_was_agreed_to(world: World, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    script = project_server(world, "--starts-file", str(starts))
+    world.script(Reply(text="done"), Reply(calls=(Call("find_tools", {"query": "echo"}),)), Reply(text="done"))
+    before = world.run("run", "go", "--mode", "yolo")
+    assert "not trusted" in before.err and "theirs" in before.err
+    assert "find_tools" not in offered(world) and not starts.exists()
+    subprocess.run(
+        [sys.executable, "-c", SAY_YES], env=world.environment(), cwd=world.work, check=True, timeout=90
+    )
+    assert world.run("run", "go", "--mode", "yolo").code == 0
+    assert "mcp__theirs__echo" in world.messages(-1, "tool")[-1] and starts.exists()
+    starts.unlink()
+    script.write_text(script.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    world.script(Reply(text="done"))
+    after = world.run("run", "go", "--mode", "yolo")
+    assert "not trusted" in after.err and not any("theirs" in name for name in offered(world))
+    assert not starts.exists()
+
+
+def test_a_server_whose_script_the_agent_has_changed_is_not_started(world: World, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    project_server(world, "--starts-file", str(starts))
+    subprocess.run(
+        [sys.executable, "-c", SAY_YES], env=world.environment(), cwd=world.work, check=True, timeout=90
+    )
+    world.script(
+        Reply(calls=(Call("read_file", {"path": "tools/server.sh"}),)),
+        Reply(calls=(Call("write_file", {"path": "tools/server.sh", "content": "touch hacked\n"}),)),
+        Reply(calls=(Call("find_tools", {"query": "echo"}),)),
+        Reply(text="done"),
+    )
+    world.run("run", "go", "--mode", "auto-edit")
+    assert "tools/server.sh, which it runs, has changed" in world.messages(-1, "tool")[-1]
+    assert not starts.exists() and not (world.work / "hacked").exists()

@@ -114,7 +114,6 @@ async def _configuration(setup: Setup) -> str:
 
 
 _OF_OTHERS = {
-    ".mcp.json": "MCP servers",
     ".claude/settings.json": "settings",
     ".claude/commands": "commands",
     ".claude/agents": "agents",

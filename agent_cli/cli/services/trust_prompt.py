@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.config.dirs import defines_servers
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.load import PROJECT_FILE
 from agent_cli.config.project_restrictions import tightened
@@ -48,8 +49,26 @@ def offers(setup: Setup) -> tuple[TrustRequest, ...]:
             f"{path}: {len(text):,} bytes of Python that would run with your rights" for path, text in texts
         )
         found.append(TrustRequest(place, content, effects, texts))
+    found += _servers(setup)
     found += map(_instructing, _doubtful(setup))
     return tuple(found)
+
+
+def _servers(setup: Setup) -> list[TrustRequest]:
+    """Return the MCP servers that the project brings and the user has not agreed to as they are now."""
+    if not defines_servers(setup.workspace.root):
+        return []
+    from ..setup.mcp_servers import found_servers
+
+    return [
+        TrustRequest(
+            each.place,
+            each.content,
+            tuple(f"MCP server {line}" if at == 0 else line for at, line in enumerate(each.shown)),
+            ((each.definition.source, each.content),),
+        )
+        for each in found_servers(setup).inert
+    ]
 
 
 def _doubtful(setup: Setup) -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
 from agent_cli.config.call_rule_schema import ToolRule
+from agent_cli.config.dirs import defines_servers
 from agent_cli.config.schema import Config, Limits
 from agent_cli.engine.agent import Agent
 from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
@@ -402,7 +403,7 @@ def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tupl
 
 def _servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":
     """Return the MCP servers of this session; None where there are none."""
-    if not setup.config.mcp_servers:
+    if not setup.config.mcp_servers and not defines_servers(setup.workspace.root):
         return None
     from .mcp_servers import open_servers
 

@@ -1,8 +1,11 @@
 """The MCP servers of a session: found in configuration files, connected when they are needed."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.config.dirs import home_dir
+from agent_cli.mcp.sources.discovery import Found, files_of, find_servers
 from agent_cli.sandbox.process.runner import ProcessRunner
 
 from .setup import Setup
@@ -13,18 +16,64 @@ if TYPE_CHECKING:
     from agent_cli.mcp.types.definition import ServerDefinition
 
 
-def open_servers(setup: Setup, processes: ProcessRunner) -> "Servers":
-    """Return the servers of a session, none of which is started."""
+def found_servers(setup: Setup) -> Found:
+    """Return what configuration files define."""
+    return find_servers(
+        setup.config.mcp_servers,
+        own_source=setup.loaded.place("mcp_servers") if setup.config.mcp_servers else "",
+        root=setup.workspace.root,
+        home=home_dir(),
+        env=os.environ,
+        trusts=setup.trust.knows,
+    )
+
+
+def open_servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":
+    """Return the servers of a session, none of which is started; None where there are none."""
     from agent_cli.mcp.catalog.offer_store import OfferStore
     from agent_cli.mcp.servers import Servers
-    from agent_cli.mcp.sources.configured import configured
 
-    definitions = configured(setup.config.mcp_servers, os.environ, setup.workspace.root, "config.yaml")
-
-    async def connected(definition: "ServerDefinition", handlers: "Handlers", spoken: str) -> "Client":
-        from agent_cli.mcp.client.connect import connect
-
-        return await connect(definition, handlers, processes, setup.workspace.root, spoken=spoken)
-
+    found = found_servers(setup)
+    if not found.usable and not found.inert and not found.notes:
+        return None
+    starter = _Starter(setup.workspace.root, processes, found.usable)
     roots = tuple(str(root) for root in setup.workspace.roots)
-    return Servers(definitions, OfferStore(setup.state / "mcp"), connected, roots)
+    servers = Servers(found.usable, OfferStore(setup.state / "mcp"), starter.connect, roots)
+    servers.inert = tuple(each.definition for each in found.inert)
+    servers.notes = found.notes
+    servers.before_restart = starter.accept_files
+    return servers
+
+
+class _Starter:
+    """Connects to servers. One that runs a file of the workspace is started only with the file as it was when the
+    session began: the agent may have written to it since, and a server is not confined."""
+
+    def __init__(self, root: Path, processes: ProcessRunner, definitions: "tuple[ServerDefinition, ...]") -> None:
+        self._root = root
+        self._processes = processes
+        self._files = {each.name: files_of(each, root) for each in definitions}
+
+    async def connect(self, definition: "ServerDefinition", handlers: "Handlers", spoken: str) -> "Client":
+        from agent_cli.mcp.client.connect import connect
+        from agent_cli.mcp.types.client import ServerError
+
+        before, now = self._files[definition.name], files_of(definition, self._root)
+        if changed := [name for name, hash in before.items() if now.get(name) != hash] or list(
+            now.keys() - before
+        ):
+            way = (
+                "Start a new session to look at it and trust it anew."
+                if definition.is_project
+                else f"If that is as it should be, the user can say `/mcp restart {definition.name}`."
+            )
+            raise ServerError(
+                f"The MCP server {definition.name} is not started: {changed[0]}, which it runs, has changed since"
+                f" the session began. {way}"
+            )
+        return await connect(definition, handlers, self._processes, self._root, spoken=spoken)
+
+    def accept_files(self, definition: "ServerDefinition") -> None:
+        """Take the files that a server runs as they are now, at the user's word; those of a project need trust."""
+        if not definition.is_project:
+            self._files[definition.name] = files_of(definition, self._root)

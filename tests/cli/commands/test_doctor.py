@@ -46,11 +46,10 @@ def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
 
 
 def test_doctor_names_what_is_there_and_not_used(world: World) -> None:
-    (world.work / ".mcp.json").write_text("{}", encoding="utf-8")
     (world.work / ".claude/commands").mkdir(parents=True)
     (world.config / "config.yaml").write_text("hooks: {start: [make]}\n", encoding="utf-8")
     done = world.run("doctor")
-    assert "note  not used: .mcp.json (MCP servers), .claude/commands (commands): of another agent" in done.out
+    assert "note  not used: .claude/commands (commands): of another agent" in done.out
     assert "note  configuration: no effect: hooks, which are not supported yet" in done.out
 
 

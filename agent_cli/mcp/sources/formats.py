@@ -1,0 +1,216 @@
+"""How other programs write the definition of a server, each as an entry of ours.
+
+Formats: Claude Code and Cursor (`mcpServers`), VS Code (`servers`), Codex (TOML), Gemini CLI, OpenCode.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from agent_cli.config.schema import McpServer, McpTools
+
+_MS = 1000.0
+
+
+class FormatError(Exception):
+    """A file or an entry cannot be read; the text says why."""
+
+
+class _Claude(msgspec.Struct, rename="camel"):
+    type: str | None = None
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    timeout: float | None = None
+    disabled: bool = False
+
+
+class _Codex(msgspec.Struct):
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    env_vars: list[str] = []
+    cwd: str | None = None
+    url: str | None = None
+    bearer_token_env_var: str | None = None
+    http_headers: dict[str, str] = {}
+    env_http_headers: dict[str, str] = {}
+    enabled: bool = True
+    startup_timeout_sec: float | None = None
+    tool_timeout_sec: float | None = None
+    enabled_tools: list[str] = []
+    disabled_tools: list[str] = []
+
+
+class _Gemini(msgspec.Struct, rename="camel"):
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    http_url: str | None = None
+    headers: dict[str, str] = {}
+    timeout: float | None = None
+    include_tools: list[str] = []
+    exclude_tools: list[str] = []
+
+
+class _OpenCode(msgspec.Struct):
+    type: str | None = None
+    command: list[str] = []
+    cwd: str | None = None
+    environment: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    enabled: bool = True
+    timeout: float | None = None
+
+
+def claude(raw: Any) -> McpServer:
+    """Read an entry of Claude Code.
+
+    Raises:
+        FormatError: it is none.
+    """
+    entry = _converted(raw, _Claude)
+    kinds = {"streamable-http": "http", "streamableHttp": "http"}
+    kind = kinds.get(entry.type or "", entry.type)
+    if kind not in (None, "stdio", "http", "sse"):
+        raise FormatError(f"the type {kind!r} is not supported")
+    return McpServer(
+        type=kind,
+        command=entry.command,
+        args=tuple(entry.args),
+        env=entry.env,
+        cwd=entry.cwd,
+        url=entry.url,
+        headers=entry.headers,
+        enabled=not entry.disabled,
+        **_seconds("timeout_s", entry.timeout, _MS),
+    )
+
+
+def cursor(raw: Any) -> McpServer:
+    """Read an entry of Cursor or VS Code, whose variables are `${env:NAME}`; errors as for `claude`."""
+    return claude(_each_text(raw, _from_editor))
+
+
+def codex(raw: Any) -> McpServer:
+    """Read an entry of Codex; errors as for `claude`."""
+    entry = _converted(raw, _Codex)
+    headers = {**entry.http_headers, **{name: f"${{{env}}}" for name, env in entry.env_http_headers.items()}}
+    if entry.bearer_token_env_var:
+        headers["Authorization"] = f"Bearer ${{{entry.bearer_token_env_var}}}"
+    return McpServer(
+        command=entry.command,
+        args=tuple(entry.args),
+        env={**{name: f"${{{name}:-}}" for name in entry.env_vars}, **entry.env},
+        cwd=entry.cwd,
+        url=entry.url,
+        headers=headers,
+        enabled=entry.enabled,
+        tools=McpTools(allow=tuple(entry.enabled_tools), deny=tuple(entry.disabled_tools)),
+        **_seconds("timeout_s", entry.tool_timeout_sec),
+        **_seconds("start_timeout_s", entry.startup_timeout_sec),
+    )
+
+
+def gemini(raw: Any) -> McpServer:
+    """Read an entry of Gemini CLI, whose variables may be `$NAME`; errors as for `claude`."""
+    entry = _converted(_each_text(raw, _from_dollar), _Gemini)
+    return McpServer(
+        type="sse" if entry.url and not entry.http_url and not entry.command else None,
+        command=entry.command,
+        args=tuple(entry.args),
+        env=entry.env,
+        cwd=entry.cwd,
+        url=entry.http_url or entry.url,
+        headers=entry.headers,
+        tools=McpTools(allow=tuple(map(_plain_name, entry.include_tools)), deny=tuple(entry.exclude_tools)),
+        **_seconds("timeout_s", entry.timeout, _MS),
+    )
+
+
+def opencode(raw: Any) -> McpServer:
+    """Read an entry of OpenCode, whose variables are `{env:NAME}`; errors as for `claude`."""
+    entry = _converted(_each_text(raw, _from_braces), _OpenCode)
+    return McpServer(
+        command=entry.command[0] if entry.command else None,
+        args=tuple(entry.command[1:]),
+        env=entry.environment,
+        cwd=entry.cwd,
+        url=entry.url,
+        headers=entry.headers,
+        enabled=entry.enabled,
+    )
+
+
+def json_with_comments(data: bytes) -> Any:
+    """Decode JSON that may hold comments and commas before a closing bracket, as editors write it.
+
+    Raises:
+        FormatError: it is none.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        pass
+    try:
+        text = _COMMENT.sub(lambda found: found["text"] or "", data.decode("utf-8-sig"))
+        return msgspec.json.decode(_LAST_COMMA.sub(lambda found: found["text"] or "", text))
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise FormatError(f"not valid JSON: {error}") from error
+
+
+_TEXT = r'(?P<text>"(?:\\.|[^"\\])*")'
+_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])")
+_DOLLAR = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_EDITOR = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _from_dollar(text: str) -> str:
+    return re.sub(r"\$\{([A-Za-z_]\w*)\}", r"${\1:-}", _DOLLAR.sub(r"${\1:-}", text))
+
+
+def _from_editor(text: str) -> str:
+    if "${input:" in text:
+        raise FormatError("it asks for an input of the editor (`${input:…}`)")
+    return _EDITOR.sub(r"${\1}", text).replace("${workspaceFolder}", ".").replace("${userHome}", "~")
+
+
+def _from_braces(text: str) -> str:
+    if "{file:" in text:
+        raise FormatError("it reads a value from a file (`{file:…}`), which is not supported")
+    return _BRACES.sub(r"${\1:-}", text)
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_each_text(item, change) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _each_text(item, change) for key, item in value.items()}
+    return value
+
+
+def _plain_name(pattern: str) -> str:
+    return pattern.partition("(")[0]
+
+
+def _seconds(name: str, value: float | None, unit: float = 1.0) -> dict[str, Any]:
+    return {name: value / unit} if value is not None and value > 0 else {}
+
+
+def _converted(raw: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(raw, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise FormatError(str(error)) from error
