@@ -1,6 +1,7 @@
 """The inside of Markdown blocks as text with styles. Addresses are shown once each, code keeps its blanks.
 
-Two rules differ from CommonMark: a formula is shown as it was written, and `2*3*4` keeps its stars.
+Two rules differ from CommonMark: nothing in a formula is read as Markdown, and `2*3*4` and `x**2` keep
+their stars.
 """
 
 import re
@@ -17,6 +18,7 @@ from agent_cli.protocol.sanitize import clean
 from ..text.links import may_link
 from ..text.rich_text import style
 from ..text.theme import Role, Theme
+from .latex import readable
 
 PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 200}).enable(["strikethrough", "table"])
 PARSER.disable("reference")  # its text would vanish, and most of what refers to it stands in another block
@@ -31,6 +33,9 @@ _MATH = re.compile(
 )
 """A formula. Each kind ends where the next of its kind would begin, so that all attempts together are linear."""
 _STAR = re.compile(r"(?<=[0-9A-Za-z])\*(?=[0-9A-Za-z])")
+_POWER = re.compile(r"(?<=[0-9A-Za-z)\]])\*\*(?=[0-9])")
+_LOOK_BACK = 64
+"""So many delimiters are looked at to see whether bold text is open."""
 _OPENS: dict[str, Role] = {"strong_open": "strong", "em_open": "emphasis", "s_open": "struck", "link_open": "link"}
 
 
@@ -40,19 +45,29 @@ def _math(state: StateInline, silent: bool) -> bool:
     if found is None:
         return False
     if not silent:
-        state.push("math", "", 0).content = found.group()
+        state.push("math", "", 0).content = readable(found.group())
     state.pos = found.end()
     return True
 
 
 def _star(state: StateInline, silent: bool) -> bool:
-    """Read a single star between ASCII letters or digits as itself."""
-    if not _STAR.match(state.src, state.pos, state.posMax):
+    """Read a star between ASCII letters or digits as itself, and `**` before a digit where it ends nothing."""
+    found = _STAR.match(state.src, state.pos, state.posMax) or _POWER.match(state.src, state.pos, state.posMax)
+    if not found or (len(found.group()) == 2 and _is_bold(state)):
         return False
     if not silent:
-        state.pending += "*"
-    state.pos += 1
+        state.pending += found.group()
+    state.pos = found.end()
     return True
+
+
+def _is_bold(state: StateInline) -> bool:
+    """Return whether there is an opening star that nothing has closed yet."""
+    opened = 0
+    for each in state.delimiters[-_LOOK_BACK:]:
+        if each.marker == ord("*"):
+            opened += -1 if each.close and opened else each.open
+    return opened > 0
 
 
 PARSER.inline.ruler.before("escape", "math", _math)
