@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.model.types.base import Answer, ModelError
-from agent_cli.protocol.events import Attached, Steered
-from agent_cli.protocol.messages import AssistantMessage, Attachment, Image, Origin, UserMessage, new_id
+from agent_cli.protocol.events import Steered
+from agent_cli.protocol.messages import AssistantMessage, Image, Origin, UserMessage, new_id
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.records import InputTaken, Marked
 from agent_cli.protocol.stop_reason import StopReason
@@ -298,12 +298,15 @@ class Turn:
                 "human",
                 user_input.text,
                 moment=self._additions(),
-                images=(*user_input.images, *(brought.images if brought else ())),
-                attachments=brought.attachments if brought else (),
+                images=user_input.images,
+                brought=brought,
                 beside=self._services.inbox.take(user_input.text, prompt=True),
             )
-        for each in brought.counted if brought else ():
-            self.scope.emit(Attached(name=each.name, kind=each.kind, tokens=each.tokens, note=each.note))
+        if brought and brought.counted:
+            from agent_cli.session.replay import attached_event
+
+            for each in brought.counted:
+                self.scope.emit(attached_event(each))
 
     def _say(
         self,
@@ -312,7 +315,7 @@ class Turn:
         *,
         moment: PromptAdditions = NOTHING_NEW,
         images: tuple[Image, ...] = (),
-        attachments: tuple[Attachment, ...] = (),
+        brought: "Attachments | None" = None,
         beside: tuple[InputTaken, ...] = (),
     ) -> None:
         message = UserMessage(
@@ -322,8 +325,9 @@ class Turn:
             origin=origin,
             context=moment.text,
             told=moment.told,
-            images=images,
-            attachments=(*attachments, *moment.origin),
+            images=(*images, *(brought.images if brought else ())),
+            attachments=(*(brought.attachments if brought else ()), *moment.origin),
+            attached=brought.counted if brought else (),
         )
         self._session.append(message, *beside)
 

@@ -98,6 +98,20 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where untrusted text in it came from, such as a host."""
 
 
+AttachmentKind = Literal["file", "folder", "url", "image", "command"]
+
+
+class AttachmentSummary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that a prompt names, as the user is shown it."""
+
+    name: str
+    kind: AttachmentKind
+    tokens: int
+    """Estimated; 0 for what is not attached."""
+    note: str = ""
+    """What was left out, or why it is not attached."""
+
+
 class PlanItem(msgspec.Struct, frozen=True):
     """One item of the model's plan."""
 
@@ -129,6 +143,8 @@ class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="us
     """Source of an instruction or memory that `context` gives anew → hash of its text."""
     attachments: tuple[Attachment, ...] = ()
     """Sent between `context` and `text`."""
+    attached: tuple[AttachmentSummary, ...] = ()
+    """What the user was shown of the attachments; never sent."""
     images: tuple[Image, ...] = ()
 
     @property

@@ -246,6 +246,9 @@ def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
     """Return a record as it is kept: without the secrets that the model is not sent, so that no later run can send
     them. What the person and the model wrote stays byte for byte."""
     match record:
+        case UserMessage(attached=(_, *_)):
+            shown = tuple(_with(each, ("note",), redactor.mask) for each in record.attached)
+            return masked(msgspec.structs.replace(record, attached=shown), redactor)
         case ToolResult() | UserMessage():
             return masked(record, redactor)
         case CompactionSaved():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from agent_cli.protocol.events import (
     AnswerCompleted,
     AnyEvent,
+    Attached,
     Compacted,
     ErrorInfo,
     PlanUpdated,
@@ -18,7 +19,7 @@ from agent_cli.protocol.events import (
     TurnFailed,
     TurnStarted,
 )
-from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, AttachmentSummary, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, CompactionReverted, CompactionSaved, TurnEnded
 
 from .undo_state import taken_back
@@ -82,6 +83,7 @@ def _events(turn: Sequence[AnyRecord], shown: Shown) -> Iterator[AnyEvent]:
             case UserMessage(origin="human") if not has_begun:
                 has_begun = True
                 yield TurnStarted(turn_id=record.turn_id, text=record.text)
+                yield from map(attached_event, record.attached)
             case UserMessage(origin="human"):
                 yield Steered(text=record.text)
             case AssistantMessage():
@@ -97,6 +99,11 @@ def _events(turn: Sequence[AnyRecord], shown: Shown) -> Iterator[AnyEvent]:
                 yield _end(record)
             case _:
                 pass
+
+
+def attached_event(attached: AttachmentSummary) -> Attached:
+    """Announce what a prompt brings along."""
+    return Attached(name=attached.name, kind=attached.kind, tokens=attached.tokens, note=attached.note)
 
 
 def _answer(message: AssistantMessage) -> Iterator[AnyEvent]:

@@ -28,9 +28,11 @@ def test_a_resumed_session_stands_on_the_screen_as_it_was_left(world: World) -> 
         Reply(calls=looks), Reply(text="I change it.", calls=(edit,)), shell("seq 40; exit 3"), Reply(text=ANSWER)
     )
     with Person(world, "--mode", "yolo", rows=60) as person:
-        person.ask("say goodbye\nin greet.py")
+        person.ask("say goodbye\nin greet.py as @other.py and @missing.py do")
         before = conversation(person, "say goodbye")
         person.leave()
+    assert "· file missing.py: not attached: no such file" in before
+    assert any(re.match(r"· file other.py: \d+ tokens$", row) for row in before)
     assert "● Read 2 files  greet.py, other.py" in before and "- the tests pass" not in before
     with Person(world, "-c", rows=60) as person:
         person.wait("x = 1")

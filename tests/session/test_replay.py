@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 from agent_cli.engine.tool_calls.pending_call import finished_event
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.messages import AssistantMessage, PlanItem, Reasoning, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    AttachmentSummary,
+    PlanItem,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from agent_cli.protocol.records import (
     AnyRecord,
     CompactionReverted,
@@ -63,6 +71,19 @@ def test_a_turn_is_told_as_it_was_while_it_ran() -> None:
     assert (call.result_kind, call.counted) == ("summary", "file")
     assert isinstance(text, ev.TextDelta) and text.text == "Done one."
     assert isinstance(answer, ev.AnswerCompleted) and answer.message_id == "b-one"
+
+
+def test_what_a_prompt_brought_along_is_told_behind_it() -> None:
+    brought = (
+        AttachmentSummary("a.py", "file", 210),
+        AttachmentSummary("b.bin", "file", 0, "not attached: no text"),
+    )
+    prompt = UserMessage(id="u", turn_id="t", text="see @a.py @b.bin", attached=brought)
+    (events,) = told([HEADER, prompt, AssistantMessage(id="a", turn_id="t", text="Yes.")])
+    assert events[1:3] == (
+        ev.Attached(name="a.py", kind="file", tokens=210),
+        ev.Attached(name="b.bin", kind="file", tokens=0, note="not attached: no text"),
+    )
 
 
 def test_reasoning_stands_where_it_came_between_the_parts_of_an_answer() -> None:

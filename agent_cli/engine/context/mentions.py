@@ -8,22 +8,19 @@ secret is not read, and the user is told which rule. Names that lead nowhere, as
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE
 from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, Verdict
-from agent_cli.protocol.messages import Attachment, Image, new_id
+from agent_cli.protocol.messages import Attachment, AttachmentKind, AttachmentSummary, Image, new_id
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.paths import PathError
-
-Kind = Literal["file", "folder", "url", "image", "command"]
 
 IMAGE_TOKENS = 1_500
 """What a picture is counted with."""
@@ -52,17 +49,6 @@ _PIPED = "\n\n<stdin>\n"
 """What comes behind it was piped in: the user has not written it, so nothing in it is consent."""
 _MOST_AFTER = 6
 _LONGEST = 4096
-
-
-class AttachmentSummary(msgspec.Struct, frozen=True):
-    """One thing that a prompt brings along, for the user."""
-
-    name: str
-    kind: Kind
-    tokens: int
-    """Estimated; 0 for what is not attached."""
-    note: str = ""
-    """What was left out, or why it is not attached."""
 
 
 class Attachments(msgspec.Struct, frozen=True):
@@ -191,7 +177,7 @@ async def _followed(found: "_Found", context: ToolContext, authorize: Authorize,
         return _Item(AttachmentSummary(mention.name.rstrip(_AFTER), "file", 0, "not attached: no such file"))
     if not found.real:
         return _left_out(mention.name, "file", "no such file")
-    kind: Kind = "url" if _is_url(mention.name) else "folder" if is_folder else "file"
+    kind: AttachmentKind = "url" if _is_url(mention.name) else "folder" if is_folder else "file"
     if context.max_tokens() < _LEAST_TOKENS:
         tool = {"url": "web_fetch", "folder": "list_dir"}.get(kind, "read_file")
         return _left_out(mention.name, kind, f"there is no room left for it; {tool} shows it")
@@ -302,7 +288,7 @@ async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tup
     return _as_text(url, "url", outcome, context, outcome.display)
 
 
-def _as_text(name: str, kind: Kind, outcome: ToolOutcome, context: ToolContext, note: str) -> _Item:
+def _as_text(name: str, kind: AttachmentKind, outcome: ToolOutcome, context: ToolContext, note: str) -> _Item:
     text = outcome.text
     if result_tokens(text) > context.max_tokens():
         kept = keep_whole(context.spill_dir, context.call_id, text, context.redactor)
@@ -339,7 +325,7 @@ def _way(action: Action, rule: str, name: str) -> str:
     return f"{asking}, or add the rule `read({name})` under permissions.allow" if is_lifted else asking
 
 
-def _left_out(name: str, kind: Kind, why: str) -> _Item:
+def _left_out(name: str, kind: AttachmentKind, why: str) -> _Item:
     """Return the model is told as well, so that it neither takes the thing for attached nor tries to get round a
     rule."""
     text = f"[{name} is not attached: {why}]"

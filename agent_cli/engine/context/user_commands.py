@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from agent_cli.protocol.messages import Attachment, new_id
+from agent_cli.protocol.messages import Attachment, AttachmentSummary, new_id
 from agent_cli.protocol.operations import UserCommand
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 from agent_cli.tools.shell.shell import brings_text
 
-from .mentions import Attachments, AttachmentSummary
+from .mentions import Attachments
 
 _NAME_CHARS = 100
 
