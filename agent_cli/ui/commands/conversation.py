@@ -78,32 +78,44 @@ def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None
 
 def render_context(picture: ContextPicture, context: CommandContext) -> list[str]:
     """The window as a picture made of characters: how full it is, what fills it, what could go."""
-    whole = picture.window or picture.budget
-    full = min(_BAR, round(_BAR * picture.tokens / whole)) if whole else 0
-    limit = min(_BAR - 1, round(_BAR * picture.compact_at / whole)) if whole else _BAR - 1
-    cells = ["█" if at < full else "░" for at in range(_BAR)]
-    cells[limit] = "┃"
-    share = f" ({100 * picture.tokens // whole}%)" if picture.window else ""
-    muted = context.theme.paint
+    width = context.columns
+
+    def muted(text: str) -> list[str]:
+        return [context.theme.paint("muted", row) for row in lines.wrap(text, width)]
+
     rows = [
-        f"  {''.join(cells)}  {lines.count(picture.tokens)} of {lines.count(picture.window)}{share}",
-        muted("muted", f"  {picture.source}; auto-compacts at {lines.count(picture.compact_at)} (┃)"),
+        _fullness(picture, width),
+        *muted(f"  {picture.source}; auto-compacts at {lines.count(picture.compact_at)} (┃)"),
     ]
     most = max((part.tokens for part in picture.parts), default=0)
     for part in sorted(picture.parts, key=lambda part: -part.tokens):
         if part.tokens:
-            bar = "▪" * max(1, round(20 * part.tokens / most))
+            bar = "▪" * max(1, round(max(1, min(20, width - 32)) * part.tokens / most))
             rows.append(f"  {lines.one_line(part.name, 20):<20} {lines.count(part.tokens):>6}  {bar}")
     could = [f"{lines.one_line(p.name, 40)} {lines.count(p.tokens)}" for p in picture.can_go if p.tokens]
     if could:
-        rows.append(muted("muted", f"  Reclaimable: {', '.join(could)} tokens"))
+        rows += muted(f"  Reclaimable: {', '.join(could)} tokens")
     largest = sorted(enumerate(picture.items, start=1), key=lambda pair: -pair[1].tokens)
     if largest:
-        rows.append(muted("muted", "  The largest (/context drop N, pin N, keep N):"))
-    rows += [_row(number, item) for number, item in largest[:_LARGEST]]
-    if marked := [_row(number, item) for number, item in largest[_LARGEST:] if item.mark]:
-        rows += [muted("muted", "  Pinned or dropped:"), *marked]
+        rows += muted("  The largest (/context drop N, pin N, keep N):")
+    rows += [lines.truncate(_row(number, item), width) for number, item in largest[:_LARGEST]]
+    if marked := [(number, item) for number, item in largest[_LARGEST:] if item.mark]:
+        rows += muted("  Pinned or dropped:")
+        rows += [lines.truncate(_row(number, item), width) for number, item in marked]
     return rows
+
+
+def _fullness(picture: ContextPicture, width: int) -> str:
+    """Return how full the window is, as a bar and in numbers."""
+    whole = picture.window or picture.budget
+    share = f" ({100 * picture.tokens // whole}%)" if picture.window else ""
+    said = f"{lines.count(picture.tokens)} of {lines.count(picture.window)}{share}"
+    columns = max(8, min(_BAR, width - len(said) - 4))
+    full = min(columns, round(columns * picture.tokens / whole)) if whole else 0
+    limit = min(columns - 1, round(columns * picture.compact_at / whole)) if whole else columns - 1
+    cells = ["█" if at < full else "░" for at in range(columns)]
+    cells[limit] = "┃"
+    return f"  {''.join(cells)}  {said}"
 
 
 def _row(number: int, item: ContextItem) -> str:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agent_cli.config.schema import Ui
-from agent_cli.protocol.client import ContextItem, JobState, WaitingInput
+from agent_cli.protocol.client import ContextItem, ContextPart, JobState, WaitingInput
 from agent_cli.protocol.operations import (
     ChangeSettings,
     Compact,
@@ -33,6 +33,7 @@ from agent_cli.ui.commands.api import Choice, ExitReason, Group
 from agent_cli.ui.commands.custom import expand_arguments
 from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
 from agent_cli.ui.services import ConfigLine, OwnPrompt
+from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.ui.fake_client import PICTURE, FakeClient, FakeHost
 
@@ -293,6 +294,21 @@ def test_what_is_pinned_is_shown_however_small_it_is() -> None:
     picture = msgspec.structs.replace(PICTURE, items=(*PICTURE.items, *large))
     text = "\n".join(conversation.render_context(picture, Desk()))
     assert "Pinned or dropped:" in text and "[pinned]: always use tabs" in text and "result 1\n" not in text
+
+
+@pytest.mark.parametrize("columns", [24, 40, 60])
+def test_the_picture_of_the_window_fits_a_narrow_terminal(columns: int) -> None:
+    desk = Desk()
+    desk.columns = columns
+    large = tuple(
+        ContextItem(f"r{n}", "tool results", f"result {n} of a long command", 500 + n, 9) for n in range(9)
+    )
+    parts = tuple(ContextPart(f"part number {n} with a name", 900 * n) for n in range(4))
+    picture = msgspec.structs.replace(PICTURE, items=(*PICTURE.items, *large), parts=parts, can_go=parts)
+    rows = conversation.render_context(picture, desk)
+    assert max(map(lines.cells, rows)) <= max(columns, 34), rows
+    words = " ".join(" ".join(rows).split())
+    assert "Reclaimable: part number 1 with a name 900, part" in words and "auto-compacts at" in words
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))
