@@ -66,20 +66,23 @@ def interactive_command(chosen: ParsedOptions) -> int:
 
 
 def _started(setup: Setup, first_input: FirstInput) -> int:
-    """Run the sessions. Where no model can be used, a person at a terminal may paste a key and go on.
+    """Run the sessions. Where no model can be used, or that which was named has no key, a person at a terminal may
+    paste a key and go on.
 
     Raises:
-        NoModel: nobody could be asked for a key.
+        NoModel, MissingKey: nobody could be asked for a key.
     """
     try:
         return asyncio.run(_sessions(setup, first_input))
-    except NoModel as error:
-        if first_input.is_data or is_plain(setup.config.ui, sys.stdin, sys.stdout):
+    except (NoModel, MissingKey) as error:
+        provider = error.provider if isinstance(error, MissingKey) else ""
+        helps = bool(provider) or isinstance(error, NoModel)
+        if not helps or first_input.is_data or is_plain(setup.config.ui, sys.stdin, sys.stdout):
             raise
         code = cannot_start(error)
     from .services.key_entry import ask_for_key
 
-    return asyncio.run(_sessions(setup, first_input)) if ask_for_key(setup) else code
+    return asyncio.run(_sessions(setup, first_input)) if ask_for_key(setup, provider) else code
 
 
 def _first_input(chosen: ParsedOptions) -> FirstInput:

@@ -55,8 +55,10 @@ class BadAddress(NotSent):
 class MissingKey(NotSent):
     """The provider needs a key that is not set; the text names the variable."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, provider: str = "") -> None:
+        """`provider` is empty where the name of the variable is wrong, so that no key could be found under it."""
         super().__init__("auth", message)
+        self.provider = provider
 
 
 class NoModel(Exception):
@@ -316,10 +318,11 @@ def _key(provider: str, spec: ProviderSpec, override: Provider, env: Mapping[str
         )
     if override.api_key_env:
         raise MissingKey(
-            f"{override.api_key_env}, the variable for the key of {provider} in the configuration, is not set"
+            f"{override.api_key_env}, the variable for the key of {provider} in the configuration, is not set",
+            provider,
         )
     if needed and spec.key_vars:
-        raise MissingKey(f"{provider} needs a key: set {' or '.join(spec.key_vars)}")
+        raise MissingKey(f"{provider} needs a key: set {' or '.join(spec.key_vars)}", provider)
     return ""
 
 

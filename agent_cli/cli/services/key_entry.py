@@ -1,4 +1,4 @@
-"""Ask for an API key where the first start has found no model, and save it where the user says.
+"""Ask for an API key where no model was found, or the one named has no key, and save it where the user says.
 
 The key is never shown: it goes from the terminal into the keyring, the key file or this process, and nowhere else.
 """
@@ -40,14 +40,15 @@ _ATTEMPTS = 2
 _OTHER = "other"
 
 
-def ask_for_key(setup: Setup) -> bool:
-    """Ask for a key and where to save it; False where the user has quit, or pasted no key twice."""
+def ask_for_key(setup: Setup, needed: str = "") -> bool:
+    """Ask for a key and where to save it; False where the user has quit, or pasted no key twice. `needed` is the
+    provider that the key must be of; without one it is told from the key."""
     key = _pasted()
-    provider = key and (provider_of(key) or _picked_provider(setup))
+    provider = key and (needed or provider_of(key) or _picked_provider(setup))
     while provider:
         variable = _variable(setup, provider)
         print(f"This is {variable}, a key of {provider}.")
-        match _picked_place(setup):
+        match _picked_place(setup, may_be_other=not needed):
             case "":
                 return False
             case place if place == _OTHER:
@@ -107,12 +108,12 @@ def _variable(setup: Setup, provider: str) -> str:
     return chosen if is_name else PROVIDERS[provider].key_vars[0]
 
 
-def _picked_place(setup: Setup) -> str:
+def _picked_place(setup: Setup, *, may_be_other: bool) -> str:
     places = [
         *([("keyring", "the system's keyring")] if keyring_works() else []),
         ("file", clean(str(setup.config_dir / KEY_FILE))),
         ("session", "nowhere: use it until the program ends"),
-        (_OTHER, "it is a key of another provider"),
+        *([(_OTHER, "it is a key of another provider")] if may_be_other else []),
     ]
     rows = [Choice(value, label, key=str(at)) for at, (value, label) in enumerate(places, start=1)]
     return asyncio.run(choose("Where to save it?", rows, choose_theme(setup.config.ui)))

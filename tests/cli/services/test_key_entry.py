@@ -100,6 +100,42 @@ def test_a_pasted_key_is_saved_in_the_file_and_used_at_once_and_later(bare: _Bar
     assert "Again." in bare.run("run", "Greet me").out
 
 
+def _name_variable(bare: _Bare) -> None:
+    (bare.config / "config.yaml").write_text(
+        f"providers: {{anthropic: {{base_url: '{bare.server.url}', api_key_env: MINE_API_KEY}}}}\n",
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.parametrize("key", [KEY, "0123456789abcdef-0123456789"])
+def test_a_missing_key_of_a_named_model_is_asked_for_and_saved_under_its_variable(bare: _Bare, key: str) -> None:
+    _name_variable(bare)
+    bare.script(Reply(text="Good day to you."))
+    with Person(bare, "-m", "anthropic/claude-test", columns=200, is_awaited=False, is_warm=False) as person:
+        person.wait("MINE_API_KEY, the variable for the key of anthropic")
+        person.wait(ASKED)
+        _pasted(person, key)
+        person.wait("This is MINE_API_KEY, a key of anthropic")
+        person.decide("Where to save it", "")
+        assert "it is a key of another" not in person.text
+        person.send("1")
+        person.wait("Saved in ")
+        person.wait("/help for commands")
+        person.ask("Greet me")
+        (request,) = bare.server.requests
+        assert request.headers["x-api-key"] == key
+        person.leave()
+    assert read_key_file(bare.config / "keys.yaml").values == {"MINE_API_KEY": key}
+
+
+def test_a_missing_key_of_a_named_model_is_an_error_without_a_terminal(bare: _Bare) -> None:
+    _name_variable(bare)
+    for line in (["run", "-m", "anthropic/claude-test", "x"], ["-m", "anthropic/claude-test", "x"]):
+        done = bare.run(*line)
+        assert (done.code, done.out) == (3, "") and "Paste an API key" not in done.err
+        assert "MINE_API_KEY, the variable for the key of anthropic" in done.err and "keys.yaml" in done.err
+
+
 def test_a_key_for_this_start_alone_is_saved_nowhere(bare: _Bare) -> None:
     bare.script(Reply(text="Good day to you."))
     with _asked(bare) as person:
