@@ -86,6 +86,7 @@ DANGERS: dict[str, Danger] = {
     **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
     "helm": Danger(r" (uninstall|delete|rollback|push) ", "changes a cluster"),
     **_all("kill", r" \S.* -1 | -- -1 |(?<! -s)(?<! -n) 1 ", "ends every process"),
+    "agent": Danger(r" config (set|edit|init) ", "changes its own configuration"),
     "crontab": Danger(r"^(?! -l $)", "changes what runs by itself"),
     **_all("at batch launchctl systemd-run", "", "changes what runs by itself"),
     **_all(
@@ -179,8 +180,13 @@ _CATASTROPHE = (
     r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
     r"|\b(?:LD_\w{1,30}|DYLD_\w{1,30}|PATH|GIT_\w{1,30}|PYTHONPATH|BASH_ENV|NODE_OPTIONS)="
     r"(?!(?<=\bPATH=)\"?\$\{?PATH\}?\"?(?:\s|$))"
+    r"|\bagent(?:_cli)?[\"']?\s{1,9}config\s{1,9}(?:set|edit|init)\b"
     r"|\bkill\b.{0,400}\s-1\b|\bchmod\b.{0,400}(?:-R|\+s)"
 )
+
+
+_OURSELVES = r"(?:-\w*m)?agent_cli(?:\.\w+)?|\S*/agent(?:_cli)?"
+"""This program as an argument of an interpreter: a module, or the path of its script."""
 
 
 class Cwd(msgspec.Struct, frozen=True):
@@ -206,7 +212,7 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
             return f"setting {name} changes what programs run"
     if not command.words:
         return ""
-    name, *args = normalize(command)
+    name, *args = _own_program(normalize(command))
     line = f" {' '.join(args)} "
     danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
     if danger is not None and re.search(danger.words, line):
@@ -220,6 +226,12 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     if name in _REMOVES and (why := _removes(name, command, place)):
         return why
     return _writes(command, place)
+
+
+def _own_program(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command as those of `agent` where an interpreter is to run this program."""
+    at = next((at for at, word in enumerate(words) if re.fullmatch(_OURSELVES, word)), 0)
+    return ("agent", *words[at + 1 :]) if at and INTERPRETERS.fullmatch(words[0]) else words
 
 
 def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
