@@ -17,10 +17,9 @@ from agent_cli import __version__
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.stop_reason import USAGE
 
+from .services.completion import session_ids
 from .setup.options import TABLES, Option, UsageError
 
-_OFFERED = 20
-"""Sessions that completion offers."""
 _MODES = get_args(Mode)
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
@@ -211,7 +210,7 @@ def _signature(command: str, argument: tuple[str, str] | None) -> Any:
 
     parameters = [_parameter(option) for option in TABLES[command]]
     if argument is not None:
-        offered = _beginning(_sessions) if command == "resume" else None
+        offered = session_ids if command == "resume" else None
         given = Annotated[
             str | None, typer.Argument(metavar=argument[0], help=argument[1], autocompletion=offered)
         ]
@@ -243,12 +242,12 @@ def _parameter(option: Option) -> inspect.Parameter:
     return _keyword(name, Annotated[kind, offered], default)
 
 
-def _offering(option: Option) -> Callable[[str], list[str]] | None:
+def _offering(option: Option) -> Callable[[str], Any] | None:
     """For a shell's completion: the values of an option, where they are known."""
-    known: dict[str, Callable[[], Iterable[str]]] = {"model": _models, "resume": _sessions}
     if option.choices:
         return _beginning(lambda: option.choices)
-    return _beginning(known[option.key]) if option.key in known else None
+    known: dict[str, Callable[[str], Any]] = {"model": _beginning(_models), "resume": session_ids}
+    return known.get(option.key)
 
 
 def _beginning(values: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -264,21 +263,6 @@ def _models() -> Iterable[str]:
     from agent_cli.model.catalog.catalog import known
 
     return (info.name for info in known(""))
-
-
-def _sessions() -> Iterable[str]:
-    """Ids of the sessions of this directory, newest first; none where they cannot be had."""
-    from agent_cli.config.layer import ConfigError
-    from agent_cli.store.session_file import StoreError
-
-    from .setup.options import ParsedOptions
-    from .setup.setup import Setup
-
-    try:
-        setup = Setup(ParsedOptions("agent", {}))
-        return [info.id for info in setup.sessions.list(setup.root, limit=_OFFERED)]
-    except (UsageError, ConfigError, StoreError, OSError):
-        return []
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -271,6 +271,7 @@ COMPLETED = (
     ("agent -m anthropic/claude-haiku-4-5-", ["anthropic/claude-haiku-4-5-20251001"]),
     ("agent help ever", []),
     ("agent help prov", ["providers"]),
+    ("agent help pe", ["permissions"]),
     ("agent config expl", ["explain"]),
 )
 
@@ -288,6 +289,15 @@ def test_completion_offers_the_sessions_of_this_directory(world: World) -> None:
         words = {"COMP_WORDS": f"agent {command} ", "COMP_CWORD": "2", "_AGENT_COMPLETE": "complete_bash"}
         done = world.run(env=words)
         assert (done.code, done.out.split(), done.err) == (0, [here], ""), other
+
+
+@pytest.mark.parametrize("command", ["resume", "sessions show", "sessions export", "sessions delete", "--resume"])
+def test_completion_describes_sessions_by_their_titles(world: World, command: str) -> None:
+    here = kept(world, ("say hi: please", "hello"))
+    done = world.run(env={"_AGENT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"agent {command} "})
+    assert (done.code, done.err) == (0, "") and here in done.out and "say hi" in done.out
+    done = world.run(env={"_AGENT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"agent {command} zz"})
+    assert here not in done.out
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")

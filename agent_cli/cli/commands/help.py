@@ -42,7 +42,7 @@ _NO_PAGER = ("", "cat")
 
 def topics(incomplete: str) -> list[str]:
     """For a shell's completion: pages and commands that begin so."""
-    return [name for name in (*_pages(), *sorted(COMMANDS)) if name.startswith(incomplete)]
+    return [name for name in dict.fromkeys((*_pages(), *sorted(COMMANDS))) if name.startswith(incomplete)]
 
 
 def help_command(

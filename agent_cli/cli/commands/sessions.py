@@ -17,6 +17,7 @@ from agent_cli.store.retention import discard
 from agent_cli.store.session_file import Loaded, read_session
 from agent_cli.ui.text.lines import number
 
+from ..services.completion import session_ids
 from ..setup.fork_side_files import copy_beside
 from ..setup.options import UsageError
 from ..setup.redactor import redactor_of
@@ -32,7 +33,12 @@ app.command("repair")(repair_command)
 _SHOWN = 100
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _All = Annotated[bool, typer.Option("--all", help="Of every directory.")]
-_Id = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's id, or its title.")]
+_Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The beginning of the session's id, or its title.", autocompletion=session_ids
+    ),
+]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Limit the number of sessions.")]
 
 
