@@ -298,7 +298,8 @@ class Repl:
 
     def status(self) -> str:
         """Return the line below the input."""
-        return render_status(self._now, self._branch, self.theme, self._screen.columns)
+        sign = self._screen.vi_sign
+        return sign + render_status(self._now, self._branch, self.theme, self._screen.columns - len(sign))
 
     def mode(self) -> Mode:
         """Return the approval mode, in whose colour the input line begins."""

@@ -238,6 +238,13 @@ class Screen:
         """Width of the terminal."""
         return self._output.get_size().columns
 
+    @property
+    def vi_sign(self) -> str:
+        """The mode of the vi keys, insert or normal; empty with Emacs keys."""
+        if self.app.editing_mode != EditingMode.VI:
+            return ""
+        return "[N] " if self.app.vi_state.input_mode == InputMode.NAVIGATION else "[I] "
+
     async def run(self) -> None:
         """Run until `exit`; the terminal is restored whatever happens."""
         with self.jobs.answering():

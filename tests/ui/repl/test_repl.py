@@ -488,6 +488,19 @@ def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
         assert [op["mode"] for op in term.operations("ChangeSettings")] == ["plan"]
 
 
+def test_with_vi_keys_the_status_line_says_the_mode_of_the_editor(tmp_path: Path) -> None:
+    with Session(tmp_path, settings={"vi_mode": True}) as term:
+        term.wait(r"(?m)^\[I\] ask · ")
+        term.send("\x1b")
+        term.wait(r"(?m)^\[N\] ask · .*%$")
+        term.send("ahello")
+        term.wait(r"(?m)^> hello$")
+        term.wait(r"(?m)^\[I\] ask · ")
+        term.send("\r")
+        term.wait("(?m)^— ")
+        term.leave()
+
+
 def test_a_note_at_an_approval_is_saved_and_the_question_stays(tmp_path: Path) -> None:
     with Session(tmp_path, "approve") as term:
         term.send("go\r")
