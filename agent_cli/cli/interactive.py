@@ -185,8 +185,10 @@ def _saved_id(opened: OpenSession) -> str:
 async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
     for note in (*opened.notes, *_due(setup)):
         print(f"agent: {note}", file=sys.stderr)
+    theme = choose_theme(setup.config.ui) if sys.stderr.isatty() else NONE
+    if unwritable := opened.permissions.unwritable():
+        print(theme.paint("muted", f"Nothing here can be changed: {clean(unwritable)}"), file=sys.stderr)
     if opened.instructions:
-        theme = choose_theme(setup.config.ui) if sys.stderr.isatty() else NONE
         print(theme.paint("muted", f"instructions: {clean(opened.instructions)}"), file=sys.stderr)
     loop = asyncio.get_running_loop()
     repl = asyncio.current_task()

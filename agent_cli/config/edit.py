@@ -38,6 +38,30 @@ def set_key(text: str, key: str, written: str, path: Path) -> str:
     return changed
 
 
+def remove_key(text: str, names: Sequence[str], path: Path) -> str:
+    """Return the text of the file at `path` without a key, given by the names that lead to it.
+
+    Raises:
+        ConfigError: the text is no YAML, the key is not in it, or it cannot be removed without touching others.
+    """
+    before, _ = load_yaml(text, path)
+    dotted = ".".join(names)
+    inner: Any = before
+    for name in names:
+        if not isinstance(inner, dict) or name not in inner:
+            raise ConfigError(f"{path}: there is no {dotted}")
+        inner = inner[name]
+    edit = _Edit(text, dotted)
+    changed = edit.without(list(names))
+    try:
+        after, _ = load_yaml(changed, path)
+    except ConfigError as error:
+        raise edit.refusal() from error
+    if (after or {}) not in _without(before, names):
+        raise edit.refusal()
+    return changed
+
+
 class _Edit:
     """A change in one place of a text."""
 
@@ -69,6 +93,25 @@ class _Edit:
             rest = rest[name.count(".") + 1 :]
             names.append(name)
         return self._replaced(node, value), names
+
+    def without(self, names: list[str]) -> str:
+        """Return the text without an entry. The last one of a mapping goes with the mapping."""
+        import yaml
+
+        node: Any = yaml.compose(self._text, Loader=yaml.SafeLoader)
+        mapping, entry = None, None
+        for name in names:
+            if not isinstance(node, yaml.MappingNode):
+                raise self.refusal()
+            found = next(pair for pair in node.value if pair[0].value == name)
+            if mapping is None or len(node.value) > 1 or entry is None:
+                mapping, entry = node, found
+            node = found[1]
+        if mapping is None or entry is None or mapping.flow_style:
+            raise self.refusal()
+        start = self._text.rfind("\n", 0, entry[0].start_mark.index) + 1
+        end = self._text.find("\n", max(_end(entry[1]) - 1, entry[0].end_mark.index))
+        return self._text[:start] + (self._text[end + 1 :] if end >= 0 else "")
 
     def _replaced(self, node: Any, value: str) -> str:
         """Put a value in the place of another that stands in one line."""
@@ -158,6 +201,25 @@ def _with(values: dict[str, Any], names: Sequence[str], value: Any) -> dict[str,
         inner = inner[name]
     inner[names[-1]] = value
     return changed
+
+
+def _without(values: Any, names: Sequence[str]) -> list[Any]:
+    """Return what may be left of values when one of them is removed: with or without the mappings it was alone in."""
+    plain = _unshared(values)
+    inner = plain
+    for name in names[:-1]:
+        inner = inner[name]
+    del inner[names[-1]]
+    left = [_unshared(plain)]
+    for taken in range(len(names) - 1, 0, -1):
+        inner = plain
+        for name in names[: taken - 1]:
+            inner = inner[name]
+        if inner[names[taken - 1]]:
+            break
+        del inner[names[taken - 1]]
+        left.append(_unshared(plain))
+    return left
 
 
 def _unshared(value: Any) -> Any:

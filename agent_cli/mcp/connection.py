@@ -47,12 +47,13 @@ class ServerStatus(msgspec.Struct, frozen=True):
     state: State
     address: str
     source: str
-    tools: int
+    tools: tuple[str, ...]
     tokens: int
     """Estimated size of its tools' definitions, were they all in the request."""
     error: str = ""
     server: str = ""
     protocol: str = ""
+    prompts: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
 
 

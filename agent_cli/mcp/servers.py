@@ -108,7 +108,7 @@ class Servers:
     def status(self) -> tuple[ServerStatus, ...]:
         """Return the servers as they stand, those that are not trusted last."""
         inert = (
-            ServerStatus(each.name, "untrusted", each.address, each.source, 0, 0, "not trusted, so not started")
+            ServerStatus(each.name, "untrusted", each.address, each.source, (), 0, "not trusted, so not started")
             for each in self.inert
         )
         return (*map(self._status, self.connections.values()), *inert)
@@ -177,9 +177,10 @@ class Servers:
             state=connection.state,
             address=definition.address,
             source=definition.source,
-            tools=len(found),
+            tools=tuple(entry.tool.name for entry in found),
             tokens=sum(tokens(entry.tool) for entry in found),
             error=connection.error,
+            prompts=tuple(prompt.name for prompt in known.offer.prompts) if known else (),
             server=known.offer.server if known else "",
             protocol=known.offer.protocol if known else "",
             log=tuple(connection.log),

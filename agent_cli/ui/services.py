@@ -126,6 +126,26 @@ class CommandEnd(msgspec.Struct, frozen=True):
     """Number of the background job that it has become; empty when it has ended."""
 
 
+class ServerLine(msgspec.Struct, frozen=True):
+    """One MCP server."""
+
+    name: str
+    state: str
+    """`idle`, `starting`, `ready`, `failed`, `login needed`, `off`, `untrusted` or `broken`."""
+    address: str
+    source: str
+    """The file that defines it."""
+    tools: tuple[str, ...] = ()
+    tokens: int = 0
+    """Estimated size of the definitions of its tools."""
+    error: str = ""
+    server: str = ""
+    """Name, version and protocol revision it gives itself."""
+    prompts: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    """Its last words on stderr."""
+
+
 class Host(Protocol):
     """Services behind slash commands and `!command`."""
 
@@ -195,6 +215,14 @@ class Host(Protocol):
 
     def tools(self) -> tuple[ToolLine, ...]:
         """Return the tools that the model is offered, in their order."""
+        ...
+
+    def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
+        """Return the MCP servers, and what is wrong with definitions of them."""
+        ...
+
+    async def change_server(self, name: str, change: Literal["restart", "on", "off"]) -> str:
+        """Restart an MCP server, or switch it on or off for this session; gives what came of it, in words."""
         ...
 
     def config(self) -> tuple[ConfigLine, ...]:

@@ -423,14 +423,22 @@ def test_the_model_sees_what_the_user_ran_with_the_next_prompt_and_after_a_resum
 def test_the_start_says_which_instructions_are_read_and_what_has_no_effect(world: World) -> None:
     (world.work / "AGENTS.md").write_text("Be brief.\n", encoding="utf-8")
     (world.work / "CLAUDE.md").write_text("Be long.\n", encoding="utf-8")
-    (world.config / "config.yaml").write_text("mcp_servers: {web: {command: web}}\n", encoding="utf-8")
+    (world.config / "config.yaml").write_text("hooks: {start: [make]}\n", encoding="utf-8")
     with Person(world) as person:
         person.wait(r"(?m)^instructions: AGENTS.md \(CLAUDE.md beside it is not read\)$")
         person.leave()
     world.script(Reply(text="ok"))
     done = world.run("run", "hello")
-    assert "`mcp_servers` in the configuration has no effect: it is not supported yet" in done.err
+    assert "`hooks` in the configuration has no effect: it is not supported yet" in done.err
     assert "instructions:" not in done.err
+
+
+def test_the_start_in_the_home_directory_says_that_nothing_there_can_be_changed(world: World) -> None:
+    with Person(world, "--cd", str(world.home), columns=250) as person:
+        person.wait(
+            f"(?m)^Nothing here can be changed: {world.home} is a home directory: start agent in a project"
+        )
+        person.leave()
 
 
 def test_a_command_of_the_users_own_shows_that_it_runs(world: World) -> None:

@@ -32,6 +32,7 @@ from agent_cli.ui.services import (
     OwnCommand,
     OwnPrompt,
     RuleLine,
+    ServerLine,
     SessionLine,
     ToolLine,
 )
@@ -232,6 +233,9 @@ class FakeHost:
         self.clipboard, self.own = clipboard, own
         self.copied: list[str] = []
         self.agreed: list[OwnPrompt] = []
+        self.known_servers: tuple[ServerLine, ...] = ()
+        self.server_notes: tuple[str, ...] = ()
+        self.server_changes: list[tuple[str, str]] = []
 
     def sessions(self) -> tuple[SessionLine, ...]:
         return (SessionLine("abc123", "fix the parser", "2 h ago", "/work/project", 3, 0.25),)
@@ -284,6 +288,13 @@ class FakeHost:
     def tools(self) -> tuple[ToolLine, ...]:
         own = ToolLine("tickets", "Reads a ticket.", "this project, .agent/tools")
         return (ToolLine("shell", "Runs a command.", "built in"), own)
+
+    def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
+        return self.known_servers, self.server_notes
+
+    async def change_server(self, name: str, change: str) -> str:
+        self.server_changes.append((name, change))
+        return f"{name}: {change}"
 
     def config(self) -> tuple[ConfigLine, ...]:
         return (

@@ -21,6 +21,7 @@ from agent_cli.ui.services import (
     OwnCommand,
     OwnPrompt,
     RuleLine,
+    ServerLine,
     SessionLine,
     ToolLine,
 )
@@ -127,6 +128,21 @@ class SessionHost:
         from .listings import tools
 
         return tools(self._opened.tools)
+
+    def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
+        if self._opened.servers is None:
+            return (), ()
+        from .server_lines import server_lines
+
+        return server_lines(self._opened.servers), self._opened.servers.notes
+
+    async def change_server(self, name: str, change: Literal["restart", "on", "off"]) -> str:
+        assert self._opened.servers is not None
+        if change != "restart":
+            self._opened.servers.turn(name, on=change == "on")
+            return f"{name} is {change} for this session."
+        problem = await self._opened.servers.restart(name)
+        return problem or f"{name} was restarted and is ready."
 
     def config(self) -> tuple[ConfigLine, ...]:
         from .listings import config

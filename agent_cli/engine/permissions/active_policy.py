@@ -201,7 +201,7 @@ class Permissions:
             untrusted=self._untrusted_source(),
             untrusted_sources=self._untrusted(),
             instructions=self._instructions,
-            unwritable=self._unwritable(),
+            unwritable=self.unwritable(),
         )
         return msgspec.structs.replace(
             policy, twins=partial(self._hard_links, policy), closed_below=partial(self._closed_below, policy)
@@ -292,8 +292,8 @@ class Permissions:
     def _is_closed(self, path: str) -> bool:
         return self._judging is not None and watched(path, path, self._judging) is not None
 
-    def _unwritable(self) -> str:
-        """Return why nothing may be changed here: a home directory or the root is no project."""
+    def unwritable(self) -> str:
+        """Return why nothing may be changed here, as a home directory or the root is no project; else empty."""
         root = str(self._workspace.root)
         if root == os.path.realpath(os.path.expanduser("~")):
             return f"{root} is a home directory: start agent in a project's folder"

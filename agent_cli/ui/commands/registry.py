@@ -147,6 +147,12 @@ def _themes(context: CommandContext) -> tuple[str, ...]:
     return themes()
 
 
+def _servers(context: CommandContext) -> Iterable[str]:
+    from .servers import names
+
+    return names(context)
+
+
 _TALK, _CONTEXT, _FILES, _MODEL, _SESSION, _SETTINGS, _HELP = get_args(Group)
 _ROWS = (
     Command(_HELP, "help", "", "list the commands", _in("help", "show_commands")),
@@ -232,7 +238,10 @@ _ROWS = (
         idle=True,
     ),
     Command(_MODEL, "tools", "", "list the model's tools", _in("settings", "tools")),
-    Command(_MODEL, "mcp", "", "list configured MCP servers (not supported yet)", _in("settings", "mcp")),
+    Command(
+        _MODEL, "mcp", "[NAME]", "show MCP servers; restart, on or off NAME changes one", _in("servers", "mcp"),
+        _servers,
+    ),
     Command(_SETTINGS, "theme", "[NAME]", "change the colours", _in("settings", "theme"), _themes),
     Command(
         _SETTINGS, "config", "[KEY]", "show the configuration, and where each value comes from",

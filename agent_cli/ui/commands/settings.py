@@ -183,19 +183,6 @@ async def tools(context: CommandContext, argument: str) -> None:
     context.say("\n".join([f"The model is offered {len(found)} tools:", *rows, last]))
 
 
-async def mcp(context: CommandContext, argument: str) -> None:
-    """`/mcp`: say that MCP servers are not supported yet, and which are configured."""
-    named = _of(context.host.config(), "mcp_servers")
-    said = ["MCP servers are not supported yet: none is started and the model is offered none of their tools."]
-    names = dict.fromkeys(line.key.split(".")[1] for line in named if line.key.count("."))
-    if names:
-        shown = ", ".join(lines.one_line(name, 40) for name in names)
-        said.append(f"`mcp_servers` names {shown} ({lines.one_line(named[0].place)}), which is kept and not used.")
-    else:
-        said.append("None is configured.")
-    context.say("\n".join(said))
-
-
 async def config(context: CommandContext, argument: str) -> None:
     """`/config [KEY]`: what differs from the defaults, or one key, with its place."""
     everything = context.host.config()

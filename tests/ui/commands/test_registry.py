@@ -32,7 +32,7 @@ from agent_cli.ui.commands import conversation, registry
 from agent_cli.ui.commands.api import Choice, ExitReason, Group
 from agent_cli.ui.commands.custom import expand_arguments
 from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
-from agent_cli.ui.services import ConfigLine, OwnPrompt
+from agent_cli.ui.services import OwnPrompt, ServerLine
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.ui.fake_client import PICTURE, FakeClient, FakeHost
@@ -386,17 +386,24 @@ async def test_a_turn_that_began_while_picking_is_not_left_alone() -> None:
     assert desk.left is None and "A turn is running" in desk.text
 
 
-async def test_servers_that_are_configured_are_named() -> None:
+async def test_servers_are_listed_shown_and_changed() -> None:
     class Configured(FakeHost):
-        def config(self) -> tuple[ConfigLine, ...]:
-            place = "/config.yaml:7"
-            return tuple(
-                ConfigLine(f"mcp_servers.{key}", '"x"', place, is_default=False)
-                for key in ("tickets.url", "db.command")
-            )
+        def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
+            ready = ServerLine("tickets", "ready", "npx tickets", "config.yaml", ("find", "close"), 120)
+            failed = ServerLine("db", "failed", "db-server", ".mcp.json", error="It ended.", log=("no such file",))
+            return (ready, failed), ("~/.claude.json: left out",)
 
-    said = (await run("/mcp", host=Configured())).text
-    assert "`mcp_servers` names tickets, db (/config.yaml:7)" in said and "None" not in said
+    listed = (await run("/mcp", host=Configured())).text
+    assert "tickets" in listed and "2 tools, 120 tokens" in listed and "It ended." in listed
+    assert "~/.claude.json: left out" in listed
+    assert "find, close" in (await run("/mcp tickets", host=Configured())).text
+    assert "no such file" in (await run("/mcp db", host=Configured())).text
+    host = Configured()
+    await run("/mcp restart db", host=host)
+    await run("/mcp off tickets", host=host)
+    assert host.server_changes == [("db", "restart"), ("tickets", "off")]
+    assert "The servers are: tickets, db" in (await run("/mcp restart nope", host=host)).text
+    assert "agent mcp add" in (await run("/mcp")).text
 
 
 async def test_what_this_session_has_otherwise_is_told_beside_the_configuration() -> None:
