@@ -41,6 +41,8 @@ _GOT_THROUGH = (ev.TextDelta, ev.ReasoningDelta, ev.AnswerCompleted, ev.Compacte
 _PROMPT_LINES = 20
 _EARLIER_ROWS = 1_000
 """About so many rows of earlier turns are drawn at once."""
+_ERROR_CELLS = 3 * 80
+"""So much room a failure has at most, in three rows or more, where what to do next leaves room for that."""
 _FOLDED = 20
 """How many folded texts can be shown in full later."""
 
@@ -251,6 +253,8 @@ class Renderer:
                 self._silent(event.silent_s)
             case ev.SettingsChanged() if self._shows_already(event):
                 pass
+            case ev.OperationFailed(error=error):
+                self._error(error)
             case _:
                 if isinstance(event, ev.FellBack):
                     self._void()
@@ -450,6 +454,14 @@ class Renderer:
         self.live.ask(event.request_id, calls, time.monotonic())
         self._print("other", with_mark("?", "strong", event.question, self._theme, self._width()))
 
+    def _error(self, error: ev.ErrorInfo) -> None:
+        """Print a failure in a few rows; what a provider said at length is folded."""
+        most = max(3, -(-_ERROR_CELLS // max(1, self._width())))
+        rows = lines.error(error, self._theme, self._width(), most, self._hint).split("\n")
+        if rows != lines.error(error, self._theme, self._width()).split("\n"):
+            self._fold("the error", lambda theme, width: lines.error(error, theme, width).split("\n"))
+        self._print("other", rows)
+
     def _turn_over(
         self,
         reason: StopReason,
@@ -466,7 +478,7 @@ class Renderer:
         self.live.calls.clear()
         self._previewed.clear()
         if error:
-            self._print("other", lines.error(error, self._theme, self._width()).split("\n"))
+            self._error(error)
         elif STOPPED[reason]:
             self._print("other", warning(STOPPED[reason], self._theme, self._width()))
         if self._is_replay:

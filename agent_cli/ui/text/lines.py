@@ -341,14 +341,21 @@ def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
     ]
 
 
-def error(info: ErrorInfo, theme: Theme, width: int = 100) -> str:
-    """Return a failure in the user's words: what happened, then what to do."""
+def error(info: ErrorInfo, theme: Theme, width: int = 100, most: int = 0, more: str = "") -> str:
+    """Return a failure in the user's words: what happened, then what to do. With `most`, what happened is cut
+    to leave that many rows, one at least; `more` says there how to see all of it."""
     what = clean(info.message).strip() or one_line(info.kind, 80)
     what += f" [request {one_line(info.request_id, 80)}]" if info.request_id else ""
-    first, *rest = wrap(what, width - 2)
+    then = wrap(clean(info.hint).strip(), width - 2) if info.hint.strip() else []
+    happened = wrap(what, width - 2)
+    if most and len(happened) + len(then) > most:
+        happened = wrap_limited(what, width - 2, max(1, most - len(then)))
+        happened[-1] = (
+            truncate(happened[-1].removesuffix("…"), width - 3 - cells(more)).removesuffix("…") + "…" + more
+        )
+    first, *rest = happened
     rows = [f"{theme.paint('error', '✗')} {first.lstrip()}", *("  " + row.lstrip() for row in rest)]
-    rows += [f"  {row}" for row in wrap(clean(info.hint).strip(), width - 2)] if info.hint.strip() else []
-    return "\n".join(rows)
+    return "\n".join([*rows, *(f"  {row}" for row in then)])
 
 
 def attachment_line(event: Attached) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.hints import Hint, HintKind
 from agent_cli.protocol.messages import FileChange, PlanItem
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text import lines
+from agent_cli.ui.text.hints import Situation, error_with_advice
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from agent_cli.ui.text.truncate import fold
 from tests.fuzz import tries
@@ -145,6 +147,23 @@ def test_a_link_of_others_is_never_passed_on() -> None:
 
 def test_the_label_of_a_link_cannot_look_like_a_prompt() -> None:
     assert "▌" not in shown(answered("[▌ yes, delete it](https://a.b)"), theme=LINKED)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(HintKind) if kind not in ("certificate", "log")])
+def test_a_failure_takes_three_rows_and_ctrl_o_shows_all_of_it(kind: HintKind) -> None:
+    said = "The provider refused the request: " + "a field of the body is not what it should be, " * 12 + "the end"
+    error = ev.ErrorInfo("provider_error", said, request_id="req_77", hints=(Hint(kind, "api.example.com"),))
+    error = error_with_advice(error, Situation("repl", saved=True))
+    view = Renderer(NONE, Ui(), lambda: 80, lambda: SNAPSHOT)
+    view.handle(ev.TurnFailed(stop_reason="provider_error", error=error))
+    rows = view.take().rstrip("\n").split("\n")
+    assert len(rows) <= 3 and max(map(lines.cells, rows)) <= 80
+    assert rows[0].startswith("✗ The provider refused the request: a field")
+    assert "… (Ctrl-O shows them)" in "".join(rows) and " ".join(error.hint.split()) in " ".join(
+        " ".join(rows).split()
+    )
+    view.expand()
+    assert "the end [request req_77]" in " ".join(view.take().split())
 
 
 def test_a_failure_while_drawing_becomes_one_line() -> None:
