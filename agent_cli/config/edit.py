@@ -204,7 +204,7 @@ def _with(values: dict[str, Any], names: Sequence[str], value: Any) -> dict[str,
 
 
 def _without(values: Any, names: Sequence[str]) -> list[Any]:
-    """Return what may be left of values when one of them is removed: with or without the mappings it was alone in."""
+    """Return what may be left of values without one: with or without the mappings that it was alone in."""
     plain = _unshared(values)
     inner = plain
     for name in names[:-1]:

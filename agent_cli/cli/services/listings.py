@@ -5,7 +5,7 @@ import asyncio
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,9 +22,12 @@ from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.kit.base import describe
 from agent_cli.tools.plugins import Extension
 from agent_cli.tools.registry import Registry
-from agent_cli.ui.services import ConfigLine, ModelLine, ToolLine
+from agent_cli.ui.services import ConfigLine, ModelLine, ServerLine, ToolLine
 
 from ..setup.setup import Setup
+
+if TYPE_CHECKING:
+    from agent_cli.mcp.servers import Servers
 
 SERVERS_S = 0.5
 """How long servers are waited for, once for their lists and once for what they say of each model."""
@@ -174,3 +177,22 @@ def shown_value(key: str, value: Any, redactor: Redactor) -> str:
     if isinstance(value, str) and (inner == "headers" or (inner == "env" and is_secret(name, value))):
         return '"[masked]"'
     return redactor.mask(msgspec.json.encode(value).decode(), assignments=True)
+
+
+def server_lines(servers: "Servers") -> tuple[ServerLine, ...]:
+    """Return one line for each server."""
+    return tuple(
+        ServerLine(
+            name=each.name,
+            state=each.state,
+            address=each.address,
+            source=each.source,
+            tools=each.tools,
+            tokens=each.tokens,
+            error=each.error,
+            server=f"{each.server}, protocol {each.protocol}" if each.protocol else "",
+            prompts=each.prompts,
+            log=each.log,
+        )
+        for each in servers.status()
+    )

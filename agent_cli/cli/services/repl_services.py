@@ -132,7 +132,7 @@ class SessionHost:
     def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
         if self._opened.servers is None:
             return (), ()
-        from .server_lines import server_lines
+        from .listings import server_lines
 
         return server_lines(self._opened.servers), self._opened.servers.notes
 
