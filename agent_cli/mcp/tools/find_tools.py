@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import BasicTool, Tool, ToolContext, ToolError, ToolOutcome
 
@@ -37,6 +38,7 @@ class FindTools(BasicTool):
     name = "find_tools"
     label = "Find tools"
     Params = FindParams
+    result_kind: ResultKind = "summary"
 
     def __init__(
         self,

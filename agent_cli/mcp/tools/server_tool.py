@@ -95,8 +95,8 @@ class ServerTool:
         return Arguments(arguments)
 
     def title(self, params: Arguments) -> str:
-        shown = (f"{name}={_shown(value)}" for name, value in params.values.items())
-        return ", ".join(shown)[:_TITLE_CHARS]
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in params.values.items())
+        return shown[:_TITLE_CHARS] or "()"
 
     def actions(self, params: Arguments, context: ToolContext) -> tuple[Action, ...]:
         return (CallExternal(self._server, self._now.name, self._changed(), self._now.says_read_only),)
@@ -113,7 +113,8 @@ class ServerTool:
     async def preview(self, params: Arguments, context: ToolContext) -> Preview:
         arguments = msgspec.json.format(msgspec.json.encode(params.values)).decode()
         if not self._changed():
-            return Preview(visible(arguments), note=visible(self._now.description.strip().split("\n")[0])[:200])
+            about = visible(self._now.description.strip().split("\n")[0])[:200]
+            return Preview(visible(arguments) if params.values else "", note=about)
         change = definition_diff(self._link.approved(self._told.name), self._now)
         return Preview(f"{change}\n\n{visible(arguments)}", note="allowing the call approves the new definition")
 
@@ -142,7 +143,7 @@ class ServerTool:
         text = outcome.text or ("" if outcome.images else "(no output)")
         if (most := self._link.definition.max_result_tokens) and most < context.max_tokens():
             text = bounded(text, most, "")
-        return ToolOutcome(text=text, ok=not outcome.is_error, images=outcome.images)
+        return ToolOutcome(text=text, display=text, ok=not outcome.is_error, images=outcome.images)
 
 
 def described(tool: ToolDefinition) -> str:
