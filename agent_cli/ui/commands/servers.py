@@ -28,7 +28,7 @@ async def mcp(context: CommandContext, argument: str) -> None:
     elif not servers and not notes:
         context.say(f"No MCP server is configured. {_HOW}")
     else:
-        context.say("\n".join((*_rows(servers, context.theme), *map(lines.one_line, notes))), wrap=False)
+        context.say("\n".join((*_rows(servers, context.theme, context.columns), *map(lines.one_line, notes))))
 
 
 def names(context: CommandContext) -> Iterable[str]:
@@ -48,15 +48,16 @@ async def _changed(
     return lines.one_line(await context.host.change_server(name, change), 400)
 
 
-def _rows(servers: tuple[ServerLine, ...], theme: Theme) -> list[str]:
+def _rows(servers: tuple[ServerLine, ...], theme: Theme, columns: int) -> list[str]:
     width = max((len(_word(each.name)) for each in servers), default=0)
     rows = []
     for each in servers:
         state = theme.paint(_ROLES.get(each.state, "muted"), f"{each.state:<12}")
         size = f"{len(each.tools)} tools, {each.tokens} tokens" if each.tools else ""
         about = each.error if each.error and each.state != "ready" else lines.one_line(each.address, 60)
-        shown = f"  {_word(each.name):<{width}}  {state}  {size:<24}  "
-        rows.append(shown + theme.paint("muted", lines.one_line(about, 100)))
+        room = columns - width - len(size) - 20
+        shown = f"  {_word(each.name):<{width}}  {state}  {size}{'  ' * bool(size)}"
+        rows.append(shown + theme.paint("muted", lines.one_line(about, max(room, 12))))
     return rows
 
 
