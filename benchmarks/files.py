@@ -12,6 +12,7 @@ from agent_cli.tools.files.file_change import Edit
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.workspace.files.reader import MAX_TEXT_BYTES
+from agent_cli.tools.new_context import new_context
 from agent_cli.workspace.paths import Workspace
 
 SIZES = (("10 kB", 10_000, 5.0, 25.0), ("1 MB", 1_000_000, 60.0, 100.0), ("100 MB", 100_000_000, 3000.0, 500.0))
@@ -23,7 +24,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     """Rows of (name, value, unit, bound)."""
     work = folder / "files"
     work.mkdir()
-    context = ToolContext(Workspace(work), ProcessRunner(), folder / "spill")
+    context = new_context(Workspace(work), ProcessRunner(), folder / "spill")
     rows: list[tuple[str, float, str, float]] = []
     for name, size_bytes, read_bound, edit_bound in SIZES:
         (work / "f").write_bytes(_content(size_bytes))

@@ -16,7 +16,7 @@ from agent_cli.protocol.usage import Usage
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import SessionFile
 from tests.engine.harness import engine, header
-from tests.model.scripted import Entry, ScriptedModel, call, say
+from tests.model.scripted import Reply, ScriptedModel, call, say
 
 from .startup import AGENT, environment
 
@@ -30,7 +30,7 @@ _KEPT = 10
 
 async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     """Rows of (name, value, unit, bound)."""
-    rows = []
+    rows: list[tuple[str, float, str, float]] = []
     appends, openings, steps = {}, {}, {}
     for size in SIZES:
         base = folder / f"growth-{size}"
@@ -60,7 +60,7 @@ def _conversation(work: Path, count: int) -> list[AnyRecord]:
     number, last = 0, ""
     while number < count:
         turn = f"t{number}"
-        messages = [
+        messages: list[UserMessage | AssistantMessage | ToolResult] = [
             UserMessage(id=f"u{number}", turn_id=turn, text=f"look at part {number} " + "and say why " * 10),
             AssistantMessage(
                 id=f"a{number}", turn_id=turn, calls=(ToolCall(f"c{number}", "read_file", '{"path":"f"}'),)
@@ -117,7 +117,7 @@ async def _step_s(base: Path) -> float:
     """Seconds between two requests of one turn, the median."""
     times: list[float] = []
 
-    def reply(request: ModelRequest) -> Entry:
+    def reply(request: ModelRequest) -> Reply:
         times.append(time.perf_counter())
         if len(times) > STEPS:
             return say("done")

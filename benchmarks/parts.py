@@ -63,7 +63,12 @@ def _masking() -> Callable[[], object]:
 def _emitting() -> Callable[[], object]:
     bus = EventBus(redactor=_redactor())
     deltas = [TextDelta(text=word) for word in (" the", " function", ".", "\n")] * (_DELTAS // 4)
-    return lambda: [bus.emit(delta) for delta in deltas]
+
+    def emit() -> None:
+        for delta in deltas:
+            bus.emit(delta)
+
+    return emit
 
 
 def _catalogue() -> object:

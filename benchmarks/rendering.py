@@ -137,10 +137,10 @@ def _child() -> dict[str, float]:
         "loaded": loaded,
         "frame": sorted(frames)[int(len(frames) * 0.99)],
     }
-    from agent_cli.ui.render.diff_view import drawn
+    from agent_cli.ui.render.diff_view import render_diff
 
     rows, theme = _diff().split("\n"), choose(Ui(theme="dark"), {})
-    return figures | {"diff": _cpu(lambda: _written("\n".join(drawn(rows, theme))))}
+    return figures | {"diff": _cpu(lambda: _written("\n".join(render_diff(rows, theme, WIDTH))))}
 
 
 if __name__ == "__main__":

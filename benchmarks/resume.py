@@ -66,7 +66,10 @@ def _records(turns: int) -> list[AnyRecord]:
 
 def _session(path: Path, records: Sequence[AnyRecord]) -> Session:
     path.write_bytes(b"[\n" + b",\n".join(map(encode, records)) + b"\n]\n")
-    read = lambda: read_session(path).records  # noqa: E731
+
+    def read() -> list[AnyRecord]:
+        return list(read_session(path).records)
+
     return Session(read(), None, saved=True, reread=read)
 
 

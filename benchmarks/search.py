@@ -12,6 +12,7 @@ from typing import Any
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import ToolContext
+from agent_cli.tools.new_context import new_context
 from agent_cli.tools.search.grep_glob import Glob, GlobParams, Grep, GrepParams
 from agent_cli.tools.search.repo_map import MapParams, RepoMap
 from agent_cli.workspace.paths import Workspace
@@ -26,7 +27,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     root = folder / "tree"
     _plant(root)
     processes = ProcessRunner()
-    context = ToolContext(Workspace(root), processes, folder / "state" / "spill")
+    context = new_context(Workspace(root), processes, folder / "state" / "spill")
     try:
         return [*await _search(context), *await _read(context), *await _map(context)]
     finally:

@@ -40,14 +40,18 @@ def ends(path: str) -> tuple[bytes, bytes]:
         usage = {"input_tokens": 10, "output_tokens": 1}
         start = _data({"type": "message_start", "message": _ANTHROPIC | {"usage": usage}}, "message_start")
         block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-        delta = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 10}}
+        delta: dict[str, object] = {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 10},
+        }
         stop = _data({"type": "content_block_stop", "index": 0}) + _data(delta) + _data({"type": "message_stop"})
         return start + _data(block), stop
     if path.endswith("/responses"):
         usage = {"input_tokens": 10, "output_tokens": 10}
         response = {"id": "r", "object": "response", "status": "completed", "output": [], "usage": usage}
         return b"", _data({"type": "response.completed", "response": response}, "response.completed")
-    finish = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    finish: dict[str, object] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     return b"", _data(finish) + _data({"choices": [], "usage": _USAGE}) + b"data: [DONE]\n\n"
 
 

@@ -27,7 +27,7 @@ def measure(bare_s: float) -> list[tuple[str, float, str, float]]:
     try:
         assert server.stdout is not None
         port = int(server.stdout.readline())
-        rows = []
+        rows: list[tuple[str, float, str, float]] = []
         for wire in WIRES:
             runs = [_run(wire, port) for _ in range(1 if wire == "litellm" else RUNS)]
             first = median(run["first_event_s"] for run in runs)

@@ -16,7 +16,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     """Rows of (name, value, unit, bound)."""
-    rows = []
+    rows: list[tuple[str, float, str, float]] = []
     echoes = sorted(_echoes(folder))
     rows.append(("typing while 200 tokens/s stream: median", 1000 * echoes[len(echoes) // 2], "ms", 15))
     late = 1000 * echoes[int(len(echoes) * 0.99)]
