@@ -11,8 +11,8 @@ from agent_cli.tools.files.edit import EditFile, EditParams
 from agent_cli.tools.files.file_change import Edit
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
-from agent_cli.workspace.files.reader import MAX_TEXT_BYTES
 from agent_cli.tools.new_context import new_context
+from agent_cli.workspace.files.reader import MAX_TEXT_BYTES
 from agent_cli.workspace.paths import Workspace
 
 SIZES = (("10 kB", 10_000, 5.0, 25.0), ("1 MB", 1_000_000, 60.0, 100.0), ("100 MB", 100_000_000, 3000.0, 500.0))
