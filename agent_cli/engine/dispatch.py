@@ -111,7 +111,7 @@ class Dispatcher:
     def _leave_steers(self, submission_id: str) -> None:
         """Guidance for a turn that was stopped from outside is offered again when the session is resumed."""
         for text in self.take_leftover_steers():
-            self._warn(f"Not delivered, because the turn was stopped: {text}", submission_id)
+            self._warn(f"Not delivered, because the turn was interrupted: {text}", submission_id)
 
     def _new_turn(self, submission_id: str) -> Turn:
         return Turn(self.services, self.services.scope(submission_id, new_id("turn")))

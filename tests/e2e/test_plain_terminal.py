@@ -136,7 +136,7 @@ def test_ctrl_c_picks_nothing_stops_a_command_then_a_turn_and_then_leaves(world:
         person.line("!printf '\\033[31mred\\033[0m\\n'; sleep 60")
         person.hear("\nred")
         person.send("\x03")
-        person.hear("stopped")
+        person.hear("interrupted")
         person.hear("> ")
         person.line("wait")
         person.pump(1.0)

@@ -380,7 +380,7 @@ def test_the_end_comes_from_outside(world: World, how: signal.Signals | None) ->
         person.process.wait(30)
     assert not world.alive()
     with Person(world, "-c") as person:
-        person.wait("The last turn was stopped when the program was ended; /retry continues")
+        person.wait("The last turn was interrupted when the program was ended; /retry continues")
         person.ask("go on")
         person.leave()
     assert world.messages()[-1] == "go on" and "may have had effects" in world.messages()[-2]

@@ -99,7 +99,7 @@ class ToolRunner:
                     for pending in batch:
                         await self._run_alone(pending, prepared)
         except BaseException:
-            self._close(prepared, "Not run: the turn was stopped_outcome.")
+            self._close(prepared, "Not run: the turn was interrupted.")
             raise
 
     @staticmethod

@@ -11,7 +11,7 @@ from ..text.theme import Theme
 
 _ANSWER_ROWS = 6
 _NO_ANSWER = "No answer to that yet."
-_STOPPED = "The last turn was stopped when the program was ended; /retry continues."
+_STOPPED = "The last turn was interrupted when the program was ended; /retry continues."
 
 
 def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:

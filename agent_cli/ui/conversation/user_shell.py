@@ -50,7 +50,7 @@ async def run_shell_command(
         if whole:
             context.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole), wrap=False)
 
-    ended = "stopped"
+    ended = "interrupted"
     try:
         end = await context.host.run_command(command, emit, background)
         ended = f"continues as job {end.job}" if end.job else f"exit {end.exit_code}"

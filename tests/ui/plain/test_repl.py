@@ -181,7 +181,7 @@ async def test_who_comes_back_is_told_where_it_stood() -> None:
     shown = out.getvalue()
     assert "  fix the parser · 2 prompts\n  > tidy up\n  row 0\n  row 1\n" in shown
     assert "  row 5\n  … 3 more lines\n" in shown and "row 6" not in shown
-    assert "The last turn was stopped when the program was ended; /retry continues." in shown
+    assert "The last turn was interrupted when the program was ended; /retry continues." in shown
 
 
 async def test_a_session_that_begins_has_nothing_to_look_back_on() -> None:
