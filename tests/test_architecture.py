@@ -50,9 +50,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": {"protocol", "redaction", "config", "sandbox"},
     "tools": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace"},
     "mcp": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "tools"},
+    "hooks": {"protocol", "fs", "config", "sandbox"},
+    "extensions": {"protocol", "fs", "config", "hooks"},
     "engine": {
         *("protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "store"),
-        *("policy", "model", "session", "tools"),
+        *("policy", "model", "session", "tools", "hooks"),
     },
     "ui": {"protocol", "fs", "config"},
 }
@@ -66,7 +68,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "model": ("types", "transport", "catalog", "text_calls", "wire", "litellm", ""),
     "tools": ("kit", "search", "files", "shell", "web", "session", ""),
     "mcp": ("types", "sources", "catalog", "client", "tools", ""),
-    "engine": ("model_calls", "permissions", "context", "undo", "tool_calls", ""),
+    "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", ""),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "cli": ("setup", "services", "commands", ""),
 }

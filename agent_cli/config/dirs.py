@@ -36,6 +36,19 @@ SERVER_FILES_OF_USERS = (
 """Those in a home directory."""
 
 
+HOOK_FILES = (
+    *(".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json", ".codex/config.toml"),
+    *(".gemini/settings.json", ".cursor/hooks.json"),
+)
+"""Files of a project or a home directory in which other agents look for hooks."""
+
+
+def defines_hooks(root: Path) -> bool:
+    """Return whether there is a file in which another agent may define hooks."""
+    home = home_dir()
+    return any(os.path.exists(folder / name) for folder in (root, home) for name in HOOK_FILES)
+
+
 def home_dir() -> Path:
     """Return the user's home directory; one that is not there where it is not known."""
     return Path(os.path.expanduser("~"))

@@ -1,7 +1,7 @@
 """Every configuration key, its type and its default. `config.example.yaml` shows the same, and a test
 keeps the two alike. Unknown keys and wrong types are errors with a place: see `load`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -217,6 +217,21 @@ class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether its process runs in the sandbox, with the network."""
 
 
+class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A program to run at an event."""
+
+    command: str | tuple[str, ...]
+    """A line for the shell, or a program with its arguments; it is given the event as JSON on standard input."""
+    match: str = ""
+    """Tools, sources or reasons it is for: names with | between them, or a regular expression; none means all."""
+    timeout_s: Amount | None = None
+    """The longest it may take; null: 60 s, at the end of a session 2 s."""
+    on_error: Literal["allow", "ask", "block"] | None = None
+    """What holds when it fails; null: block where it decides, else allow."""
+    name: str = ""
+    """What it is called in messages."""
+
+
 class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Saved conversations."""
 
@@ -280,7 +295,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     (see docs/security.md)."""
     sessions: Sessions = Sessions()
     ui: Ui = Ui()
-    hooks: dict[str, Any] = {}
-    """Reserved."""
+    hooks: dict[str, tuple[HookEntry, ...]] = {}
+    """Hooks by event, such as PreToolUse (see docs/hooks.md)."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers by name (see docs/mcp.md)."""

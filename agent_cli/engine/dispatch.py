@@ -238,6 +238,9 @@ class Dispatcher:
         """Kill what still runs, close connections, let go of the file."""
         with contextlib.suppress(Exception):
             await self.settle()
+        if self.services.session_hooks is not None:
+            with contextlib.suppress(Exception):  # a hook keeps nobody from leaving
+                await self.services.session_hooks.on_end("other", self.services.scope())
         self._note_jobs(leaving=True)
         await self.services.undo.aclose()
         ended = self.services.tools.jobs.last_words()

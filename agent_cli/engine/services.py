@@ -31,10 +31,12 @@ from .tool_calls.call_rules import BoundRule, TurnRules
 from .undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
+    from agent_cli.hooks.engine import HookEngine
     from agent_cli.protocol.operations import UserCommand
 
     from .context.history_search import EarlierSessions, SessionHistory
     from .context.mentions import Attachments
+    from .user_hooks.session_hooks import SessionHooks
 
 
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
@@ -57,6 +59,8 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     """Messages as they may be sent."""
     day: DayLedger | None = None
     rules: Sequence[BoundRule] = ()
+    hooks: "HookEngine | None" = None
+    """Programs of the user that are asked at fixed points."""
     earlier: "Callable[[], EarlierSessions] | None" = None
 
     @cached_property
@@ -98,6 +102,15 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     def inbox(self) -> Inbox:
         """Input that waits."""
         return Inbox(self.session)
+
+    @cached_property
+    def session_hooks(self) -> "SessionHooks | None":
+        """The user's hooks on prompts and turns; None where there are none."""
+        if self.hooks is None:
+            return None
+        from .user_hooks.session_hooks import SessionHooks
+
+        return SessionHooks(self.hooks, self.session, resumed=self.settings.resumed)
 
     @cached_property
     def reminders(self) -> Reminders:

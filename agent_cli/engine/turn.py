@@ -74,6 +74,8 @@ class Turn:
         self._unmet: tuple[str, ...] = ()
         self._truncated = 0
         self._empty = 0
+        self._hook_context = ""
+        """What hooks add to the prompt."""
 
     @property
     def steps(self) -> int:
@@ -97,6 +99,11 @@ class Turn:
             ModelError: the model failed for good.
             CancelledError: the user stopped it; everything up to then is saved and valid.
         """
+        if refusal := await self._asked_hooks(user_input):
+            self.scope.notice(f"The prompt was refused by a hook: {refusal}")
+            if taken := self._services.inbox.take(user_input.text, prompt=True):
+                self._session.append(*taken)
+            return Stop("hook_refused")
         is_new = await self._begin(user_input)
         try:
             async with asyncio.timeout(self._limits.deadline()):
@@ -108,6 +115,15 @@ class Turn:
         if reason in ("turn_limit", "cost_limit", "time_limit"):
             await self._close(reason)
         return Stop(reason, self.text, self._unmet)
+
+    async def _asked_hooks(self, user_input: UserInput) -> str:
+        """Return why the user's hooks refuse a prompt, which is then not saved; empty where they do not."""
+        hooks = self._services.session_hooks
+        if hooks is None or not user_input.text.strip():
+            return ""
+        ruling = await hooks.on_prompt(user_input.text, self.scope)
+        self._hook_context = ruling.context
+        return ruling.refusal
 
     async def _begin(self, user_input: UserInput) -> bool:
         """Save what the turn begins with; False where it goes on with an earlier input."""
@@ -204,11 +220,17 @@ class Turn:
             self._truncated = 0
             self._pieces.clear()
             summary = await self._tools.run(message.calls)
-            return self._ends_with(summary) if summary else await self._guarded()
-        return self._ends_with(answer.text)
+            if hook := self._tools.stopped_by_hook:
+                self.scope.notice(f"Stopped by a hook: {hook}")
+                return "hook_refused"
+            return await self._ends_with(summary) if summary else await self._guarded()
+        return await self._ends_with(answer.text)
 
-    def _ends_with(self, text: str) -> StopReason | None:
-        """Return the model means to stop: unless its plan says otherwise, the turn ends with this text."""
+    async def _ends_with(self, text: str) -> StopReason | None:
+        """The model means to stop: unless its plan or a hook says otherwise, the turn ends with this text."""
+        if self._services.session_hooks and (more := await self._services.session_hooks.on_stop(text, self.scope)):
+            self._say("hook", more)
+            return None
         if reminder := self._services.reminders.unfinished() or self._tools.rules.missing():
             self._say("hint", reminder)
             return None
@@ -297,7 +319,7 @@ class Turn:
             self._say(
                 "human",
                 user_input.text,
-                moment=self._additions(),
+                moment=self._from_hooks(self._additions()),
                 images=user_input.images,
                 brought=brought,
                 beside=self._services.inbox.take(user_input.text, prompt=True),
@@ -330,6 +352,12 @@ class Turn:
             attached=brought.counted if brought else (),
         )
         self._session.append(message, *beside)
+
+    def _from_hooks(self, moment: PromptAdditions) -> PromptAdditions:
+        if not self._hook_context:
+            return moment
+        said = f"Said by a hook of the user's:\n{self._hook_context}"
+        return msgspec.structs.replace(moment, text=f"{moment.text}\n\n{said}".strip())
 
 
 _FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})

@@ -309,6 +309,19 @@ class InputReturned(Event, frozen=True, kw_only=True, tag="input_returned"):
     """Slash commands, oldest first."""
 
 
+class HookRan(Event, frozen=True, kw_only=True, tag="hook_ran"):
+    """A hook of the user's was run."""
+
+    hook: str
+    event: str
+    """Such as `PreToolUse`."""
+    duration_s: float
+    decision: str = ""
+    """allow, ask or deny; empty for none."""
+    failure: str = ""
+    """What was wrong with it."""
+
+
 class Notice(Event, frozen=True, kw_only=True, tag="notice"):
     """Information for the user; the turn continues."""
 
@@ -466,7 +479,7 @@ AnyEvent = (
     SessionStarted | TurnStarted | StepStarted | TextDelta | ReasoningDelta | RetryScheduled
     | StreamSilent | FellBack | AnswerCompleted
     | ToolCallRequested | ToolCallStarted | ToolOutput | ToolSilent | ToolCallFinished | ApprovalRequested
-    | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | InputReturned | Notice
+    | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | InputReturned | Notice | HookRan
     | Compacted | Attached | Renamed | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
     | OperationCompleted | OperationFailed | SessionClosed
 )  # fmt: skip

@@ -159,6 +159,20 @@ class Granted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="grante
     """Whether it is removed again: it does not hold from here on."""
 
 
+class HookNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="hook"):
+    """A hook of the user's was run."""
+
+    hook: str
+    event: str
+    source: str = ""
+    """The file that defines it."""
+    duration_s: float = 0.0
+    exit_code: int | None = None
+    decision: str = ""
+    """allow, ask or deny; empty for none."""
+    failure: str = ""
+
+
 class Quarantined(Record, frozen=True, kw_only=True, omit_defaults=True, tag="quarantined"):
     """The provider refused a message: a placeholder is sent in its place. The original stays above."""
 
@@ -199,7 +213,7 @@ class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
 AnyRecord = (
     Header | UserMessage | AssistantMessage | ToolResult | RequestSent | PartialAnswer | ModelCalled | CallStarted
     | TurnEnded | CheckpointTaken | CompactionSaved | CompactionReverted | Shortened | Marked
-    | TurnsUndone | TurnsRedone
+    | HookNoted | TurnsUndone | TurnsRedone
     | SettingsSet | Granted | Named | Quarantined | InputQueued | InputTaken | JobNoted
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ StopReason = Literal[
     "no_answer",
     "content_filter",
     "rules_unmet",
+    "hook_refused",
     "declined",
     "auth_error",
     "provider_error",
@@ -36,6 +37,7 @@ EXIT_CODES: dict[StopReason, int] = {
     "no_answer": 7,
     "content_filter": 7,
     "rules_unmet": 8,  # a rule says what must be done before the end, and it was not
+    "hook_refused": 6,  # a hook of the user's refused the prompt, or ended the turn
     "declined": 130,  # the user was asked whether to go on, and said no
     "auth_error": 3,
     "provider_error": 4,

@@ -420,16 +420,14 @@ def test_the_model_sees_what_the_user_ran_with_the_next_prompt_and_after_a_resum
         assert "for-my-eyes" not in prompt and "a1B2c3a1B2c3" not in prompt
 
 
-def test_the_start_says_which_instructions_are_read_and_what_has_no_effect(world: World) -> None:
+def test_the_start_says_which_instructions_are_read(world: World) -> None:
     (world.work / "AGENTS.md").write_text("Be brief.\n", encoding="utf-8")
     (world.work / "CLAUDE.md").write_text("Be long.\n", encoding="utf-8")
-    (world.config / "config.yaml").write_text("hooks: {start: [make]}\n", encoding="utf-8")
     with Person(world) as person:
         person.wait(r"(?m)^instructions: AGENTS.md \(CLAUDE.md beside it is not read\)$")
         person.leave()
     world.script(Reply(text="ok"))
     done = world.run("run", "hello")
-    assert "`hooks` in the configuration has no effect: it is not supported yet" in done.err
     assert "instructions:" not in done.err
 
 

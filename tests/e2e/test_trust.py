@@ -22,7 +22,7 @@ rules:
   - Be brief.
   - after_edit_run: "touch ran"
     paths: "**"
-hooks: {start: "touch hooked"}
+hooks: {PreToolUse: [{command: touch hooked}]}
 mcp_servers: {evil: {command: touch served}}
 """
 TOOL = "import pathlib\npathlib.Path('imported').touch()\nTOOLS = []\n\x1b]0;title\x07\u202e"

@@ -107,8 +107,6 @@ async def _configuration(setup: Setup) -> str:
         keys = ", ".join(key for key, _ in setup.loaded.ignored)
         text = f"ignored in the project's own file: {keys}"
         raise Problem(text, "Put them into your own file if you want them; `agent config path` names it.")
-    if reserved := [key for key in ("hooks",) if getattr(setup.config, key)]:
-        raise Problem(f"no effect: {', '.join(reserved)}, which are not supported yet", "Remove them.")
     places = ", ".join(dict.fromkeys(layer.name for layer in setup.loaded.layers))
     return places or f"built-in defaults; {setup.config_dir / 'config.yaml'} is not there"
 

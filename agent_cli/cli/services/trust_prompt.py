@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.config.dirs import defines_servers
+from agent_cli.config.dirs import defines_hooks, defines_servers
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.load import PROJECT_FILE
 from agent_cli.config.project_restrictions import tightened
@@ -49,9 +49,31 @@ def offers(setup: Setup) -> tuple[TrustRequest, ...]:
             f"{path}: {len(text):,} bytes of Python that would run with your rights" for path, text in texts
         )
         found.append(TrustRequest(place, content, effects, texts))
+    found += _hooks(setup)
     found += _servers(setup)
     found += map(_instructing, _doubtful(setup))
     return tuple(found)
+
+
+def _hooks(setup: Setup) -> list[TrustRequest]:
+    """Return the hooks that the project brings and the user has not agreed to as they are now."""
+    if not defines_hooks(setup.workspace.root):
+        return []
+    from ..setup.hooks import found_hooks
+
+    return [
+        TrustRequest(
+            each.place,
+            each.content,
+            tuple(f"hook at {hook.event}: runs {_line(hook.command)}" for hook in each.hooks),
+            ((each.place.removesuffix("#hooks"), each.content),),
+        )
+        for each in found_hooks(setup).inert
+    ]
+
+
+def _line(command: str | tuple[str, ...]) -> str:
+    return command if isinstance(command, str) else " ".join(command)
 
 
 def _servers(setup: Setup) -> list[TrustRequest]:

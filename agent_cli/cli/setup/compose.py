@@ -14,7 +14,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
 from agent_cli.config.call_rule_schema import ToolRule
-from agent_cli.config.dirs import defines_servers
+from agent_cli.config.dirs import defines_hooks, defines_servers
 from agent_cli.config.schema import Config, Limits
 from agent_cli.engine.agent import Agent
 from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
@@ -60,6 +60,7 @@ from .setup import Setup
 
 if TYPE_CHECKING:
     from agent_cli.engine.context.history_search import EarlierSessions
+    from agent_cli.hooks.engine import HookEngine
     from agent_cli.mcp.servers import Servers
     from agent_cli.redaction.redactor import Redactor
     from agent_cli.tools.shell.instruction_watch import InstructionWatch
@@ -229,12 +230,7 @@ class _EngineBuilder:
             f"{place}: `{key}` is ignored: not allowed in a project file" for key, place in setup.loaded.ignored
         ]
         logged = (f"log: {log.path}",) if log else ()
-        reserved = [
-            f"`{key}` in the configuration has no effect: it is not supported yet"
-            for key in ("hooks",)
-            if getattr(setup.config, key)
-        ]
-        told = (*about_mode, *ignored, *reserved, *notes, *draft.notes, *self._memory.problems(), *logged)
+        told = (*about_mode, *ignored, *notes, *draft.notes, *self._memory.problems(), *logged)
         return OpenSession(
             Agent(Dispatcher(services)),
             permissions,
@@ -296,7 +292,20 @@ class _EngineBuilder:
             redacted=RequestRedactor(self._redactor).masked,
             rules=setup.tool_rules,
             earlier=lambda: _earlier(setup, identifier),
+            hooks=self._hooks(session, draft.path),
         )
+
+    def _hooks(self, session: Session, path: str) -> "HookEngine | None":
+        """Return the hooks of the user; None where there are none, or --no-hooks is given."""
+        setup = self._setup
+        if setup.chosen.flag("no_hooks") or not (setup.config.hooks or defines_hooks(setup.workspace.root)):
+            return None
+        from .hooks import HookFacts, open_hooks
+
+        facts = HookFacts(
+            session.header.session_id, path, lambda: self._permissions.mode, lambda: session.view.settings[0]
+        )
+        return open_hooks(setup, facts, self._processes)
 
     def _watch(self) -> "InstructionWatch":
         """Return what notes the files of instructions that commands change."""

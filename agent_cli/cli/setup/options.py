@@ -63,6 +63,7 @@ SHARED: tuple[Option, ...] = (
     Option(("--max-cost",), "number", "Limit on cost per prompt, in US dollars.", value="USD"),
     Option(("--config",), "text", "Read a further configuration file.", value="FILE"),
     Option(("--set",), "list", "Set a configuration key (repeatable).", value="KEY=VALUE"),
+    Option(("--no-hooks",), "flag", "Run no hooks."),
     Option(("--no-session",), "flag", "Do not save the session."),
     Option(("--plain",), "flag", "Plain mode: no colours, no cursor movement (as ui.plain)."),
     Option(

@@ -49,6 +49,10 @@ class ApprovalGate:
             )
         except Exception as error:
             pending.result = failure(pending, "failed", describe(error))
+            return
+        if pending.ruling is not None:
+            verdict = pending.ruling.applied_to(pending.authorized.verdict)
+            pending.authorized = msgspec.structs.replace(pending.authorized, verdict=verdict)
 
     def _revision(self) -> Hashable:
         """Return what verdicts depend on. While a call was settled and ran, everything may have changed."""
@@ -190,7 +194,7 @@ class ApprovalGate:
         except ToolError as error:
             pending.result = failure(pending, "failed", f"The user's edit could not be read: {error}")
             return
-        pending.arguments, pending.edited = arguments, True
+        pending.arguments, pending.edited, pending.ruling = arguments, True, None
         self.judge(pending)
 
     def _add_grant(self, decision: Decision) -> bool:

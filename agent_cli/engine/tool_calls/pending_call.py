@@ -1,10 +1,10 @@
 """One call on its way from the model to its result, and the results that need no tool."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from agent_cli.protocol.actions import Allow, Ask
+from agent_cli.protocol.actions import Allow, Ask, Verdict
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished
 from agent_cli.protocol.messages import ResultKind, ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.tools.kit.base import Preview, Tool, ToolError, ToolOutcome
@@ -13,6 +13,23 @@ from .authorized_call import AuthorizedCall
 
 LONGEST_REMAINS = 4_000
 """Characters kept of what a stopped call had printed."""
+
+
+class HookRuling(msgspec.Struct, frozen=True):
+    """What hooks of the user's say to a call that they do not refuse."""
+
+    decision: Literal["allow", "ask", "deny"]
+    rule: str
+    reason: str
+
+    def applied_to(self, verdict: Verdict) -> Verdict:
+        """Return the verdict that holds: a hook may have the user asked, and may answer a question that a saved
+        rule could answer; nothing else is loosened."""
+        if self.decision == "ask" and isinstance(verdict, Allow):
+            return Ask(self.rule, self.reason, reach=verdict.reach)
+        if self.decision == "allow" and isinstance(verdict, Ask) and verdict.grant and verdict.reach == "inside":
+            return Allow(self.rule)
+        return verdict
 
 
 class PendingCall:
@@ -35,6 +52,14 @@ class PendingCall:
         self.preview: Preview | None = None
         self.approved = False
         self.edited = False
+        self.ruling: HookRuling | None = None
+        """What hooks say to it."""
+        self.hooked_arguments = ""
+        """The arguments that hooks were asked about last."""
+        self.hook_contexts: tuple[str, ...] = ()
+        """What hooks add to its result."""
+        self.rewritten_by = ""
+        """The hook that changed its arguments; empty when none did."""
         self.hunks: tuple[int, ...] | None = None
         """Which hunks of its change the person took over; None for all."""
         self.waited_s = 0.0

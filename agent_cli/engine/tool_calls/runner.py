@@ -45,6 +45,7 @@ from .pending_call import (
 
 if TYPE_CHECKING:
     from ..services import SessionServices
+    from .call_hooks import CallHooks
 
 
 class ToolRunner:
@@ -65,6 +66,7 @@ class ToolRunner:
         self._last_checkpoint = ""
         """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
         self._gate = ApprovalGate(services, self.rules, scope)
+        self._hooks = _call_hooks(services, self._gate, scope)
 
     async def run(self, calls: Sequence[ToolCall]) -> str:
         """Run calls to their results. The text the turn ends with when one of them said that the task is
@@ -91,6 +93,8 @@ class ToolRunner:
             await self._make_ready(prepared)
             for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
                 batch = [pending for _, pending in group]
+                if self._hooks is not None:
+                    await self._hooks.before(batch)
                 if end := self._ending_call(prepared):
                     self._close(batch, f"Not run: `{end.call.name}`, called before it, has ended the turn.")
                 elif together < 0 and self._gate.still_allowed(batch):
@@ -205,12 +209,27 @@ class ToolRunner:
     async def _run_alone(self, pending: PendingCall, prepared: list[PendingCall]) -> None:
         if pending.result is None:
             await self._gate.decide(pending, prepared[prepared.index(pending) :])
+            await self._ask_hooks_again(pending)
         try:
             if pending.result is None:
                 await self._execute(pending)
         finally:
             if pending.result is not None:
                 self._record(pending, pending.result)
+
+    async def _ask_hooks_again(self, pending: PendingCall) -> None:
+        """Ask the hooks about a call that the person edited: what runs is what they were asked about."""
+        if self._hooks is None or not pending.edited or pending.result is not None:
+            return
+        await self._hooks.before([pending])
+        if pending.result is None and isinstance(pending.authorized.verdict, Deny):
+            reason, rule = pending.authorized.verdict.reason, pending.authorized.verdict.rule
+            pending.result = failure(pending, "denied", f"Denied: {reason}.", rule)
+
+    @property
+    def stopped_by_hook(self) -> str:
+        """Why a hook of the user's ends the turn; empty while none does."""
+        return self._hooks.stop_reason if self._hooks is not None else ""
 
     async def _execute(self, pending: PendingCall) -> None:
         """Run an allowed call; its result is always set, cancellation included."""
@@ -242,6 +261,8 @@ class ToolRunner:
             outcome = await self._with_changes(pending, await self._outcome(pending))
             status = "ok" if outcome.ok else "failed"
             outcome = await self._after_edit(pending, outcome)
+            if self._hooks is not None:
+                outcome = await self._hooks.after(pending, outcome, time.monotonic() - started)
             ending = self.rules.ended_by(pending.name, authorized.actions) if outcome.ok else ""
             pending.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
         except Exception as error:  # a tool that raises answers its own call and harms no sibling
@@ -373,6 +394,9 @@ class ToolRunner:
         untrusted = outcome.untrusted or pending.authorized.untrusted_source
         text = truncate_result(outcome.text, self._context, pending.call.id)
         text = mark_untrusted(text, untrusted) if untrusted else text
+        if pending.rewritten_by:
+            hook, title = pending.rewritten_by, pending.authorized.title
+            text = f"[The user's hook {hook} changed this call; what ran: {title}]\n{text}"
         if pending.edited:
             text = f"[The user edited this call before allowing it; what ran: {pending.authorized.title}]\n{text}"
         return ToolResult(
@@ -414,6 +438,14 @@ class ToolRunner:
         self._scope.emit(finished_event(result, pending.authorized.title, pending.tool, adjusted))
         if result.plan is not None:
             self._scope.emit(PlanUpdated(items=result.plan))
+
+
+def _call_hooks(services: "SessionServices", gate: ApprovalGate, scope: TurnScope) -> "CallHooks | None":
+    if services.hooks is None:
+        return None
+    from .call_hooks import CallHooks
+
+    return CallHooks(services, services.hooks, gate, scope)
 
 
 def _preparation(tool: Tool | None) -> NeedsPreparation | None:

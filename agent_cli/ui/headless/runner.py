@@ -327,7 +327,7 @@ class _Run:
         result = self._result(stopped or self._reason)
         if result.error or (result.stop_reason != "end_turn" and not self._quiet):
             self._tell_end(result, from_outside=stopped is not None)
-        if result.exit_code == DENIED:
+        if result.exit_code == DENIED and result.denied:
             self._progress(_refusal(result.denied))
         if self._format == "text":
             text = self._rendered(result.text, rendered) if rendered else clean(result.text)

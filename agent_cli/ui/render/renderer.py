@@ -229,6 +229,8 @@ class Renderer:
                 self.live.answered(time.monotonic(), event.request_id)
             case ev.QuestionAsked():
                 self._question(event)
+            case ev.HookRan():
+                pass  # what it has to say comes as a notice
             case ev.TurnStarted():
                 self._turn_started(event)
             case ev.TurnCompleted() | ev.TurnAborted():

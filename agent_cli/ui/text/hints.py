@@ -176,6 +176,7 @@ STOPPED: dict[StopReason, str] = {
     "abandoned": "Continued with your new message.",
     "turn_limit": "Stopped at the limit of model calls for one prompt. /retry continues.",
     "cost_limit": "Stopped at a limit on cost. To continue: agent -c --set KEY=MORE, with the key named above.",
+    "hook_refused": "Stopped by a hook.",
     "declined": "Stopped, as you said. /retry continues.",
     "time_limit": "Stopped at the time limit. /retry continues.",
     "length_limit": "The answer was cut off at the output limit again and again.",
@@ -210,6 +211,7 @@ _RUN_STOPPED: dict[StopReason, tuple[str, str]] = {
     "no_answer": ("The model gave no usable answer", f"{_CONTINUE}, perhaps with another --model."),
     "content_filter": ("The provider withheld the answer", "other words, or another --model."),
     "rules_unmet": ("Ended without what a rule requires", f"{_CONTINUE}."),
+    "hook_refused": ("A hook refused the prompt or ended the turn", f"{_CONTINUE}, or --no-hooks."),
     "interrupted": ("What was done so far is saved", f"{_CONTINUE}."),
     "terminated": ("What was done so far is saved", f"{_CONTINUE}."),
 }

@@ -47,10 +47,8 @@ def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
 
 def test_doctor_names_what_is_there_and_not_used(world: World) -> None:
     (world.work / ".claude/commands").mkdir(parents=True)
-    (world.config / "config.yaml").write_text("hooks: {start: [make]}\n", encoding="utf-8")
     done = world.run("doctor")
     assert "note  not used: .claude/commands (commands): of another agent" in done.out
-    assert "note  configuration: no effect: hooks, which are not supported yet" in done.out
 
 
 def test_doctor_says_that_a_model_is_not_offered(world: World) -> None:

@@ -1,0 +1,69 @@
+"""The user's hooks for a session: found in configuration files, run by the engine of hooks."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.config.dirs import home_dir
+from agent_cli.extensions.hook_files import FoundHooks, find_hooks, words_of
+from agent_cli.fs.named_files import named_files
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.engine import HookEngine, HookSession
+from agent_cli.redaction.env_names import is_secret
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.environment import child_env
+
+from .setup import Setup
+
+
+class HookFacts(msgspec.Struct, frozen=True):
+    """What hooks are told of a session."""
+
+    session_id: str
+    path: str
+    mode: Callable[[], str]
+    model: Callable[[], str]
+
+
+def found_hooks(setup: Setup) -> FoundHooks:
+    """Return what configuration files define."""
+    return find_hooks(
+        setup.config.hooks,
+        own_source=setup.loaded.place("hooks") if setup.config.hooks else "",
+        root=setup.workspace.root,
+        home=home_dir(),
+        trusts=setup.trust.knows,
+    )
+
+
+def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> HookEngine | None:
+    """Return the engine of the hooks of a session; None where no file defines one."""
+    found = found_hooks(setup)
+    if not found.usable and not found.notes:
+        return None
+    root = setup.workspace.root
+    session = HookSession(facts.session_id, facts.path, root, _environment(), facts.mode, facts.model)
+    return HookEngine(
+        found.usable, session, processes, notes=found.notes, changed_file=_Pinned(found.usable, root)
+    )
+
+
+class _Pinned:
+    """Whether the files of the workspace that a hook names are what they were when the session began: the
+    agent may have written to them since, and a hook is not confined."""
+
+    def __init__(self, hooks: tuple[Hook, ...], root: Path) -> None:
+        self._root = root
+        self._before = {hook: named_files(words_of(hook, root), root) for hook in hooks}
+
+    def __call__(self, hook: Hook) -> str:
+        """Return the file that changed; empty for none."""
+        before, now = self._before[hook], named_files(words_of(hook, self._root), self._root)
+        return next((name for name in {**before, **now} if before.get(name) != now.get(name)), "")
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without keys and tokens."""
+    return {name: value for name, value in child_env(os.environ).items() if not is_secret(name, value)}

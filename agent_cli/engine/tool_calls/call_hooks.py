@@ -1,0 +1,143 @@
+"""The user's hooks on a tool call: before it is judged for good, and after it ran.
+
+A hook may refuse a call, have the user asked, answer the question for them, or change what the call does. What it
+changes is read and judged as if the model had written it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agent_cli.hooks.call_names import ToolCallFacts
+from agent_cli.protocol.actions import CallExternal, Deny
+from agent_cli.session.turn_scope import TurnScope
+from agent_cli.tools.kit.base import ToolError, ToolOutcome
+from agent_cli.tools.registry import Registry
+
+from ..user_hooks.session_hooks import announce
+from .approval_gate import ApprovalGate
+from .pending_call import HookRuling, PendingCall, failure
+
+if TYPE_CHECKING:
+    from agent_cli.hooks.definition import Event
+    from agent_cli.hooks.engine import HookEngine, HookResult
+
+    from ..services import SessionServices
+
+
+class CallHooks:
+    """The hooks on the calls of one turn."""
+
+    def __init__(
+        self, services: "SessionServices", engine: "HookEngine", gate: ApprovalGate, scope: TurnScope
+    ) -> None:
+        self._engine = engine
+        self._registry: Registry = services.registry
+        self._session = services.session
+        self._root = str(services.tools.workspace.root)
+        self._gate = gate
+        self._scope = scope
+        self.stop_reason = ""
+        """Why a hook ends the turn; empty while none does."""
+
+    async def before(self, batch: Sequence[PendingCall]) -> None:
+        """Ask the hooks about calls that are about to be made, but for those that a rule denies."""
+        asked = [pending for pending in batch if self._is_open(pending)]
+        if asked and self._engine.has("PreToolUse"):
+            await asyncio.gather(*(self._before(pending) for pending in asked))
+
+    async def after(self, pending: PendingCall, outcome: ToolOutcome, duration_s: float) -> ToolOutcome:
+        """Tell the hooks what came of a call; returns the outcome with what they add to it."""
+        event: Event = "PostToolUse" if outcome.ok else "PostToolUseFailure"
+        contexts, pending.hook_contexts = pending.hook_contexts, ()
+        if not self._engine.has(event):
+            return _with_notes(outcome, contexts)
+        response = _response(pending, outcome)
+        result = await self._engine.after_call(
+            self._facts(pending), response, ok=outcome.ok, duration_s=duration_s
+        )
+        announce(result, self._session, self._scope)
+        self._take_stop(result)
+        if result.new_output is not None:
+            outcome = msgspec.structs.replace(
+                outcome, text=f"[A hook of the user's replaced this result.]\n{result.new_output}"
+            )
+        said = (result.reason,) if result.decision == "deny" else ()
+        return _with_notes(outcome, (*contexts, *said, *result.contexts))
+
+    def _is_open(self, pending: PendingCall) -> bool:
+        is_asked = pending.hooked_arguments == pending.arguments
+        return pending.result is None and not is_asked and not isinstance(pending.authorized.verdict, Deny)
+
+    async def _before(self, pending: PendingCall) -> None:
+        result = await self._engine.before_call(self._facts(pending))
+        announce(result, self._session, self._scope)
+        self._take_stop(result)
+        pending.hook_contexts = result.contexts
+        names = ", ".join(dict.fromkeys(run.hook for run in result.runs))
+        rule = f"hook {names}"
+        if result.decision == "deny" or result.stop:
+            reason = result.reason or result.stop_reason or "no reason given"
+            pending.result = failure(pending, "denied", f"Refused by a hook of the user's: {reason}", rule, reason)
+            return
+        if result.new_arguments is not None:
+            self._rewrite(pending, result)
+        elif result.decision is not None:
+            pending.ruling = HookRuling(result.decision, rule, result.reason or f"the hook {names} wants it asked")
+        if pending.result is None:
+            pending.hooked_arguments = pending.arguments
+            self._gate.judge(pending)
+
+    def _rewrite(self, pending: PendingCall, result: "HookResult") -> None:
+        """Take the arguments that a hook wants instead. They are judged anew; only a person's or a rule's yes runs
+        them, and an allow of the hook counts for them as it would for the model's."""
+        before, arguments = pending.authorized.title, msgspec.json.encode(result.new_arguments).decode()
+        try:
+            pending.tool, pending.params = self._registry.parse(pending.name, arguments)
+        except ToolError as error:
+            text = f"The hook {result.rewriter} changed this call to what cannot be read: {error}"
+            pending.result = failure(pending, "failed", text)
+            return
+        pending.arguments = pending.hooked_arguments = arguments
+        pending.rewritten_by = result.rewriter
+        reason = f"the hook {result.rewriter} changed it, from: {before}"
+        pending.ruling = HookRuling(result.decision or "ask", f"hook {result.rewriter}", reason)
+
+    def _facts(self, pending: PendingCall) -> ToolCallFacts:
+        external = next((each for each in pending.authorized.actions if isinstance(each, CallExternal)), None)
+        return ToolCallFacts(
+            call_id=pending.call.id,
+            tool=pending.name,
+            arguments=_arguments(pending),
+            folder=self._root,
+            server=external.server if external else "",
+            server_tool=external.tool if external else "",
+            paths=pending.authorized.writes,
+        )
+
+    def _take_stop(self, result: "HookResult") -> None:
+        if result.stop:
+            self.stop_reason = result.stop_reason or result.reason or "a hook ended the turn"
+
+
+def _arguments(pending: PendingCall) -> dict[str, Any]:
+    """Return the arguments as they were written; of a call that names another tool, those of that tool."""
+    if pending.name == pending.call.name or pending.rewritten_by:
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(pending.arguments or "{}", type=dict[str, Any])
+    values = getattr(pending.params, "values", None)
+    return dict(values) if isinstance(values, dict) else {}
+
+
+def _response(pending: PendingCall, outcome: ToolOutcome) -> Any:
+    if pending.authorized.command:
+        return {"stdout": outcome.text, "stderr": "", "interrupted": False, "exit_code": outcome.exit_code}
+    return outcome.text
+
+
+def _with_notes(outcome: ToolOutcome, notes: Sequence[str]) -> ToolOutcome:
+    said = "".join(f"\n[A hook of the user's says: {note}]" for note in notes if note)
+    return msgspec.structs.replace(outcome, text=f"{outcome.text}{said}") if said else outcome

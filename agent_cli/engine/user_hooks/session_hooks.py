@@ -1,0 +1,133 @@
+"""Ask the user's hooks about prompts and the end of turns, and tell them of the session."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agent_cli.protocol.events import HookRan
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.records import HookNoted
+from agent_cli.session.session import Session
+from agent_cli.session.turn_scope import TurnScope
+
+if TYPE_CHECKING:
+    from agent_cli.hooks.definition import Event
+    from agent_cli.hooks.engine import HookEngine, HookResult
+
+MOST_STOPS_REFUSED = 5
+"""How often in a row hooks may have a turn go on that was about to end."""
+
+
+class PromptRuling(msgspec.Struct, frozen=True):
+    """What hooks say to a prompt."""
+
+    refusal: str = ""
+    """Why it is not sent; empty when it is."""
+    context: str = ""
+    """Text for the model that goes along with it."""
+
+
+class SessionHooks:
+    """The hooks of one session, but for those on calls."""
+
+    def __init__(self, engine: "HookEngine", session: Session, *, resumed: bool) -> None:
+        self._engine = engine
+        self._session = session
+        self._source = "resume" if resumed else "startup"
+        self._has_started = False
+        self._stops_refused = 0
+
+    async def on_prompt(self, text: str, scope: TurnScope) -> PromptRuling:
+        """Ask about a prompt before it is saved. Before the first one the session's start is told."""
+        contexts = await self._start(scope)
+        self._stops_refused = 0
+        if not self._engine.has("UserPromptSubmit"):
+            return PromptRuling(context="\n".join(contexts))
+        result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
+        if result.decision == "deny" or result.stop:
+            return PromptRuling(result.reason or result.stop_reason or "a hook refused the prompt")
+        return PromptRuling(context="\n".join((*contexts, *result.contexts)))
+
+    async def on_stop(self, answer: str, scope: TurnScope) -> str:
+        """Ask about the end of a turn; returns what the model is told to go on with, empty where the turn ends."""
+        if not self._engine.has("Stop"):
+            return ""
+        facts = {"stop_hook_active": self._stops_refused > 0, "last_assistant_message": answer}
+        result = await self._at("Stop", facts, scope)
+        if result.stop or result.decision != "deny":
+            return ""
+        if self._stops_refused == MOST_STOPS_REFUSED:
+            scope.notice(f"The turn ends although a hook refuses it, after {MOST_STOPS_REFUSED} times in a row.")
+            return ""
+        self._stops_refused += 1
+        return result.reason or "A hook of the user's says that you are not done."
+
+    async def on_failure(self, error: str, scope: TurnScope) -> None:
+        """Tell that a turn failed."""
+        await self._tell("StopFailure", {"error": error}, scope)
+
+    async def before_compaction(self, trigger: str, scope: TurnScope) -> str:
+        """Ask about a compaction; returns why there is none, empty where there may be one."""
+        if not self._engine.has("PreCompact"):
+            return ""
+        result = await self._at("PreCompact", {"trigger": trigger, "custom_instructions": ""}, scope, trigger)
+        return result.reason or "a hook refused it" if result.decision == "deny" else ""
+
+    async def after_compaction(self, trigger: str, summary: str, scope: TurnScope) -> None:
+        """Tell of a compaction."""
+        await self._tell("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
+
+    async def on_end(self, reason: str, scope: TurnScope) -> None:
+        """Tell that the session ends."""
+        if self._has_started:
+            await self._tell("SessionEnd", {"reason": reason}, scope, reason)
+
+    async def _start(self, scope: TurnScope) -> tuple[str, ...]:
+        if self._has_started:
+            return ()
+        self._has_started = True
+        if not self._engine.has("SessionStart"):
+            return ()
+        result = await self._at("SessionStart", {"source": self._source}, scope, self._source)
+        return result.contexts
+
+    async def _tell(self, event: "Event", facts: Mapping[str, Any], scope: TurnScope, name: str = "") -> None:
+        if self._engine.has(event):
+            await self._at(event, facts, scope, name)
+
+    async def _at(
+        self, event: "Event", facts: Mapping[str, Any], scope: TurnScope, name: str = ""
+    ) -> "HookResult":
+        result = await self._engine.at(event, facts, (name,) if name else ())
+        announce(result, self._session, scope)
+        return result
+
+
+def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:
+    """Record the runs of hooks, and tell the user what they say."""
+    for run in result.runs:
+        session.append(
+            HookNoted(
+                id=new_id("hook"),
+                turn_id=scope.turn_id,
+                hook=run.hook,
+                event=run.event,
+                source=run.source,
+                duration_s=run.duration_s,
+                exit_code=run.exit_code,
+                decision=run.decision or "",
+                failure=run.failure,
+            )
+        )
+        scope.emit(
+            HookRan(
+                hook=run.hook,
+                event=run.event,
+                duration_s=run.duration_s,
+                decision=run.decision or "",
+                failure=run.failure,
+            )
+        )
+    for text in result.messages:
+        scope.notice(text)

@@ -1,0 +1,222 @@
+"""Find hooks: those of our configuration, and those that users of other agents have in theirs.
+
+User files need no trust. What a repository brings is inert until the user has agreed to that very definition, and
+to the bytes of the files of the workspace that its command names.
+"""
+
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli.config.schema import HookEntry
+from agent_cli.fs.files import read_regular
+from agent_cli.fs.named_files import named_files
+from agent_cli.hooks.definition import Dialect, Event, Hook, event_named
+
+_MAX_BYTES = 8_000_000
+_END_S = 2.0
+_USUAL_S: dict[Dialect, float] = {"native": 60.0, "claude": 600.0, "codex": 600.0, "gemini": 60.0, "cursor": 60.0}
+_CLAUDE_SHORT_S: dict[Event, float] = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
+
+HOOK_FILES_OF_PROJECTS: Mapping[str, Dialect] = {
+    ".claude/settings.json": "claude",
+    ".claude/settings.local.json": "claude",
+    ".codex/hooks.json": "codex",
+    ".codex/config.toml": "codex",
+    ".gemini/settings.json": "gemini",
+    ".cursor/hooks.json": "cursor",
+}
+"""Below a project's root, in the order they are read."""
+HOOK_FILES_OF_USERS: Mapping[str, Dialect] = {
+    ".claude/settings.json": "claude",
+    ".codex/hooks.json": "codex",
+    ".codex/config.toml": "codex",
+    ".gemini/settings.json": "gemini",
+    ".cursor/hooks.json": "cursor",
+}
+"""Below the home directory."""
+
+
+class ProjectHooks(msgspec.Struct, frozen=True):
+    """The hooks of one file of a project, and what a yes to them is bound to."""
+
+    place: str
+    content: bytes
+    hooks: tuple[Hook, ...]
+
+
+class FoundHooks(msgspec.Struct, frozen=True):
+    """What configuration files define."""
+
+    usable: tuple[Hook, ...]
+    inert: tuple[ProjectHooks, ...]
+    """Of the project, and not trusted."""
+    notes: tuple[str, ...]
+    """What cannot be read or run, with its place."""
+
+
+def find_hooks(
+    own: Mapping[str, Sequence[HookEntry]],
+    *,
+    own_source: str,
+    root: Path,
+    home: Path,
+    trusts: Callable[[str, bytes], bool],
+) -> FoundHooks:
+    """Return the hooks of the user's configuration, of the user's other agents, and of the project.
+
+    Args:
+        own: entries under `hooks`, by event.
+        own_source: where these stand, for people.
+        root: the workspace.
+        home: the user's home directory.
+        trusts: whether the user has agreed to a place and its content.
+    """
+    notes: list[str] = []
+    usable = list(_own(own, own_source, notes))
+    inert: list[ProjectHooks] = []
+    for name, dialect in HOOK_FILES_OF_USERS.items():
+        usable += _read_file(home / name, dialect, notes)
+    for name, dialect in HOOK_FILES_OF_PROJECTS.items():
+        if not (hooks := _read_file(root / name, dialect, notes)):
+            continue
+        place, content = f"{root / name}#hooks", _content(hooks, root)
+        if trusts(place, content):
+            usable += hooks
+        else:
+            inert.append(ProjectHooks(place, content, tuple(hooks)))
+    notes += [
+        f"{hook.source}: the matcher {hook.matcher!r} of {hook.label} cannot be read, so it is run for everything"
+        for hook in usable
+        if hook.has_bad_matcher
+    ]
+    return FoundHooks(tuple(usable), tuple(inert), tuple(notes))
+
+
+def _own(own: Mapping[str, Sequence[HookEntry]], source: str, notes: list[str]) -> Iterator[Hook]:
+    for name, entries in own.items():
+        event = event_named(name)
+        if event is None:
+            notes.append(f"{source}: hooks: there is no event {name}; its hooks are never run")
+            continue
+        for entry in entries:
+            usual_s = _END_S if event == "SessionEnd" else _USUAL_S["native"]
+            yield Hook(
+                event, entry.command, entry.match, entry.timeout_s or usual_s,
+                on_error=entry.on_error, name=entry.name, source=source,
+            )  # fmt: skip
+
+
+def _read_file(path: Path, dialect: Dialect, notes: list[str]) -> list[Hook]:
+    try:
+        data = read_regular(path, _MAX_BYTES, follow=True)
+    except OSError:
+        return []
+    try:
+        content = tomllib.loads(data.decode()) if path.suffix == ".toml" else msgspec.json.decode(data)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
+        notes.append(f"{path} is left out: {error}")
+        return []
+    hooks = content.get("hooks") if isinstance(content, dict) else None
+    if not isinstance(hooks, dict) or content.get("disableAllHooks") is True:
+        return []
+    return [hook for name, groups in hooks.items() for hook in _event(str(name), groups, dialect, path, notes)]
+
+
+def _event(name: str, groups: Any, dialect: Dialect, path: Path, notes: list[str]) -> Iterator[Hook]:
+    event = event_named(name)
+    if event is None:
+        if isinstance(groups, list) and groups:
+            notes.append(f"{path}: hooks for {name} are not run: there is no such event here")
+        return
+    for group in groups if isinstance(groups, list) else ():
+        if not isinstance(group, dict):
+            continue
+        matcher = _matcher(name, group.get("matcher"))
+        handlers = group["hooks"] if isinstance(group.get("hooks"), list) else [group]
+        for handler in handlers:
+            if isinstance(handler, dict):
+                yield from _handler(event, name, matcher, handler, dialect, path, notes)
+
+
+def _handler(
+    event: Event,
+    name: str,
+    matcher: str,
+    handler: Mapping[str, Any],
+    dialect: Dialect,
+    path: Path,
+    notes: list[str],
+) -> Iterator[Hook]:
+    kind = handler.get("type", "command")
+    command = handler.get("command")
+    if kind != "command" or not isinstance(command, str) or not command.strip():
+        notes.append(f"{path}: a hook of the type {kind} for {name} is not run")
+        return
+    arguments = handler.get("args")
+    line: str | tuple[str, ...] = command
+    if isinstance(arguments, list):
+        line = (command, *map(str, arguments))
+    shown = handler.get("name") or handler.get("statusMessage")
+    yield Hook(
+        event,
+        line,
+        matcher,
+        _timeout_s(event, handler.get("timeout"), dialect),
+        dialect,
+        None,
+        shown if isinstance(shown, str) else "",
+        str(path),
+        name,
+    )
+
+
+_ABOUT_SHELL = ("beforeshellexecution", "aftershellexecution")
+
+
+def _matcher(name: str, written: Any) -> str:
+    """Return the matcher of a group; some events of Cursor are for one tool by their name."""
+    if name.lower() in _ABOUT_SHELL:
+        return "Shell"
+    fixed = {"beforereadfile": "Read", "afterfileedit": "Write", "beforemcpexecution": "^MCP:"}
+    if usual := fixed.get(name.lower()):
+        return usual
+    if isinstance(written, dict):
+        written = written.get("tool_name") or written.get("subagent_type")
+    return written if isinstance(written, str) else ""
+
+
+def _timeout_s(event: Event, written: Any, dialect: Dialect) -> float:
+    if isinstance(written, int | float) and written > 0:
+        return written / 1000 if dialect == "gemini" else float(written)
+    short = _CLAUDE_SHORT_S.get(event) if dialect == "claude" else None
+    return short or (_END_S if event == "SessionEnd" else _USUAL_S[dialect])
+
+
+def _content(hooks: Sequence[Hook], root: Path) -> bytes:
+    """Return what a yes to hooks is bound to: themselves, and the files of the workspace that they name."""
+    words = [word for hook in hooks for word in words_of(hook, root)]
+    return msgspec.json.encode(
+        [[msgspec.structs.asdict(hook) for hook in hooks], named_files(words, root)], order="sorted"
+    )
+
+
+def words_of(hook: Hook, root: Path) -> list[str]:
+    """Return the words of a hook's command, the project's folder put in for its variable."""
+    return [
+        word.replace("${CLAUDE_PROJECT_DIR}", str(root)).replace("$CLAUDE_PROJECT_DIR", str(root))
+        for word in _words(hook.command)
+    ]
+
+
+def _words(command: str | tuple[str, ...]) -> Sequence[str]:
+    if not isinstance(command, str):
+        return command
+    try:
+        return shlex.split(command, posix=True)
+    except ValueError:
+        return command.split()

@@ -1,0 +1,1 @@
+"""Hooks: programs of the user that are asked, or told, at fixed points of a session."""

@@ -1,0 +1,169 @@
+"""What a hook answered: its exit code and its output, read as its dialect means them."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from agent_cli.protocol.sanitize import clean
+
+from .definition import DECIDING, Hook
+
+Decision = Literal["allow", "ask", "deny"]
+_MOST_CHARS = 10_000
+_CONTEXT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})
+"""Whose plain output is text for the model."""
+_NO_START = (126, 127)
+_DENIES = ("deny", "block")
+
+
+class HookProcess(msgspec.Struct, frozen=True):
+    """How the program of a hook ended."""
+
+    exit_code: int | None = None
+    """None when it did not start, or was stopped for the time it took."""
+    stdout: str = ""
+    stderr: str = ""
+    problem: str = ""
+    """Why there is no exit code."""
+
+
+class HookAnswer(msgspec.Struct, frozen=True):
+    """What a hook wants."""
+
+    decision: Decision | None = None
+    reason: str = ""
+    """For the model; for the user where a prompt is refused."""
+    context: str = ""
+    """Text for the model."""
+    message: str = ""
+    """For the user."""
+    new_input: dict[str, Any] | None = None
+    """Of a call, in the hook's dialect."""
+    new_output: str | None = None
+    """What the model reads in place of a result."""
+    stop: bool = False
+    """The turn ends."""
+    stop_reason: str = ""
+    title: str = ""
+    """For the session."""
+    failure: str = ""
+    """What was wrong with the hook itself; empty when nothing was."""
+    merges_input: bool = False
+    """Whether the new input holds only what changes."""
+
+
+def read_answer(hook: Hook, ended: HookProcess) -> HookAnswer:
+    """Return what a hook answered. One that failed at an event that decides refuses, unless its definition says
+    otherwise: a broken guard does not open the gate."""
+    if ended.problem:
+        return _failed(hook, ended.problem, is_broken=True)
+    code = ended.exit_code
+    if code == 2:
+        return HookAnswer("deny", reason=_cut(ended.stderr.strip()) or f"refused by the hook {hook.label}")
+    if code in _NO_START:
+        return _failed(hook, f"could not start (exit code {code}): {_first_line(ended.stderr)}", is_broken=True)
+    if code is None or code > 128:
+        return _failed(hook, f"was killed (exit code {code})", is_broken=True)
+    text = ended.stdout.strip()
+    if text.startswith("{"):
+        try:
+            given = msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            return _failed(hook, f"printed JSON that cannot be read: {error}", is_broken=True)
+        answer = _from_json(hook, given)
+    elif code == 0 and hook.event in _CONTEXT_EVENTS:
+        answer = HookAnswer(context=_cut(text))
+    else:
+        answer = HookAnswer()
+    if code:
+        failed = _failed(hook, f"failed with exit code {code}: {_first_line(ended.stderr)}", is_broken=False)
+        return answer if answer.decision == "deny" else failed
+    return answer
+
+
+def _failed(hook: Hook, what: str, *, is_broken: bool) -> HookAnswer:
+    """Return the answer of a hook that failed. What other agents' files call harmless passes, and is said."""
+    failure = f"The hook {hook.label} ({hook.source}) {what.rstrip(': ')}."
+    strict = is_broken or hook.dialect == "native"
+    on_error = hook.on_error or ("block" if strict and hook.event in DECIDING else "allow")
+    decisions: dict[str, Decision | None] = {"allow": None, "ask": "ask", "block": "deny"}
+    reason = "a hook of the user's failed" if on_error == "block" else ""
+    return HookAnswer(decisions[on_error], reason=reason, failure=failure)
+
+
+def _from_json(hook: Hook, given: Mapping[str, Any]) -> HookAnswer:
+    specific = given.get("hookSpecificOutput")
+    specific = specific if isinstance(specific, dict) else {}
+    return HookAnswer(
+        decision=_decision(given, specific),
+        reason=_cut(
+            _text(
+                specific.get("permissionDecisionReason"), given.get("reason"), given.get("agent_message"),
+                given.get("agentMessage"), _nested(specific, "decision", "message"), given.get("followup_message"),
+            )
+        ),
+        context=_cut(_text(specific.get("additionalContext"), given.get("additional_context"))),
+        message=_cut(
+            clean(_text(given.get("systemMessage"), given.get("user_message"), given.get("userMessage")))
+        ),
+        new_input=_new_input(given, specific),
+        merges_input=isinstance(specific.get("tool_input"), dict),
+        new_output=_new_output(specific),
+        stop=given.get("continue") is False and hook.written_event != "beforeSubmitPrompt",
+        stop_reason=_cut(clean(_text(given.get("stopReason")))),
+        title=clean(_text(specific.get("sessionTitle")))[:200],
+    )  # fmt: skip
+
+
+def _decision(given: Mapping[str, Any], specific: Mapping[str, Any]) -> Decision | None:
+    """Return the strictest of the decisions in an answer, in the words of every dialect."""
+    words = {
+        _lower(specific.get("permissionDecision")), _lower(given.get("decision")), _lower(given.get("permission")),
+        _lower(_nested(specific, "decision", "behavior")),
+    }  # fmt: skip
+    if words.intersection(_DENIES) or (given.get("continue") is False and "hookSpecificOutput" not in given):
+        return "deny"
+    if words & {"ask", "defer"} or given.get("followup_message"):
+        return "ask" if words & {"ask", "defer"} else "deny"
+    return "allow" if words & {"allow", "approve"} else None
+
+
+def _new_input(given: Mapping[str, Any], specific: Mapping[str, Any]) -> dict[str, Any] | None:
+    offered = (
+        specific.get("updatedInput"), specific.get("tool_input"), given.get("updated_input"),
+        _nested(specific, "decision", "updatedInput"),
+    )  # fmt: skip
+    return next((each for each in offered if isinstance(each, dict)), None)
+
+
+def _new_output(specific: Mapping[str, Any]) -> str | None:
+    for key in ("updatedToolOutput", "updatedMCPToolOutput"):
+        if (value := specific.get(key)) is not None:
+            return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return None
+
+
+def _nested(given: Mapping[str, Any], *keys: str) -> Any:
+    value: Any = given
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _text(*offered: Any) -> str:
+    return next((each for each in offered if isinstance(each, str) and each), "")
+
+
+def _lower(value: Any) -> str:
+    return value.lower() if isinstance(value, str) else ""
+
+
+def _first_line(text: str) -> str:
+    return clean(text.strip().split("\n")[0])[:200]
+
+
+def _cut(text: str) -> str:
+    return (
+        text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}\n[… {len(text) - _MOST_CHARS} characters cut]"
+    )

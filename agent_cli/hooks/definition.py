@@ -1,0 +1,92 @@
+"""What a hook is: an event, what it is for, and the program that is asked."""
+
+import re
+from collections.abc import Collection
+from functools import cached_property
+from typing import Literal, get_args
+
+import msgspec
+
+Event = Literal[
+    "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "UserPromptSubmit", "SessionStart",
+    "SessionEnd", "Stop", "StopFailure", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact",
+    "Notification",
+]  # fmt: skip
+DECIDING: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreCompact"})
+"""Events at which something is about to happen: a hook that fails there keeps it from happening."""
+Dialect = Literal["native", "claude", "codex", "gemini", "cursor"]
+"""Whose names, input and exit codes a hook expects."""
+OnError = Literal["allow", "ask", "block"]
+
+_ALIASES: dict[str, Event] = {
+    # Gemini CLI
+    "beforetool": "PreToolUse",
+    "aftertool": "PostToolUse",
+    "beforeagent": "UserPromptSubmit",
+    "afteragent": "Stop",
+    "precompress": "PreCompact",
+    # Cursor
+    "beforeshellexecution": "PreToolUse",
+    "beforemcpexecution": "PreToolUse",
+    "beforereadfile": "PreToolUse",
+    "aftershellexecution": "PostToolUse",
+    "aftermcpexecution": "PostToolUse",
+    "afterfileedit": "PostToolUse",
+    "beforesubmitprompt": "UserPromptSubmit",
+}
+_BY_FOLDED_NAME: dict[str, Event] = {name.lower(): name for name in get_args(Event)} | _ALIASES
+_LIST = re.compile(r"[\w\- ,|]*")
+"""A matcher of such characters is a list of names; any other is a regular expression."""
+
+
+class Hook(msgspec.Struct, frozen=True, dict=True):
+    """A program that is run at an event."""
+
+    event: Event
+    command: str | tuple[str, ...]
+    """A line for the shell, or a program with its arguments."""
+    matcher: str = ""
+    """Which tools, sources or reasons it is for; empty for all."""
+    timeout_s: float = 60.0
+    dialect: Dialect = "native"
+    on_error: OnError | None = None
+    """What holds when it fails; None for the usual of its event and dialect."""
+    name: str = ""
+    source: str = ""
+    """The file that defines it."""
+    written_event: str = ""
+    """The event in the words of its file, such as `beforeShellExecution`."""
+    root: str = ""
+    """The folder of the plug-in that brings it; empty for none."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        line = self.command if isinstance(self.command, str) else " ".join(self.command)
+        return self.name or " ".join(line.split())[:60]
+
+    @cached_property
+    def _pattern(self) -> "re.Pattern[str] | None":
+        try:
+            return re.compile(self.matcher)
+        except re.error:
+            return None
+
+    @property
+    def has_bad_matcher(self) -> bool:
+        """Whether its matcher is a regular expression that cannot be read; it then matches everything."""
+        return not _LIST.fullmatch(self.matcher) and self._pattern is None
+
+    def is_for(self, names: Collection[str]) -> bool:
+        """Return whether it is for something that goes by these names."""
+        if self.matcher in ("", "*"):
+            return True
+        if _LIST.fullmatch(self.matcher):
+            listed = {word.strip() for word in re.split(r"[|,]", self.matcher)}
+            return bool(listed & set(names))
+        return self._pattern is None or any(map(self._pattern.search, names))
+
+
+def event_named(text: str) -> Event | None:
+    """Return the event of a name in any dialect, written in any case; None when there is none."""
+    return _BY_FOLDED_NAME.get(re.sub(r"[_\-]", "", text).lower())

@@ -1,0 +1,189 @@
+"""Hooks through the program: what they are given, what they decide, and what becomes of broken ones."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.world import World
+from tests.model.server import Call, Reply
+
+
+def hook(world: World, name: str, body: str) -> str:
+    """A hook's script outside the workspace; its input is `given`, and is kept in a file beside it."""
+    script = world.home / f"{name}.py"
+    script.write_text(
+        "import json, sys\ngiven = json.load(sys.stdin)\n"
+        f"open({str(world.home / name)!r}, 'a').write(json.dumps(given) + '\\n')\n{body}\n",
+        encoding="utf-8",
+    )
+    return f"{sys.executable} {script}"
+
+
+def given(world: World, name: str) -> list[dict[str, Any]]:
+    path = world.home / name
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def configure(world: World, **hooks: list[dict[str, Any]]) -> None:
+    (world.config / "config.yaml").write_text(f"hooks: {json.dumps(hooks)}\n", encoding="utf-8")
+
+
+def claude(folder: Path, **events: list[dict[str, Any]]) -> Path:
+    """Settings of Claude Code with these hooks."""
+    path = folder / ".claude" / "settings.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"hooks": events}), encoding="utf-8")
+    return path
+
+
+DENY = "print('not today', file=sys.stderr); sys.exit(2)"
+
+
+def test_a_hook_refuses_a_call_and_the_model_reads_why(world: World) -> None:
+    configure(world, PreToolUse=[{"match": "shell", "command": hook(world, "guard", DENY)}])
+    world.script(
+        Reply(calls=(Call("shell", {"command": "touch made"}), Call("list_dir", {}))), Reply(text="I could not.")
+    )
+    done = world.run("run", "go", "--mode", "yolo")
+    assert done.code == 6 and not (world.work / "made").exists()
+    refused, listed = world.messages(-1, "tool")
+    assert "Refused by a hook of the user's: not today" in refused and "hook" not in listed
+    (asked,) = given(world, "guard")
+    assert asked["tool_name"] == "shell" and asked["tool_input"] == {"command": "touch made"}
+    assert asked["cwd"] == str(world.work) and asked["hook_event_name"] == "PreToolUse"
+    (noted,) = world.records("hook")
+    assert noted["decision"] == "deny" and noted["exit_code"] == 2
+
+
+def test_hooks_of_claude_code_run_unchanged_with_the_names_they_expect(world: World) -> None:
+    (world.work / "a.txt").write_text("one\n", encoding="utf-8")
+    command = hook(world, "edits", "pass")
+    claude(world.home, PreToolUse=[{"matcher": "Edit|Write", "hooks": [{"type": "command", "command": command}]}])
+    edit = {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]}
+    world.script(
+        Reply(calls=(Call("read_file", {"path": "a.txt"}),)),
+        Reply(calls=(Call("edit_file", edit),)),
+        Reply(text="ok"),
+    )
+    assert world.run("run", "go", "--mode", "auto-edit").code == 0
+    (asked,) = given(world, "edits")
+    assert asked["tool_name"] == "Edit" and asked["permission_mode"] == "acceptEdits"
+    assert asked["tool_input"] == {
+        "file_path": str(world.work / "a.txt"), "old_string": "one", "new_string": "two", "replace_all": False,
+    }  # fmt: skip
+
+
+def test_a_rewritten_call_is_judged_again_and_runs_as_rewritten(world: World) -> None:
+    answer = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "echo safer"},
+                                     "permissionDecision": "allow"}}  # fmt: skip
+    command = hook(world, "rewrite", f"print({json.dumps(json.dumps(answer))})")
+    claude(world.home, PreToolUse=[{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}])
+    world.script(Reply(calls=(Call("shell", {"command": "rm -rf ."}),)), Reply(text="ok"))
+    done = world.run("run", "go", "--mode", "yolo")
+    told = world.messages(-1, "tool")[-1]
+    assert "safer" in told and "changed this call; what ran: echo safer" in told, (done.err, told)
+
+
+def test_a_rewrite_cannot_pass_a_deny_rule(world: World) -> None:
+    answer = {"hookSpecificOutput": {"updatedInput": {"command": "touch made"}, "permissionDecision": "allow"}}
+    command = hook(world, "rewrite", f"print({json.dumps(json.dumps(answer))})")
+    claude(world.home, PreToolUse=[{"hooks": [{"type": "command", "command": command}]}])
+    (world.config / "config.yaml").write_text('permissions: {deny: ["shell(touch *)"]}\n', encoding="utf-8")
+    world.script(Reply(calls=(Call("shell", {"command": "echo hello"}),)), Reply(text="ok"))
+    assert world.run("run", "go", "--mode", "yolo").code == 6
+    assert not (world.work / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("sys.exit(126)", "could not start"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed"),
+        ("print('{\"decision\": ')", "JSON that cannot be read"),
+        ("print('x' * 3_000_000)", "more than 1 MB"),
+        ("import time; time.sleep(60)", "took longer than"),
+        ("sys.exit(1)", "failed with exit code 1"),
+    ],
+)
+@pytest.mark.parametrize("event", ["PreToolUse", "UserPromptSubmit"])
+def test_a_broken_guard_does_not_open_the_gate(world: World, event: str, body: str, says: str) -> None:
+    entry = {"command": hook(world, "broken", body), "name": "my guard", "timeout_s": 2}
+    configure(world, **{event: [entry]})
+    world.script(Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply(text="ok"))
+    done = world.run("run", "go", "--mode", "yolo")
+    assert done.code == 6 and not (world.work / "made").exists()
+    assert "my guard" in done.err and says in done.err and "--no-hooks" in done.err
+    if event == "UserPromptSubmit":
+        assert not world.bodies()
+
+
+def test_a_prompt_is_refused_or_gets_context(world: World) -> None:
+    body = "print('secret' if 'secret' in given['prompt'] else 'Today is release day.', file=sys.stderr if 'secret' in given['prompt'] else sys.stdout)\nsys.exit(2 if 'secret' in given['prompt'] else 0)"
+    configure(world, UserPromptSubmit=[{"command": hook(world, "prompts", body)}])
+    world.script(Reply(text="ok"))
+    refused = world.run("run", "the secret")
+    assert refused.code == 6 and "refused by a hook: secret" in refused.err and not world.bodies()
+    assert world.run("run", "hello").code == 0
+    assert "Today is release day." in world.messages(-1, "user")[-1]
+
+
+def test_a_stop_hook_makes_the_turn_go_on_a_bounded_number_of_times(world: World) -> None:
+    configure(
+        world, Stop=[{"command": hook(world, "stops", "print('run the tests', file=sys.stderr); sys.exit(2)")}]
+    )
+    world.script(*[Reply(text=f"done {n}") for n in range(8)])
+    done = world.run("run", "go")
+    assert done.code == 0 and len(world.bodies()) == 6
+    assert "run the tests" in world.messages(1)[-1]
+    assert [each["stop_hook_active"] for each in given(world, "stops")] == [False, *[True] * 5]
+    assert "The turn ends although a hook refuses it" in done.err
+
+
+def test_hooks_are_told_of_results_and_of_the_session(world: World) -> None:
+    names = ("PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd")
+    body = "if given['hook_event_name'] == 'PostToolUse': print(json.dumps({'decision': 'block', 'reason': 'mind the style'}))"
+    configure(world, **{name: [{"command": hook(world, name, body)}] for name in names})
+    world.script(
+        Reply(calls=(Call("shell", {"command": "echo hi"}), Call("shell", {"command": "exit 3"}))),
+        Reply(text="ok"),
+    )
+    assert world.run("run", "go", "--mode", "yolo").code == 0
+    (passed,), (failed,) = given(world, "PostToolUse"), given(world, "PostToolUseFailure")
+    assert "hi" in passed["tool_response"]["stdout"] and passed["duration_ms"] >= 0 and "error" in failed
+    assert [len(given(world, name)) for name in ("SessionStart", "SessionEnd")] == [1, 1]
+    assert "mind the style" in world.messages(-1, "tool")[0]
+
+
+SAY_YES = (
+    "from agent_cli.cli.setup.options import parse\nfrom agent_cli.cli.setup.setup import Setup\n"
+    "from agent_cli.cli.services.trust_prompt import offers\nsetup = Setup(parse('run', ['x']))\n"
+    "for offer in offers(setup): setup.trust.remember(offer.place, offer.content)"
+)
+
+
+def test_a_projects_hooks_run_only_as_they_were_agreed_to(world: World) -> None:
+    script = world.work / "hooks" / "guard.sh"
+    script.parent.mkdir()
+    script.write_text("touch ran; exit 2\n", encoding="utf-8")
+    claude(world.work, PreToolUse=[{"hooks": [{"type": "command", "command": "sh hooks/guard.sh"}]}])
+    world.script(*[Reply(calls=(Call("list_dir", {}),)), Reply(text="ok")] * 3)
+    before = world.run("run", "go")
+    assert "not trusted" in before.err and not (world.work / "ran").exists()
+    subprocess.run(
+        [sys.executable, "-c", SAY_YES], env=world.environment(), cwd=world.work, check=True, timeout=90
+    )
+    assert world.run("run", "go").code == 6 and (world.work / "ran").exists()
+    (world.work / "ran").unlink()
+    script.write_text("touch ran; exit 0 \n", encoding="utf-8")
+    after = world.run("run", "go")
+    assert "not trusted" in after.err and not (world.work / "ran").exists()
+
+
+def test_no_hooks_runs_none(world: World) -> None:
+    configure(world, PreToolUse=[{"command": hook(world, "guard", DENY)}])
+    world.script(Reply(calls=(Call("list_dir", {}),)), Reply(text="ok"))
+    assert world.run("run", "go", "--no-hooks").code == 0 and not given(world, "guard")
