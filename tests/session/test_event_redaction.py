@@ -50,6 +50,7 @@ def item(text: str) -> ev.ApprovalItem:
 
 
 WHOLE: list[ev.AnyEvent] = [
+    ev.HookRan(hook="guard", event="Stop", duration_s=0.1, failure="T"),
     ev.AnswerCompleted(
         message_id="m", text="T", finish="stop", calls=0, usage=None, cost_usd=None, duration_s=0.0
     ),
