@@ -5,8 +5,11 @@ Importing the SDK takes a second or more, so that nothing else in the program do
 
 import asyncio
 import importlib
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import msgspec
 
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
@@ -14,9 +17,7 @@ from agent_cli.sandbox.profile.confinement import Confinement
 from ..types.client import Client, Handlers, ServerError
 from ..types.definition import ServerDefinition
 from .process import ServerProcess
-
-if TYPE_CHECKING:
-    from mcp.client import Transport
+from .tokens import TokenStore
 
 _LOADED: list[bool] = []
 
@@ -36,6 +37,7 @@ async def connect(
     *,
     spoken: str = "",
     confinement: Confinement | None = None,
+    tokens: TokenStore | None = None,
 ) -> Client:
     """Connect to a server, starting it where it is a program.
 
@@ -46,42 +48,80 @@ async def connect(
         root: the folder it starts in, unless the definition names one.
         spoken: the revision of the protocol it spoke last; empty when that is not known.
         confinement: what its process may reach; None for everything.
+        tokens: the logins; None for none.
 
     Raises:
+        LoginNeeded: it wants a login first.
         ServerError: it cannot be reached, does not speak the protocol, or takes longer than it may.
     """
     await load_sdk()
-    from .sdk_client import SdkClient, is_legacy
+    from .sdk_client import is_legacy
 
-    modes = ["legacy"] if is_legacy(spoken) else ["auto"]
-    modes += ["legacy" if modes == ["auto"] else "auto"]
-    if definition.transport != "stdio":
-        modes = ["auto"] if definition.transport == "http" else ["legacy"]
-    for last, mode in zip((*(False,) * (len(modes) - 1), True), modes, strict=True):
-        transport, process = await _transport(definition, handlers, processes, root, confinement)
-        client = SdkClient(definition, handlers, transport, process)
-        try:
-            await client.open(mode)
-            return client
-        except ServerError:
-            if last or process is None or not process.has_ended:
-                raise  # only one that ended at a message of the other era is started again
-    raise AssertionError("unreachable")
-
-
-async def _transport(
-    definition: ServerDefinition,
-    handlers: Handlers,
-    processes: ProcessRunner,
-    root: Path,
-    confinement: Confinement | None,
-) -> "tuple[Transport, ServerProcess | None]":
+    opening = _Opening(definition, handlers, processes, root, confinement, tokens)
     if definition.transport == "stdio":
-        from .sdk_client import over_process
+        return await opening.over_process(legacy=is_legacy(spoken))
+    return await opening.over_http(legacy=is_legacy(spoken))
 
-        process = ServerProcess(definition.name, handlers)
-        await process.start(definition, processes, root, confinement)
-        return over_process(process), process
-    from .http import over_http
 
-    return over_http(definition), None
+class _Opening(msgspec.Struct, frozen=True):
+    """What it takes to connect to a server."""
+
+    definition: ServerDefinition
+    handlers: Handlers
+    processes: ProcessRunner
+    root: Path
+    confinement: Confinement | None
+    tokens: TokenStore | None
+
+    async def over_process(self, *, legacy: bool) -> Client:
+        """Start the server. One that ends at a message of the other era is started once more."""
+        from .session import over_process
+
+        for is_last, is_legacy in ((False, legacy), (True, not legacy)):
+            process = ServerProcess(self.definition.name, self.handlers)
+            await process.start(self.definition, self.processes, self.root, self.confinement)
+            transport = partial(over_process, process)
+            try:
+                return await self._opened(self.definition, transport, process, legacy=is_legacy)
+            except ServerError:
+                if is_last or not process.died:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def over_http(self, *, legacy: bool) -> Client:
+        """Connect by HTTP; where a server knows only the older transport of two addresses, by that."""
+        if self.definition.transport == "sse":
+            return await self._over_url(self.definition, legacy=True)
+        try:
+            return await self._over_url(self.definition, legacy=legacy)
+        except ServerError as error:
+            if not _may_be_older(error):
+                raise
+            older = msgspec.structs.replace(self.definition, transport="sse")
+            try:
+                return await self._over_url(older, legacy=True)
+            except ServerError:
+                raise error from None
+
+    async def _over_url(self, definition: ServerDefinition, *, legacy: bool) -> Client:
+        from .http import has_credentials, over_http
+        from .login_auth import LoginAuth
+
+        auth = LoginAuth(definition, self.tokens) if self.tokens and not has_credentials(definition) else None
+        return await self._opened(definition, partial(over_http, definition, auth), None, legacy=legacy)
+
+    async def _opened(
+        self, definition: ServerDefinition, transport: Any, process: ServerProcess | None, *, legacy: bool
+    ) -> Client:
+        from .sdk_client import SdkClient
+
+        client = SdkClient(definition, self.handlers, transport, process)
+        await client.open(legacy=legacy)
+        return client
+
+
+def _may_be_older(error: ServerError) -> bool:
+    """Return whether a server refused the handshake as one does that knows only the transport of 2024."""
+    from .http_failures import StatusError
+
+    return isinstance(error, StatusError) and error.status in (400, 404, 405)

@@ -1,43 +1,228 @@
-"""Servers that are reached by HTTP: the transport, and what can go wrong in words."""
+"""Servers that are reached by HTTP: the client, its proxies and certificates, and the bound on what is read.
 
-from collections.abc import AsyncIterator
+The SDK ends a whole connection where one request fails, and forgets the status of an answer. So what is no message
+of the protocol becomes one here, before the SDK sees it: an error that carries what happened.
+"""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from agent_cli.net.certificates import tls_context
+from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
+
+from ..types.client import ServerError
 from ..types.definition import ServerDefinition
+from .http_failures import MARK, HttpFailure, of_exception, of_status, shown_url
+from .process import MAX_MESSAGE_BYTES
 
 _CONNECT_S = 10.0
-_MAX_EVENT_BYTES = 64_000_000
+_MOST_ERROR_BYTES = 65_536
+_COMPRESSED_SHARE = 1_000
+"""A compressed answer may grow by this much; none is asked for."""
+_TIMEOUT = httpx2.Timeout(_CONNECT_S, read=None, write=60.0, pool=None)
+"""How long an answer may take is decided for each call."""
 
 
 @asynccontextmanager
-async def over_http(definition: ServerDefinition) -> AsyncIterator[Any]:
-    """Carry the SDK's messages to a server by HTTP."""
-    timeout = httpx2.Timeout(_CONNECT_S, read=definition.timeout_s)
+async def over_http(
+    definition: ServerDefinition, auth: httpx2.Auth | None, on_failure: Callable[[HttpFailure], None]
+) -> AsyncIterator[Any]:
+    """Carry the SDK's messages to a server by HTTP.
+
+    Args:
+        definition: the server.
+        auth: adds the stored login to requests.
+        on_failure: told of a message that could not be delivered where the SDK does not say so.
+    """
+
+    def client(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = auth,
+    ) -> httpx2.AsyncClient:
+        headers = {"accept-encoding": "identity", **definition.headers}
+        # What the SDK hands over is for a server of no special needs.
+        lost = on_failure if definition.transport == "sse" else None
+        transport = MessageTransport(definition, os.environ, lost)
+        return httpx2.AsyncClient(
+            headers=headers, timeout=_TIMEOUT, auth=auth, transport=transport, trust_env=False
+        )
+
     if definition.transport == "sse":
-        async with sse_client(definition.url, headers=dict(definition.headers), timeout=_CONNECT_S) as streams:
+        async with sse_client(definition.url, httpx_client_factory=client, auth=auth) as streams:
             yield streams
         return
     async with (
-        httpx2.AsyncClient(headers=dict(definition.headers), timeout=timeout) as client,
-        streamable_http_client(definition.url, http_client=client, max_sse_event_size=_MAX_EVENT_BYTES) as streams,
+        client() as http_client,
+        streamable_http_client(
+            definition.url, http_client=http_client, max_sse_event_size=MAX_MESSAGE_BYTES
+        ) as streams,
     ):
         yield streams
 
 
-def in_words(definition: ServerDefinition, error: BaseException) -> str:
-    """Return what went wrong on the way to a server; empty for what is no failure of HTTP."""
-    where = f"The MCP server {definition.name} ({definition.url})"
-    match error:
-        case httpx2.HTTPStatusError():
-            return f"{where} answered with HTTP {error.response.status_code}."
-        case httpx2.TimeoutException():
-            return f"{where} did not answer in time."
-        case httpx2.TransportError():
-            return f"{where} cannot be reached: {error}."
-        case _:
-            return ""
+class TooLarge(httpx2.StreamError):
+    """An answer is larger than is read."""
+
+
+class BrokenOff(httpx2.StreamError):
+    """An answer broke off."""
+
+
+class MessageTransport(httpx2.AsyncBaseTransport):
+    """Sends requests on the way that the environment says, and answers for the server where it does not."""
+
+    def __init__(
+        self,
+        definition: ServerDefinition,
+        env: Mapping[str, str],
+        on_failure: Callable[[HttpFailure], None] | None = None,
+    ) -> None:
+        """`on_failure` is told of requests that failed, for a caller who does not look at the answers."""
+        self._definition = definition
+        self._env = env
+        self._on_failure = on_failure
+        self._ways: dict[str, httpx2.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        is_message = request.method == "POST"
+        try:
+            response = await self._way(str(request.url)).handle_async_request(request)
+        except httpx2.TransportError as error:
+            if not is_message:
+                raise
+            return self._answer(request, of_exception(error))
+        if not is_message:
+            return response
+        return await self._checked(request, response)
+
+    async def aclose(self) -> None:
+        for way in self._ways.values():
+            await way.aclose()
+
+    def _way(self, url: str) -> httpx2.AsyncHTTPTransport:
+        via = usable_proxy(url, self._env)
+        key = via.url if via else ""
+        if key not in self._ways:
+            self._ways[key] = httpx2.AsyncHTTPTransport(
+                verify=tls_context(), trust_env=False, proxy=proxy_setting(via)
+            )
+        return self._ways[key]
+
+    async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        owns = has_credentials(self._definition)
+        in_session = "mcp-session-id" in request.headers
+        failure = of_status(response, has_own_credentials=owns, in_session=in_session)
+        if failure is not None:
+            return await self._failed(request, response, failure, kind)
+        if response.status_code == 200 and kind == "text/html":
+            page = HttpFailure("refused", "answered with a web page instead of a message", 200)
+            return await self._failed(request, response, page, kind)
+        if kind != "text/event-stream":
+            response.stream = _Bounded(response)
+        return response
+
+    async def _failed(
+        self, request: httpx2.Request, response: httpx2.Response, failure: HttpFailure, kind: str
+    ) -> httpx2.Response:
+        """Answer with the failure, or with the server's own words where it says in the protocol what is wrong."""
+        body = await _beginning(response) if kind == "application/json" else b""
+        await response.aclose()
+        error = _own_error(body)
+        if error is not None and failure.kind == "refused":
+            return httpx2.Response(
+                response.status_code, headers={"content-type": "application/json"}, content=body, request=request
+            )
+        return self._answer(request, failure, dict(response.headers))
+
+    def _answer(
+        self, request: httpx2.Request, failure: HttpFailure, headers: Mapping[str, str] | None = None
+    ) -> httpx2.Response:
+        if self._on_failure is not None:
+            self._on_failure(failure)
+        error = {"code": -32603, "message": failure.words, "data": {MARK: msgspec.to_builtins(failure)}}
+        challenge = {name: value for name, value in (headers or {}).items() if name.lower() == "www-authenticate"}
+        return httpx2.Response(
+            failure.status if failure.status >= 400 else 502,
+            headers={**challenge, "content-type": "application/json"},
+            content=msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error}),
+            request=request,
+        )
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of an answer up to a bound, and its end in a form that the SDK takes for that one answer's."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        self._stream = response.stream
+        is_plain = response.headers.get("content-encoding", "identity").lower() in ("", "identity")
+        self._most = MAX_MESSAGE_BYTES if is_plain else MAX_MESSAGE_BYTES // _COMPRESSED_SHARE
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for chunk in self._stream:
+                size += len(chunk)
+                if size > self._most:
+                    raise TooLarge(f"it is larger than {MAX_MESSAGE_BYTES // 1_000_000} MB")
+                yield chunk
+        except httpx2.TransportError as error:
+            raise BrokenOff("the connection broke off") from error
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def has_credentials(definition: ServerDefinition) -> bool:
+    """Return whether the configuration says who asks, so that no login does."""
+    return any(name.lower() == "authorization" for name in definition.headers)
+
+
+def usable_proxy(url: str, env: Mapping[str, str]) -> Proxy | None:
+    """Return the proxy for an address.
+
+    Raises:
+        ServerError: the settings cannot be used.
+    """
+    try:
+        return proxy_for(url, env)
+    except BadProxy as error:
+        raise ServerError(f"{shown_url(url)} cannot be reached: {error}") from error
+
+
+def proxy_setting(via: Proxy | None) -> httpx2.Proxy | None:
+    """Return a proxy for the HTTP library."""
+    if via is None:
+        return None
+    return httpx2.Proxy(via.url, ssl_context=tls_context() if via.url.startswith("https:") else None)
+
+
+async def _beginning(response: httpx2.Response) -> bytes:
+    found = b""
+    with contextlib.suppress(httpx2.HTTPError):
+        async for chunk in response.aiter_raw():
+            found += chunk
+            if len(found) > _MOST_ERROR_BYTES:
+                return b""
+    return found
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    error: dict[str, Any]
+
+
+def _own_error(body: bytes) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(body, type=_Refusal).error
+    except msgspec.DecodeError:
+        return None

@@ -17,6 +17,9 @@ from ..types.definition import ServerDefinition
 MAX_MESSAGE_BYTES = 64_000_000
 _GRACE_S = 0.7
 """How long a server may take to end once its input is closed."""
+_DRAIN_S = 0.2
+"""How long output may still come after a server has ended."""
+_SHOWN_BYTES = 200
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "TZ")
 """Variables that every server gets; keys and tokens only where its definition names them."""
 _PASSED_ON_PREFIXES = ("NODE_", "NPM_CONFIG_", "npm_config_", "UV_", "PIP_", "SSL_CERT_", "REQUESTS_CA_", "XDG_")
@@ -33,8 +36,16 @@ class ServerProcess:
         self._errors = bytearray()
         self._running: Running | None = None
         self._over = asyncio.Event()
+        self._waiting_bytes = 0
+        """Of messages that are not read yet."""
+        self._rejected = (0.0, "")
+        """When it last sent what is no message, and the beginning of that."""
+        self._is_closing = False
+        self._draining: asyncio.Future[None] | None = None
         self.broken = ""
         """Why it was given up; empty while it was not."""
+        self.died = False
+        """Whether it ended without being asked to."""
 
     async def start(
         self, definition: ServerDefinition, processes: ProcessRunner, root: Path, confinement: Confinement | None
@@ -56,16 +67,28 @@ class ServerProcess:
             )
         except ProcessError as error:
             raise ServerError(f"The MCP server {self.name} did not start: {error}.") from error
-        self._running.ended.add_done_callback(lambda _: self._end())
+        self._running.ended.add_done_callback(lambda _: self._has_ended())
 
     async def messages(self) -> AsyncIterator[bytes]:
         """Yield what the server sends, line by line, until it ends. What is no JSON object goes to the log: some
         servers print to stdout what belongs to stderr."""
         while (line := await self._lines.get()) is not None:
+            self._waiting_bytes -= len(line)
             if line.lstrip()[:1] == b"{" and _is_json(line):
                 yield line
             elif line.strip():
-                self._handlers.log(f"(not a message) {line[:200].decode('utf-8', 'replace')}")
+                self.reject(line)
+
+    def reject(self, line: bytes) -> None:
+        """Put a line that is no message into the log."""
+        text = line[:_SHOWN_BYTES].decode("utf-8", "replace")
+        self._rejected = (asyncio.get_running_loop().time(), text)
+        self._handlers.log(f"(not a message) {text}")
+
+    def rejected_since(self, moment: float) -> str:
+        """Return the last line since a moment of the event loop's clock that was no message; empty for none."""
+        when, text = self._rejected
+        return text if when >= moment else ""
 
     async def send(self, message: bytes) -> None:
         """Write one message.
@@ -88,10 +111,6 @@ class ServerProcess:
         """Wait until it ended, or was given up."""
         await self._over.wait()
 
-    def log(self, text: str) -> None:
-        """Keep a line among its last words."""
-        self._handlers.log(text)
-
     def why_ended(self) -> str:
         """Return in words how it came to an end."""
         if self.broken:
@@ -103,26 +122,46 @@ class ServerProcess:
         """End it: its input is closed; what has not ended soon is killed with all its children."""
         if (running := self._running) is None:
             return
+        self._is_closing = True
         running.close_input()
         await asyncio.wait({running.gone}, timeout=_GRACE_S)
         await running.stop()
 
     def _take(self, chunk: bytes) -> None:
-        self._rest += chunk
-        if b"\n" not in chunk:
-            if len(self._rest) > MAX_MESSAGE_BYTES:
-                self._give_up(f"sent a message of more than {MAX_MESSAGE_BYTES // 1_000_000} MB")
+        if self.broken:
             return
-        *lines, rest = bytes(self._rest).split(b"\n")
-        self._rest = bytearray(rest)
-        for line in lines:
-            self._lines.put_nowait(line)
+        self._rest += chunk
+        if b"\n" in chunk:
+            *lines, rest = bytes(self._rest).split(b"\n")
+            self._rest = bytearray(rest)
+            self._waiting_bytes += sum(map(len, lines))
+            for line in lines:
+                self._lines.put_nowait(line)
+        if len(self._rest) > MAX_MESSAGE_BYTES:
+            self._give_up(f"sent a message of more than {MAX_MESSAGE_BYTES // 1_000_000} MB")
+        elif self._waiting_bytes > MAX_MESSAGE_BYTES:
+            self._give_up("sends messages faster than they can be read")
 
     def _give_up(self, what: str) -> None:
         if not self.broken:
             self.broken = f"The MCP server {self.name} {what} and was stopped."
             self._end()
         self._rest.clear()
+
+    def _has_ended(self) -> None:
+        self.died = not self._is_closing
+        self._draining = asyncio.ensure_future(self._drain())
+
+    async def _drain(self) -> None:
+        """Take what the ended process had still written."""
+        assert self._running is not None
+        if unread := {pipe.ended for pipe in self._running.pipes if not pipe.ended.done()}:
+            await asyncio.wait(unread, timeout=_DRAIN_S)
+        if self._rest.strip():
+            self.reject(bytes(self._rest))  # a line that was cut off
+        if self._errors:
+            self._handlers.log(self._errors.decode("utf-8", "replace"))
+        self._end()
 
     def _end(self) -> None:
         self._over.set()

@@ -1,29 +1,25 @@
-"""A connection on the SDK's client. It lives in a task of its own, since the SDK wants to be left by the task that
-entered it; calls come from any task."""
+"""A connection on the SDK's session. It lives in a task of its own, since the SDK wants to be left by the task
+that entered it; calls come from any task."""
 
 import asyncio
 import contextlib
-import json
+import copy
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-import anyio
 import mcp_types as wire
-from mcp.client.client import Client as SdkSession
-from mcp.client.session import ClientRequestContext
+from mcp.client.session import ClientSession
+from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from agent_cli import __version__
 
-from ..types.client import Handlers, SamplingRequest, ServerError, ServerGone
+from ..types.client import Handlers, LoginNeeded, ServerError, ServerGone
 from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Offer, ToolDefinition
 from .content import (
-    elicitation_of,
     instructions_of,
     outcome_of,
     prompt_of,
@@ -32,15 +28,22 @@ from .content import (
     resource_outcome,
     tool_of,
 )
+from .failures import error_of, is_closed
+from .http_failures import HttpFailure
 from .process import ServerProcess
+from .questions import CallClock, ServerQuestions
+from .session import TolerantDispatcher, answering, call_tool, is_modern, negotiate, plain
 
-logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs with tracebacks what we say in words
+for _name in ("mcp", "client", "httpx2", "httpcore2"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)  # they log with tracebacks what we say in words
 
 _MOST_PAGES = 200
 _MOST_TOOLS = 20_000
 _CLOSE_S = 1.5
-_ROUNDS = 10
-"""How often a server may ask back within one call."""
+_LAST_ANSWER_S = 0.2
+"""How long an answer may take that came just before the connection ended."""
+_PAUSED_S = 0.5
+"""How often it is looked whether the server still waits for us."""
 _Result = TypeVar("_Result")
 
 
@@ -49,67 +52,43 @@ def is_legacy(version: str) -> bool:
     return bool(version) and version not in MODERN_PROTOCOL_VERSIONS
 
 
-@contextlib.asynccontextmanager
-async def over_process(process: ServerProcess) -> AsyncIterator[Any]:
-    """Carry the SDK's messages over a server's standard streams."""
-    into_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    into_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
-
-    async def read() -> None:
-        async with into_session:
-            async for line in process.messages():
-                try:
-                    message = wire.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
-                    process.log(f"(not a message) {line[:200].decode('utf-8', 'replace')}")
-                    continue
-                await into_session.send(SessionMessage(message))
-
-    async def write() -> None:
-        async with from_session:
-            async for each in from_session:
-                try:
-                    await process.send(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
-                except ServerError:
-                    await into_session.aclose()
-                    return
-
-    tasks = [asyncio.create_task(read()), asyncio.create_task(write())]
-    try:
-        yield from_server, into_server
-    finally:
-        from_server.close()
-        into_server.close()
-        await process.aclose()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 class SdkClient:
     """A connection to one server; see `Client`."""
 
     def __init__(
-        self, definition: ServerDefinition, handlers: Handlers, transport: Any, process: ServerProcess | None
+        self,
+        definition: ServerDefinition,
+        handlers: Handlers,
+        transport: Callable[[Callable[[HttpFailure], None]], contextlib.AbstractAsyncContextManager[Any]],
+        process: ServerProcess | None,
     ) -> None:
+        """`transport` is given what to tell of messages that cannot be delivered, and opens the two streams."""
         self.offer = Offer()
         self.closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._definition = definition
         self._handlers = handlers
         self._transport = transport
         self._process = process
-        self._session: SdkSession | None = None
+        self._questions = ServerQuestions(handlers)
+        self._session: ClientSession | None = None
         self._leave = asyncio.Event()
+        self._end: ServerError | None = None
+        """Why it was left, or could not be entered; None while it is of use."""
         self._life: asyncio.Task[None] | None = None
+        self._leftover: set[asyncio.Future[Any]] = set()
+        """Requests that nobody waits for, while the server is told of their cancellation."""
 
-    async def open(self, mode: str) -> None:
+    async def open(self, *, legacy: bool) -> None:
         """Negotiate with the server and learn what it offers.
+
+        Args:
+            legacy: begin with the handshake.
 
         Raises:
             ServerError: it cannot be used.
         """
         entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._life = asyncio.create_task(self._live(mode, entered))
+        self._life = asyncio.create_task(self._live(legacy, entered))
         try:
             async with asyncio.timeout(self._definition.start_timeout_s):
                 await asyncio.shield(entered)
@@ -128,33 +107,50 @@ class SdkClient:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], on_progress: Callable[[str], None] = lambda text: None
     ) -> CallOutcome:
-        clock = _IdleClock(self._definition.idle_timeout_s)
+        clock = CallClock(self._definition.timeout_s, self._definition.idle_timeout_s)
 
         async def moved(progress: float, total: float | None, message: str | None) -> None:
             clock.moved()
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             on_progress(f"{share} {message or ''}".rstrip() + "\n")
 
-        async def call(session: SdkSession) -> CallOutcome:
-            done = await session.call_tool(tool, dict(arguments), progress_callback=moved)
-            return outcome_of(_plain(done))
+        async def call(session: ClientSession) -> CallOutcome:
+            return outcome_of(await call_tool(session, tool, arguments, moved))
 
-        return await self._asked(call, self._definition.timeout_s, clock)
+        return await self._asked(call, clock=clock)
 
     async def read_resource(self, uri: str) -> CallOutcome:
-        async def read(session: SdkSession) -> CallOutcome:
-            return resource_outcome(_plain(await session.read_resource(uri)))
+        async def read(session: ClientSession) -> CallOutcome:
+            return resource_outcome(
+                await answering(
+                    session,
+                    lambda answers, state: session.read_resource(
+                        uri, input_responses=answers, request_state=state, allow_input_required=True
+                    ),
+                )
+            )
 
         return await self._asked(read, self._definition.timeout_s)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> CallOutcome:
-        async def get(session: SdkSession) -> CallOutcome:
-            return prompt_outcome(_plain(await session.get_prompt(name, dict(arguments))))
+        async def get(session: ClientSession) -> CallOutcome:
+            return prompt_outcome(
+                await answering(
+                    session,
+                    lambda answers, state: session.get_prompt(
+                        name,
+                        dict(arguments),
+                        input_responses=answers,
+                        request_state=state,
+                        allow_input_required=True,
+                    ),
+                )
+            )
 
         return await self._asked(get, self._definition.timeout_s)
 
     async def ping(self) -> None:
-        await self._asked(self._ping, self._definition.idle_timeout_s)
+        await self._asked(_ping, self._definition.idle_timeout_s)
 
     async def aclose(self) -> None:
         self._leave.set()
@@ -164,31 +160,80 @@ class SdkClient:
         if not self._life.done():
             self._life.cancel()
             await asyncio.wait({self._life}, timeout=0.2)
+        for request in self._leftover:
+            request.cancel()
         if self._process is not None:
             await self._process.aclose()
 
-    async def _live(self, mode: str, entered: "asyncio.Future[None]") -> None:
+    def failed(self, failure: HttpFailure) -> None:
+        """Give up the connection since a message could not be delivered."""
+        self._give_up(failure.as_error(self._definition.name, self._definition.url))
+
+    def _give_up(self, reason: ServerError) -> None:
+        self._end = self._end or reason
+        self._leave.set()
+
+    async def _live(self, legacy: bool, entered: "asyncio.Future[None]") -> None:
         """Hold the session open until it is left, or the server's process ends."""
-        reason = ""
         try:
-            async with self._new_session(mode) as session:
+            async with self._new_session(legacy) as session:
                 self._session = session
                 entered.set_result(None)
                 await self._until_over(session)
-        except (
-            BaseException
-        ) as error:  # whatever the SDK, the transport or the server raises ends this one connection
-            reason = self._in_words(error)
-            if not entered.done():
-                entered.set_exception(ServerError(reason))
+        except BaseException as error:  # whatever is raised ends this one connection
+            self._end = self._end or self._error_of(error)
         finally:
             self._session = None
+            self._end = self._end or self._ended()
+            if not entered.done():
+                entered.set_exception(_again(self._end))
+                entered.exception()  # nobody retrieves it where the caller was cancelled
             if not self.closed.done():
-                self.closed.set_result(
-                    reason or (self._process.why_ended() if self._process else "It was closed.")
-                )
+                self.closed.set_result(str(self._end))
 
-    async def _until_over(self, session: SdkSession) -> None:
+    def _ended(self) -> ServerError:
+        """Return why there is no session any more."""
+        if self._process is None:
+            return ServerGone(f"The connection to the MCP server {self._definition.name} was closed.")
+        why = self._process.why_ended()
+        return ServerError(why) if self._process.broken else ServerGone(why)
+
+    @contextlib.asynccontextmanager
+    async def _new_session(self, legacy: bool) -> AsyncIterator[ClientSession]:
+        asks = self._questions
+        async with self._transport(self.failed) as (reads, writes):
+            dispatcher = TolerantDispatcher(
+                reads, writes, self._handlers.log, lambda error: self._give_up(self._error_of(error))
+            )
+            async with ClientSession(
+                dispatcher=dispatcher,
+                client_info=wire.Implementation(name="agent-cli", version=__version__),
+                elicitation_callback=asks.elicit,
+                sampling_callback=asks.sample if self._definition.sampling else None,
+                list_roots_callback=asks.roots,
+                logging_callback=asks.log,
+                message_handler=asks.hear,
+            ) as session:
+                await self._or_ended(negotiate(session, legacy=legacy))
+                dispatcher.revision = session.protocol_version or LATEST_HANDSHAKE_VERSION
+                yield session
+
+    async def _or_ended(self, negotiation: Awaitable[None]) -> None:
+        """Negotiate unless it is left meanwhile."""
+        working = asyncio.ensure_future(negotiation)
+        leaving = asyncio.create_task(self._leave.wait())
+        try:
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+            else:
+                raise self._end or self._ended()
+        finally:
+            working.cancel()
+            leaving.cancel()
+            await asyncio.gather(working, leaving, return_exceptions=True)
+
+    async def _until_over(self, session: ClientSession) -> None:
         watching = asyncio.create_task(self._watch_changes(session))
         leaving = asyncio.create_task(self._leave.wait())
         ended = asyncio.create_task(self._process.wait()) if self._process else None
@@ -200,72 +245,87 @@ class SdkClient:
                 task.cancel()
             await asyncio.gather(watching, *waited, return_exceptions=True)
 
-    async def _watch_changes(self, session: SdkSession) -> None:
+    async def _watch_changes(self, session: ClientSession) -> None:
         """Listen for other tools, prompts and resources where a modern server says so on request only."""
-        if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not is_modern(session):
             return
         with contextlib.suppress(Exception):  # a server need not offer it
-            async with session.listen(
-                tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+            async with listen(
+                session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
             ) as changes:
                 async for _ in changes:
                     self._handlers.changed()
 
-    def _new_session(self, mode: str) -> SdkSession:
-        return SdkSession(
-            self._transport,
-            mode=mode,
-            client_info=wire.Implementation(name="agent-cli", version=__version__),
-            cache=None,
-            input_required_max_rounds=_ROUNDS,
-            elicitation_callback=self._elicit,
-            sampling_callback=self._sample if self._definition.sampling else None,
-            list_roots_callback=self._roots,
-            logging_callback=self._log,
-            message_handler=self._hear,
-        )
-
     async def _asked(
         self,
-        ask: Callable[[SdkSession], Awaitable[_Result]],
-        timeout_s: float,
-        clock: "_IdleClock | None" = None,
+        ask: Callable[[ClientSession], Awaitable[_Result]],
+        timeout_s: float = 0.0,
+        clock: CallClock | None = None,
     ) -> _Result:
         """Ask the server; whatever goes wrong comes out as a `ServerError` with words."""
-        name = self._definition.name
         session = self._session
         if session is None:
-            raise ServerGone(
-                self.closed.result() if self.closed.done() else f"The MCP server {name} is not there."
-            )
+            raise _again(self._end or self._ended())
         asking = asyncio.ensure_future(ask(session))
-        waited: set[asyncio.Future[Any]] = {asking, self.closed}
-        end = asyncio.get_running_loop().time() + timeout_s
         try:
-            while not asking.done() and not self.closed.done():
-                left = min(end, clock.until if clock else end) - asyncio.get_running_loop().time()
-                if left <= 0:
-                    idle = clock is not None and clock.until < end
-                    after = f"{clock.limit_s:g} s without progress" if clock and idle else f"{timeout_s:g} s"
-                    raise ServerError(f"The MCP server {name} did not answer within {after}.")
-                await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                await asyncio.wait({asking}, timeout=0.2)
-            if not asking.done() or asking.cancelled():
-                raise ServerGone(self.closed.result())
+            with self._questions.timed(clock or CallClock(timeout_s, timeout_s)) as limit:
+                await self._until_answered(asking, limit)
             return asking.result()
         except ServerError:
             raise
         except Exception as error:
-            if _is_closed(error):
-                await asyncio.wait({self.closed}, timeout=1.0)
-                raise ServerGone(self.closed.result() if self.closed.done() else self._in_words(error)) from error
-            raise ServerError(self._in_words(error)) from error
+            raise await self._failure(error) from error
         finally:
-            asking.cancel()
+            if not asking.done():
+                self._leftover.add(asking)
+                asking.add_done_callback(self._forget)
+                asking.cancel()
 
-    async def _list_offer(self, session: SdkSession) -> Offer:
-        capabilities = session.server_capabilities
+    async def _until_answered(self, asking: "asyncio.Future[Any]", clock: CallClock) -> None:
+        """Wait for the answer, the end of the connection or that of the time.
+
+        Raises:
+            ServerGone: the connection ended first.
+            ServerError: time was up.
+        """
+        began = asyncio.get_running_loop().time()
+        waited: set[asyncio.Future[Any]] = {asking, self.closed}
+        while not asking.done() and not self.closed.done():
+            left = _PAUSED_S if self._questions.waiting else clock.left_s
+            if left <= 0:
+                junk = self._process.rejected_since(began) if self._process else ""
+                said = f" It sent what is no message: {junk}" if junk else ""
+                raise ServerError(
+                    f"The MCP server {self._definition.name} did not answer within {clock.limit}.{said}"
+                )
+            await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            await asyncio.wait({asking}, timeout=_LAST_ANSWER_S)
+        if not asking.done() or asking.cancelled():
+            raise _again(self._end or self._ended())
+
+    async def _failure(self, error: Exception) -> ServerError:
+        """Return what the caller of a failed request gets; a connection that is of no use any more is left."""
+        if is_closed(error) and (self._process is not None or self._end is not None):
+            await asyncio.wait({self.closed}, timeout=1.0)
+            return _again(self._end or self._ended())
+        failure = self._error_of(error)
+        if isinstance(failure, ServerGone | LoginNeeded):
+            self._give_up(failure)
+        return failure
+
+    def _error_of(self, error: BaseException) -> ServerError:
+        if self._process is not None and (self._process.has_ended or self._process.broken):
+            return self._ended()
+        return error_of(self._definition.name, self._definition.url, error)
+
+    def _forget(self, request: "asyncio.Future[Any]") -> None:
+        self._leftover.discard(request)
+        if not request.cancelled():
+            request.exception()
+
+    async def _list_offer(self, session: ClientSession) -> Offer:
+        capabilities = session.server_capabilities or wire.ServerCapabilities()
         tools = await self._pages(session.list_tools, "tools") if capabilities.tools else []
         prompts = await self._pages(session.list_prompts, "prompts") if capabilities.prompts else []
         resources: list[Any] = []
@@ -280,7 +340,7 @@ class SdkClient:
             tuple(map(resource_of, resources)),
             instructions_of(session.instructions),
             f"{info.name} {info.version}" if info else "",
-            session.protocol_version,
+            session.protocol_version or "",
         )
 
     def _named(self, tools: Any) -> tuple[ToolDefinition, ...]:
@@ -294,111 +354,27 @@ class SdkClient:
         return tuple(sorted(found.values(), key=lambda tool: tool.name))
 
     async def _pages(self, fetch: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
+        """Fetch a list page by page, up to a bound."""
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
-            page = _plain(await fetch(cursor=cursor))
+            page = plain(await fetch(params=wire.PaginatedRequestParams(cursor=cursor) if cursor else None))
             found += page.get(key) or ()
             following = page.get("nextCursor")
             if not following or following == cursor:
-                break
+                return found
             cursor = following
+        self._handlers.log(f"(left out) {key} after {_MOST_PAGES} pages: the list does not end")
         return found
 
-    async def _ping(self, session: SdkSession) -> None:
-        if session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            await session.session.discover()
-        else:
-            await session.session.send_ping()
 
-    async def _elicit(
-        self, context: ClientRequestContext, params: wire.ElicitRequestParams
-    ) -> wire.ElicitResult | wire.ErrorData:
-        answer = await self._handlers.elicit(elicitation_of(_plain(params)))
-        content = answer.values if answer.action == "accept" else None
-        return wire.ElicitResult(action=answer.action, content=content)
-
-    async def _sample(
-        self, context: ClientRequestContext, params: wire.CreateMessageRequestParams
-    ) -> wire.CreateMessageResult | wire.ErrorData:
-        given = _plain(params)
-        messages = tuple((each["role"], _text_of(each["content"])) for each in given.get("messages", ()))
-        asked = SamplingRequest(given.get("systemPrompt") or "", messages, int(given.get("maxTokens") or 1_000))
-        try:
-            said = await self._handlers.sample(asked)
-        except ServerError as error:
-            return wire.ErrorData(code=wire.INVALID_REQUEST, message=str(error))
-        return wire.CreateMessageResult(
-            role="assistant",
-            content=wire.TextContent(type="text", text=said.text),
-            model=said.model,
-            stop_reason=said.stop_reason,
-        )
-
-    async def _roots(self, context: ClientRequestContext) -> wire.ListRootsResult:
-        from pathlib import Path
-
-        roots = [wire.Root.model_validate({"uri": Path(root).as_uri()}) for root in self._handlers.roots()]
-        return wire.ListRootsResult(roots=roots)
-
-    async def _log(self, params: wire.LoggingMessageNotificationParams) -> None:
-        said = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
-        self._handlers.log(f"{params.level}: {said}")
-
-    async def _hear(self, message: Any) -> None:
-        if getattr(message, "method", "").endswith("/list_changed"):
-            self._handlers.changed()
-
-    def _in_words(self, error: BaseException) -> str:
-        name = self._definition.name
-        cause = _innermost(error)
-        if self._process is not None and (self._process.has_ended or self._process.broken):
-            return self._process.why_ended()
-        match cause:
-            case MCPError():
-                return f"The MCP server {name} refused: {cause.message}"
-            case ValidationError():
-                first = cause.errors()[0]
-                place = ".".join(map(str, first["loc"]))
-                return f"The MCP server {name} sent what is not valid: {place}: {first['msg']}."
-            case _:
-                from .http import in_words
-
-                return (
-                    in_words(self._definition, cause) or f"The MCP server {name}: {type(cause).__name__}: {cause}"
-                )
+def _again(error: ServerError) -> ServerError:
+    """Return an error that may be raised more than once: each has a traceback."""
+    return copy.copy(error)
 
 
-class _IdleClock:
-    """When a call has been without progress for too long."""
-
-    def __init__(self, limit_s: float) -> None:
-        self.limit_s = limit_s
-        self.until = 0.0
-        self.moved()
-
-    def moved(self) -> None:
-        self.until = asyncio.get_running_loop().time() + self.limit_s
-
-
-def _plain(model: Any) -> dict[str, Any]:
-    value: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return value
-
-
-def _text_of(content: Any) -> str:
-    blocks = content if isinstance(content, list) else [content]
-    return "\n".join(str(each.get("text") or f"[{each.get('type')}]") for each in blocks)
-
-
-def _is_closed(error: BaseException) -> bool:
-    cause = _innermost(error)
-    if isinstance(cause, MCPError):
-        return bool(cause.code == wire.CONNECTION_CLOSED)
-    return isinstance(cause, anyio.ClosedResourceError | anyio.BrokenResourceError)
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    return error
+async def _ping(session: ClientSession) -> None:
+    if is_modern(session):
+        await session.send_discover(session.protocol_version or "")
+    else:
+        await session.send_ping()

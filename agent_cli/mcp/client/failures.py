@@ -1,0 +1,73 @@
+"""What the SDK raises, in words that name the server and the cause."""
+
+import re
+
+import anyio
+import mcp_types as wire
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from ..types.client import ServerError, ServerGone
+from .http_failures import carried, of_exception
+from .process import MAX_MESSAGE_BYTES
+from .session import TooManyQuestions
+
+_UNREAD = re.compile(r"Failed to parse (JSON response|SSE message): ")
+_TOO_LARGE = "SSE stream failed: Server-sent event exceeded"
+_ENDED = ("Connection closed", "SSE stream ended")
+"""What the SDK says; a server may send the same code with words of its own."""
+_MOST = f"{MAX_MESSAGE_BYTES // 1_000_000} MB"
+_MOST_CHARS = 500
+
+
+def error_of(name: str, url: str, error: BaseException) -> ServerError:
+    """Return what the caller of a request gets for an exception."""
+    cause = innermost(error)
+    match cause:
+        case ServerError():
+            return type(cause)(_named(name, str(cause)))
+        case MCPError() if (failure := carried(cause.data)) is not None:
+            return failure.as_error(name, url)
+        case MCPError() if (found := _UNREAD.match(cause.message)) is not None:
+            why = cause.message[found.end() :]
+            known = "is no JSON-RPC message" if "validation error" in why else f"cannot be used: {why}"
+            return ServerError(f"The MCP server {name} sent an answer that {known}.")
+        case _ if is_closed(cause):
+            return ServerGone(f"The MCP server {name} broke off the connection.")
+        case MCPError() if cause.message.startswith(_TOO_LARGE):
+            return ServerError(f"The MCP server {name} sent an answer of more than {_MOST}.")
+        case MCPError():
+            return ServerError(f"The MCP server {name} refused: {_words(cause.message)}.")
+        case ValidationError():
+            first = cause.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            return ServerError(f"The MCP server {name} sent what is not valid: {place}: {first['msg']}.")
+        case TooManyQuestions():
+            return ServerError(f"The MCP server {name} {cause} and was stopped.")
+        case _ if url:
+            return of_exception(error).as_error(name, url)
+        case _:
+            return ServerError(f"The MCP server {name}: {type(cause).__name__}: {_words(str(cause))}.")
+
+
+def is_closed(error: BaseException) -> bool:
+    """Return whether an exception says that the connection ended."""
+    cause = innermost(error)
+    if isinstance(cause, MCPError):
+        return cause.code == wire.CONNECTION_CLOSED and cause.message.startswith(_ENDED)
+    return isinstance(cause, anyio.ClosedResourceError | anyio.BrokenResourceError)
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the exception that a group of them was made for."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return error
+
+
+def _named(name: str, text: str) -> str:
+    return text if name in text else f"The MCP server {name} {text}"
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())[:_MOST_CHARS].rstrip(".")

@@ -1,0 +1,138 @@
+"""What goes wrong with a server that is reached by HTTP, in words, with what has to be done about it."""
+
+import secrets
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx2
+import msgspec
+
+from ..types.client import LoginNeeded, ServerError, ServerGone
+
+Kind = Literal["gone", "login", "refused"]
+MARK = f"agent-cli-{secrets.token_hex(8)}"
+"""Under this key of an error's data a failure travels through the SDK; no server can know it."""
+_GATEWAY = (502, 503, 504)
+
+
+class StatusError(ServerError):
+    """A server answered with an error status."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class HttpFailure(msgspec.Struct, frozen=True):
+    """An answer, or the lack of one, that is no message of the protocol."""
+
+    kind: Kind
+    words: str
+    """What the server did, such as `answered with HTTP 500`."""
+    status: int = 0
+    """0 where no answer came."""
+
+    def as_error(self, name: str, url: str) -> ServerError:
+        """Return what the caller of a request gets."""
+        text = f"The MCP server {name} ({shown_url(url)}) {self.words}."
+        match self.kind:
+            case "gone":
+                return ServerGone(text)
+            case "login":
+                return LoginNeeded(f"{text} Log in with `agent mcp login {name}`.")
+            case "refused":
+                return StatusError(text, self.status)
+
+
+def carried(data: Any) -> HttpFailure | None:
+    """Return the failure that an error of the SDK carries, if it does."""
+    found = data.get(MARK) if isinstance(data, dict) else None
+    return None if found is None else msgspec.convert(found, HttpFailure)
+
+
+def of_status(response: httpx2.Response, *, has_own_credentials: bool, in_session: bool) -> HttpFailure | None:
+    """Return what an error status means; None for success.
+
+    Args:
+        response: its head suffices.
+        has_own_credentials: whether the configuration sets the Authorization header.
+        in_session: whether the request belonged to a session of the server.
+    """
+    status = response.status_code
+    if status < 400:
+        return None
+    said = f"HTTP {status} {response.reason_phrase}".strip()
+    lacks_scope = status == 403 and "insufficient_scope" in response.headers.get("www-authenticate", "")
+    if status == 401 and has_own_credentials:
+        words = f"does not accept the Authorization header of its configuration ({said})"
+        return HttpFailure("refused", words, status)
+    if status == 401:
+        return HttpFailure("login", f"needs a login ({said})", status)
+    if lacks_scope and not has_own_credentials:
+        return HttpFailure("login", f"needs a login with more rights ({said})", status)
+    if status == 403:
+        return HttpFailure("refused", f"does not allow this ({said})", status)
+    if status == 404 and in_session:
+        return HttpFailure("gone", "has ended the session", status)
+    if status == 404:
+        return HttpFailure("refused", f"has nothing at this address ({said})", status)
+    return HttpFailure("gone" if status in _GATEWAY else "refused", f"answered with {said}", status)
+
+
+def of_exception(error: BaseException) -> HttpFailure:
+    """Return what an exception on the way to the server means."""
+    causes = list(_causes(error))
+    for cause in causes:
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return HttpFailure(
+                    "refused", f"has a certificate that is not trusted: {cause.verify_message}{_unreadable()}"
+                )
+            case ssl.SSLError():
+                return HttpFailure("gone", f"failed the TLS handshake: {cause.reason or cause}")
+            case socket.gaierror():
+                return HttpFailure("gone", f"cannot be reached: {cause.strerror}")
+    if any(isinstance(cause, httpx2.ProxyError) for cause in causes):
+        return HttpFailure("refused", f"cannot be reached through the proxy: {_first_words(causes)}")
+    if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
+        return HttpFailure("gone", "cannot be reached: no connection in time")
+    return HttpFailure("gone", f"cannot be reached: {_first_words(causes)}")
+
+
+def shown_url(url: str) -> str:
+    """Return an address without what may be secret in it: user, password, query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def _first_words(causes: list[BaseException]) -> str:
+    for cause in reversed(causes):
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return next((text for cause in causes if (text := str(cause).strip())), type(causes[0]).__name__)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        found = waiting.pop(0)
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        waiting += found.exceptions if isinstance(found, BaseExceptionGroup) else ()
+        waiting += (found.__cause__, found.__context__)
+
+
+def _unreadable() -> str:
+    import os
+
+    from agent_cli.net.certificates import unreadable
+
+    missing = unreadable(os.environ)
+    return f" ({' and '.join(missing)} cannot be read as certificates)" if missing else ""

@@ -1,0 +1,141 @@
+"""The stored login on requests: a token that ends soon is exchanged for a new one first, and one that is not
+accepted is exchanged once. Nobody is asked to log in here."""
+
+import asyncio
+import base64
+import contextlib
+import os
+import time
+from collections.abc import AsyncGenerator
+from urllib.parse import quote, urlsplit
+
+import httpx2
+import msgspec
+
+from agent_cli.net.certificates import tls_context
+
+from ..types.client import ServerError
+from ..types.definition import ServerDefinition
+from .http import proxy_setting, usable_proxy
+from .tokens import StoredLogin, TokenStore, expiry
+
+_REFRESH_S = 30.0
+_MOST_BYTES = 1_000_000
+
+
+class LoginAuth(httpx2.Auth):
+    """Adds the access token of a server's login to requests for that server."""
+
+    def __init__(self, definition: ServerDefinition, tokens: TokenStore) -> None:
+        self._definition = definition
+        self._tokens = tokens
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with the token; once more with a new one where it is not accepted."""
+        login = await asyncio.to_thread(self._tokens.load, self._definition)
+        if login is None or not _is_same_origin(self._definition.url, str(request.url)):
+            yield request
+            return
+        if login.is_stale(time.time()):
+            login = await self._refreshed(login)
+        response = yield _with(request, login)
+        if response.status_code == 401 and login.access_token:
+            newer = await self._refreshed(login)
+            if newer.access_token and newer.access_token != login.access_token:
+                yield _with(request, newer)
+
+    async def _refreshed(self, login: StoredLogin) -> StoredLogin:
+        """Exchange a login's token. It goes on in a thread when we are cancelled: a refresh token that was used
+        must not be lost."""
+        return await asyncio.to_thread(refresh, self._definition, self._tokens, login)
+
+
+def refresh(definition: ServerDefinition, tokens: TokenStore, login: StoredLogin) -> StoredLogin:
+    """Return the login with a new access token, or as it is when there is none to be had. Another program that has
+    exchanged it meanwhile, or logged in anew, goes first."""
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(tokens.locked(definition))
+        except OSError:
+            return login
+        latest = tokens.load(definition)
+        if latest is None:
+            return login.without_tokens()
+        if latest.access_token != login.access_token or not latest.refresh_token:
+            return latest
+        try:
+            newer = _exchanged(latest)
+        except _InvalidGrant:
+            newer = latest.without_tokens()
+        if newer is not latest:
+            with contextlib.suppress(OSError):  # it holds for this session at least
+                tokens.save(definition, newer)
+        return newer
+
+
+class _InvalidGrant(Exception):
+    """The refresh token is not accepted any more."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    access_token: str = ""
+    refresh_token: str = ""
+    expires_in: float | None = None
+    scope: str | None = None
+    error: str = ""
+
+
+def _exchanged(login: StoredLogin) -> StoredLogin:
+    """Ask the token endpoint for a new access token (RFC 6749 §6); the login as it is when that fails.
+
+    Raises:
+        _InvalidGrant: it says that only a new login helps.
+    """
+    form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "client_id": login.client_id}
+    form["resource"] = login.resource
+    headers = {"accept": "application/json"}
+    if login.token_endpoint_auth_method == "client_secret_basic":
+        pair = f"{quote(login.client_id, safe='')}:{quote(login.client_secret, safe='')}"
+        headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    elif login.client_secret:
+        form["client_secret"] = login.client_secret
+    try:
+        answer = _posted(login.token_endpoint, form, headers)
+    except (httpx2.HTTPError, msgspec.DecodeError, ServerError):
+        return login
+    if answer.error in ("invalid_grant", "invalid_client", "unauthorized_client"):
+        raise _InvalidGrant
+    if not answer.access_token:
+        return login
+    return msgspec.structs.replace(
+        login,
+        access_token=answer.access_token,
+        refresh_token=answer.refresh_token or login.refresh_token,
+        expires_at=expiry(answer.expires_in),
+        scope=login.scope if answer.scope is None else answer.scope,
+    )
+
+
+def _posted(url: str, form: dict[str, str], headers: dict[str, str]) -> _Answer:
+    proxy = proxy_setting(usable_proxy(url, os.environ))
+    with (
+        httpx2.Client(verify=tls_context(), proxy=proxy, trust_env=False, timeout=_REFRESH_S) as client,
+        client.stream("POST", url, data=form, headers=headers, follow_redirects=False) as response,
+    ):
+        body = b""
+        for chunk in response.iter_bytes():
+            body += chunk
+            if len(body) > _MOST_BYTES:
+                break
+    return msgspec.json.decode(body, type=_Answer)
+
+
+def _with(request: httpx2.Request, login: StoredLogin) -> httpx2.Request:
+    if login.access_token:
+        request.headers["authorization"] = f"Bearer {login.access_token}"
+    return request
+
+
+def _is_same_origin(url: str, other: str) -> bool:
+    one, two = urlsplit(url), urlsplit(other)
+    return (one.scheme, one.hostname, one.port) == (two.scheme, two.hostname, two.port)

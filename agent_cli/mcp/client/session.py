@@ -1,0 +1,281 @@
+"""A session of the SDK as we use it: lists that survive a bad entry, calls without hidden requests, a bound on
+what a server may ask meanwhile, and the choice of the era."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+import mcp_types as wire
+from mcp.client.session import ClientRequestContext, ClientSession
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp_types import methods
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from ..types.client import ServerError
+from .http_failures import HttpFailure
+from .process import ServerProcess
+
+_ROUNDS = 10
+"""How often a modern server may ask back within one call."""
+_MOST_QUESTIONS = 100
+"""How often a legacy server may ask back between two calls of ours."""
+_ROUND_PAUSE_S = 0.1
+_LISTS = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+_CALLED: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
+    wire.CallToolResult | wire.InputRequiredResult
+)
+_BLOCK: TypeAdapter[Any] = TypeAdapter(wire.ContentBlock)
+
+Sent = Awaitable[Any]
+
+
+class TooManyQuestions(Exception):
+    """A server asks without end."""
+
+
+def plain(model: Any) -> dict[str, Any]:
+    """Return a message's content as the JSON it is on the wire."""
+    value: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return value
+
+
+def is_modern(session: ClientSession) -> bool:
+    """Return whether the session speaks a revision without a handshake."""
+    return session.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+class TolerantDispatcher(JSONRPCDispatcher[Any]):
+    """Leaves out of a list what the SDK would refuse the whole list for, and out of a result the content that it
+    does not know."""
+
+    def __init__(
+        self, reads: Any, writes: Any, report: Callable[[str], None], give_up: Callable[[Exception], None]
+    ) -> None:
+        """`report` gets a line for each entry that is left out, `give_up` the reason to end the connection."""
+        self.revision = LATEST_HANDSHAKE_VERSION
+        """The one that was agreed on; set once it was."""
+        self.incoming = CountedStream(reads, give_up)
+        super().__init__(self.incoming, writes)  # type: ignore[arg-type]
+        self._report = report
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        if method == "tools/call":
+            self.incoming.asked = 0
+        result = await super().send_raw_request(method, params, opts, **more)
+        if (key := _LISTS.get(method)) is not None:
+            return self._sound_list(method, key, result)
+        if method == "tools/call" and isinstance(result.get("content"), list):
+            return _known_content(result)
+        return result
+
+    def _sound_list(self, method: str, key: str, result: dict[str, Any]) -> dict[str, Any]:
+        found = result.get(key)
+        if not isinstance(found, list) or not self._refusal(method, result):
+            return result
+        if self._refusal(method, {**result, key: []}):
+            return result  # it is not the entries that are wrong
+        kept = []
+        for entry in found:
+            if why := self._refusal(method, {**result, key: [entry]}):
+                name = entry.get("name") if isinstance(entry, dict) else None
+                self._report(f"(left out) {key}: {name!r}: {why}")
+            else:
+                kept.append(entry)
+        return {**result, key: kept}
+
+    def _refusal(self, method: str, result: dict[str, Any]) -> str:
+        """Return why the SDK would refuse a result; empty when it takes it."""
+        try:
+            methods.parse_server_result(method, self.revision, result)
+        except ValidationError as error:
+            first = error.errors()[0]
+            return f"{'.'.join(map(str, first['loc'][-2:]))}: {first['msg']}"
+        return ""
+
+
+class CountedStream:
+    """The messages of a server; ends with too many questions since the last call of ours."""
+
+    def __init__(self, stream: Any, give_up: Callable[[Exception], None]) -> None:
+        self.asked = 0
+        self._stream = stream
+        self._give_up = give_up
+
+    @property
+    def last_context(self) -> Any:
+        """The context that the SDK carries from sender to receiver; None where the transport has none."""
+        return getattr(self._stream, "last_context", None)
+
+    async def __aenter__(self) -> "CountedStream":
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stream.__aexit__(*error)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for item in self._stream:
+            message = getattr(item, "message", None)
+            if isinstance(message, wire.JSONRPCRequest) and message.method != "ping":
+                self.asked += 1
+                if self.asked > _MOST_QUESTIONS:
+                    self._give_up(TooManyQuestions(f"asked more than {_MOST_QUESTIONS} questions during one call"))
+                    return
+            yield item
+
+
+@contextlib.asynccontextmanager
+async def over_process(process: ServerProcess, on_failure: Callable[[HttpFailure], None]) -> AsyncIterator[Any]:
+    """Carry the SDK's messages over a server's standard streams; the process ends with the context. There are no
+    failures to tell of beside the end of the streams."""
+    into_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    into_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        async with into_session:
+            async for line in process.messages():
+                try:
+                    message = wire.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    process.reject(line)
+                    continue
+                await into_session.send(SessionMessage(message))
+
+    async def write() -> None:
+        async with from_session:
+            async for each in from_session:
+                try:
+                    await process.send(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+                except ServerError:
+                    await into_session.aclose()
+                    return
+
+    tasks = [asyncio.create_task(read()), asyncio.create_task(write())]
+    try:
+        yield from_server, into_server
+    finally:
+        from_server.close()
+        into_server.close()
+        await process.aclose()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def negotiate(session: ClientSession, *, legacy: bool) -> None:
+    """Agree on a revision of the protocol: ask for the modern one unless the server is known to be `legacy`, and
+    fall back to the handshake on whatever is no answer to that.
+
+    Raises:
+        MCPError: it refuses both.
+    """
+    if legacy:
+        await _shake_hands(session)
+        return
+    try:
+        await session.discover()
+    except MCPError as error:
+        if error.code == wire.UNSUPPORTED_PROTOCOL_VERSION and not _names_legacy(error):
+            raise
+        await _shake_hands(session)
+    except (ValidationError, RuntimeError):  # an answer of another kind, or one that names legacy revisions only
+        await _shake_hands(session)
+
+
+async def call_tool(
+    session: ClientSession, name: str, arguments: Mapping[str, Any], progress: ProgressFnT
+) -> dict[str, Any]:
+    """Call a tool and return its result. No list is fetched for it and no output schema checked; a server that
+    wants arguments in headers is listed once, since the SDK learns of them from the list."""
+
+    def send(answers: Any, state: str | None) -> Sent:
+        params = wire.CallToolRequestParams(
+            name=name, arguments=dict(arguments), input_responses=answers, request_state=state
+        )
+        request = wire.CallToolRequest(params=params)
+        return session.send_request(request, _CALLED, progress_callback=progress)
+
+    try:
+        return await answering(session, send)
+    except MCPError as error:
+        if error.code != wire.HEADER_MISMATCH:
+            raise
+    await session.list_tools()
+    return await answering(session, send)
+
+
+async def answering(session: ClientSession, send: Callable[[Any, str | None], Sent]) -> dict[str, Any]:
+    """Send a request; where the server needs answers of the client first, give them and send it again.
+
+    Raises:
+        TooManyQuestions: it asks without end.
+        ServerError: it asks for what is refused.
+    """
+    answers: dict[str, Any] | None = None
+    state: str | None = None
+    for _ in range(_ROUNDS + 1):
+        result = await send(answers, state)
+        if not isinstance(result, wire.InputRequiredResult):
+            return plain(result)
+        asked, state, answers = result.input_requests or {}, result.request_state, {}
+        for key, request in asked.items():
+            answers[key] = await _answer(session, key, request)
+        if not asked:
+            await asyncio.sleep(_ROUND_PAUSE_S)
+    raise TooManyQuestions(f"asked back more than {_ROUNDS} times during one call")
+
+
+async def _answer(session: ClientSession, key: str, request: Any) -> Any:
+    meta = request.params.meta if request.params else None
+    context = ClientRequestContext(session=session, request_id=key, meta=meta)
+    answer = await session.dispatch_input_request(context, request)
+    if isinstance(answer, wire.ErrorData):
+        raise ServerError(f"asked for what it is not given ({request.method}): {answer.message}.")
+    return answer
+
+
+async def _shake_hands(session: ClientSession) -> None:
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if error.code != wire.UNSUPPORTED_PROTOCOL_VERSION:
+            raise
+        await session.discover()  # it was slow to start, and modern after all
+
+
+def _names_legacy(error: MCPError) -> bool:
+    """Return whether a refused revision leaves one with a handshake, or the server does not say."""
+    named = error.data.get("supported") if isinstance(error.data, dict) else None
+    return not isinstance(named, list) or any(isinstance(each, str) and each < "2026" for each in named)
+
+
+def _known_content(result: dict[str, Any]) -> dict[str, Any]:
+    """Replace blocks of content that the SDK refuses by a text that says so."""
+    blocks = [block if _is_known(block) else _replacement(block) for block in result["content"]]
+    return {**result, "content": blocks}
+
+
+def _is_known(block: Any) -> bool:
+    try:
+        _BLOCK.validate_python(block, by_name=False)
+        return True
+    except ValidationError:
+        return False
+
+
+def _replacement(block: Any) -> dict[str, str]:
+    kind = block.get("type") if isinstance(block, dict) else type(block).__name__
+    return {"type": "text", "text": f"[content of the type {str(kind)[:40]}, which is not supported]"}
