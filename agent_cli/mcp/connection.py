@@ -33,11 +33,25 @@ Sample = Callable[[str, SamplingRequest], Awaitable[SamplingAnswer]]
 State = Literal["off", "untrusted", "broken", "idle", "starting", "ready", "failed", "login needed"]
 
 _LOG_LINES = 40
-_MOST_STARTS = 5
-_WITHIN_S = 600.0
-_FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 30.0
+_LAST_LINES = 3
+"""How many of its last lines are shown with what went wrong."""
 _CLOSE_S = 2.5
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How often a server is started again."""
+
+    most_starts: int = 5
+    within_s: float = 600.0
+    first_pause_s: float = 0.5
+    """Before the second restart; the first is made at once, each later one after twice the pause."""
+    longest_pause_s: float = 30.0
+    between_refreshes_s: float = 0.5
+    """The least time between two looks at what a server offers, however often it says that this changed."""
+
+    def pause_s(self, starts: int) -> float:
+        """Return how long to wait before the next start, after so many."""
+        return min(self.longest_pause_s, self.first_pause_s * 2 ** (starts - 2)) if starts > 1 else 0.0
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
@@ -57,10 +71,23 @@ class ServerStatus(msgspec.Struct, frozen=True):
     log: tuple[str, ...] = ()
 
 
+class _TooManyStarts(ServerError):
+    """A server ends again and again."""
+
+
 class Connection:
     """One server and the connection to it, if there is one."""
 
-    def __init__(self, definition: ServerDefinition, store: OfferStore, connect: Connect, roots: tuple[str, ...]):
+    def __init__(
+        self,
+        definition: ServerDefinition,
+        store: OfferStore,
+        connect: Connect,
+        roots: tuple[str, ...],
+        *,
+        pace: Pace = Pace(),  # noqa: B008
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.definition = definition
         self.known: KnownServer | None = store.load(definition)
         self.state: State = "idle"
@@ -72,7 +99,15 @@ class Connection:
         self._client: Client | None = None
         self._starting: asyncio.Task[Client] | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
+        self._closing: set[asyncio.Task[None]] = set()
+        self._is_over = False
+        self._has_changed = False
+        self._said_since_start = 0
+        self._failure = ""
+        """How it came to an end the last time."""
+        self._pace = pace
+        self._clock = clock
+        self._starts: deque[float] = deque()
         self._handlers = _ServerRequests(self, roots)
 
     @property
@@ -96,6 +131,8 @@ class Connection:
         Raises:
             ServerError: it cannot be used, and why.
         """
+        if self._is_over:
+            raise ServerError(f"The MCP server {self.definition.name} is not used any more: the session ends.")
         if self.state in ("off", "untrusted", "broken"):
             raise ServerError(f"The MCP server {self.definition.name} is {self.state}. {self.error}".strip())
         if self._client is not None and not self._client.closed.done():
@@ -118,8 +155,13 @@ class Connection:
             try:
                 return await client.call(tool.name, arguments, on_progress)
             except ServerGone as error:
+                self._drop(client)
                 if not may_retry:
                     raise ServerError(self._in_words(error)) from error
+            except LoginNeeded as error:
+                self._drop(client)
+                self.state, self.error = "login needed", str(error)
+                raise
         raise AssertionError("unreachable")
 
     async def refresh(self) -> None:
@@ -132,7 +174,8 @@ class Connection:
         self._take(await client.list_offer())
 
     def offer_changed(self) -> None:
-        """Fetch the new offer beside what is going on."""
+        """Fetch the new offer beside what is going on, once for many changes."""
+        self._has_changed = True
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh_quietly())
 
@@ -154,27 +197,53 @@ class Connection:
         if self.known is not None:
             self.known = self._store.approve(self.definition, self.known, tool)
 
+    def take_words(self, lines: list[str]) -> None:
+        """Keep what the server says beside its answers."""
+        self.log.extend(lines)
+        self._said_since_start += len(lines)
+
     async def aclose(self) -> None:
-        """End the connection, and the server if it is ours."""
+        """End the connection, and the server if it is ours. It is not started again."""
+        self._is_over = True
+        if self._client is not None:
+            self._drop(self._client)
         for task in (self._starting, self._refreshing):
             if task is not None and not task.done():
                 task.cancel()
-                await asyncio.wait({task}, timeout=_CLOSE_S)
-        if (client := self._client) is not None:
+        if ending := {each for each in (self._starting, self._refreshing, *self._closing) if each}:
+            await asyncio.wait(ending, timeout=_CLOSE_S)
+
+    def _drop(self, client: Client) -> None:
+        """Use a connection no more; it is closed beside what is going on."""
+        if self._client is client:
             self._client = None
-            with contextlib.suppress(Exception):  # it may be gone in any way
-                await asyncio.wait_for(client.aclose(), _CLOSE_S)
+        task = asyncio.create_task(self._close(client))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    @staticmethod
+    async def _close(client: Client) -> None:
+        with contextlib.suppress(Exception):  # it may be gone in any way
+            await asyncio.wait_for(client.aclose(), _CLOSE_S)
 
     async def _start(self) -> Client:
-        await self._wait_for_turn()
         self.state = "starting"
-        self._starts.append(time.monotonic())
         try:
+            await self._wait_for_turn()
+            self._starts.append(self._clock())
+            self._said_since_start = 0
             spoken = self.known.offer.protocol if self.known else ""
             client = await self._connect(self.definition, self._handlers, spoken)
+        except _TooManyStarts as error:
+            self.state, self.error = "failed", str(error)
+            raise
+        except LoginNeeded as error:
+            self._starts.pop()  # it did not die: it is asked again as soon as there is a login
+            self.state, self.error = "login needed", str(error)
+            raise
         except ServerError as error:
-            self.state = "login needed" if isinstance(error, LoginNeeded) else "failed"
-            self.error = self._in_words(error)
+            self.state, self.error = "failed", self._in_words(error)
+            self._failure = self.error
             raise type(error)(self.error) from error
         except BaseException:
             self.state = "idle"
@@ -186,37 +255,48 @@ class Connection:
         return client
 
     async def _wait_for_turn(self) -> None:
-        """Pause before a restart, longer each time; five starts in ten minutes are all.
+        """Pause before a restart, longer each time, up to a number of them.
 
         Raises:
             ServerError: these were made.
         """
-        now = time.monotonic()
-        while self._starts and self._starts[0] < now - _WITHIN_S:
+        pace, now = self._pace, self._clock()
+        while self._starts and self._starts[0] < now - pace.within_s:
             self._starts.popleft()
-        if len(self._starts) == _MOST_STARTS:
-            raise ServerError(
-                f"The MCP server {self.definition.name} ended {_MOST_STARTS} times within ten minutes and is not"
-                f" started again. {self.error} The user can restart it with `/mcp restart {self.definition.name}`."
+        if len(self._starts) >= pace.most_starts:
+            raise _TooManyStarts(
+                f"The MCP server {self.definition.name} was started {pace.most_starts} times within"
+                f" {pace.within_s / 60:g} minutes and is not started again. {self._failure}"
+                f" Restart it with `/mcp restart {self.definition.name}`."
             )
-        if len(self._starts) > 1:  # the first restart is made at once
-            await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (len(self._starts) - 2)))
+        await asyncio.sleep(pace.pause_s(len(self._starts)))
 
     def _take(self, offer: Any) -> None:
         self.known = self._store.remember(self.definition, offer)
 
     async def _refresh_quietly(self) -> None:
-        with contextlib.suppress(ServerError):
-            await self.refresh()
+        """Fetch the offer until nothing has changed meanwhile. A server that is not there is asked when it is
+        started the next time."""
+        while self._has_changed:
+            await asyncio.sleep(self._pace.between_refreshes_s)
+            self._has_changed = False
+            client = self._client
+            if client is None or client.closed.done():
+                return
+            with contextlib.suppress(ServerError):
+                self._take(await client.list_offer())
 
     def _has_closed(self, client: Client, reason: str) -> None:
-        if self._client is client and self.state == "ready":
+        if self._client in (client, None) and self.state == "ready":
             self.state, self.error = "idle", reason
+            self._failure = self._in_words(ServerGone(reason))
 
     def _in_words(self, error: ServerError) -> str:
-        """Return what went wrong, with the server's last words where it has said any."""
-        said = f" It said last: {self.log[-1]}" if self.log and self.log[-1] not in str(error) else ""
-        return f"{error}{said}"
+        """Return what went wrong, with the server's last words since its start where it has said any."""
+        text = str(error)
+        fresh = list(self.log)[-self._said_since_start :] if self._said_since_start else []
+        lines = [line for line in fresh[-_LAST_LINES:] if line not in text]
+        return f"{text} It said last: {' / '.join(lines)}" if lines else text
 
 
 class _ServerRequests:
@@ -254,7 +334,7 @@ class _ServerRequests:
         return self._roots
 
     def log(self, text: str) -> None:
-        self._connection.log.extend(line[:500] for line in clean(text).splitlines() if line.strip())
+        self._connection.take_words([line[:500] for line in clean(text).splitlines() if line.strip()])
 
     def changed(self) -> None:
         self._connection.offer_changed()

@@ -1,0 +1,216 @@
+"""A server of a session is started when needed, again when it died, and never more often than is sensible."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.mcp.catalog.offer_store import OfferStore
+from agent_cli.mcp.client.connect import connect
+from agent_cli.mcp.connection import Connection, Pace
+from agent_cli.mcp.types.client import Client, Handlers, ServerError
+from agent_cli.mcp.types.definition import ServerDefinition
+from agent_cli.mcp.types.offer import CallOutcome, ToolDefinition
+from agent_cli.sandbox.process.runner import ProcessRunner
+
+from .client.world import FAULT_SERVER, PATIENCE_S, is_alive, pids, served, until
+
+READS = ToolDefinition("read_only", annotations={"readOnlyHint": True})
+ECHO = ToolDefinition("echo")
+CRASH = ToolDefinition("crash")
+CRASH_AGAIN = ToolDefinition("crash", annotations={"idempotentHint": True})
+SLOW = ToolDefinition("slow")
+FAST = Pace(first_pause_s=0.01, longest_pause_s=0.05, between_refreshes_s=0.01)
+
+
+class Desk:
+    """Makes connections to fault servers, and counts how often a connection was asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.starts = folder / "starts"
+        self.attempts = 0
+        self.now = 1_000.0
+        self._processes = ProcessRunner()
+        self._made: list[Connection] = []
+
+    def make(self, *options: str, pace: Pace = FAST, **more: Any) -> Connection:
+        """Return a connection to a fault server as a process."""
+        command = (sys.executable, str(FAULT_SERVER), "--starts-file", str(self.starts), *options)
+        return self.to(ServerDefinition(name="demo", transport="stdio", command=command, **more), pace)
+
+    def to(self, definition: ServerDefinition, pace: Pace = FAST) -> Connection:
+        """Return a connection to any server."""
+
+        async def counted(definition: ServerDefinition, handlers: Handlers, spoken: str) -> Client:
+            self.attempts += 1
+            return await connect(definition, handlers, self._processes, self.folder, spoken=spoken)
+
+        store = OfferStore(self.folder / "offers")
+        made = Connection(definition, store, counted, (), pace=pace, clock=lambda: self.now)
+        self._made.append(made)
+        return made
+
+    async def aclose(self) -> None:
+        for each in self._made:
+            await each.aclose()
+        assert not any(map(is_alive, pids(self.starts)))
+        await self._processes.aclose()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    await made.aclose()
+
+
+async def call(connection: Connection, tool: ToolDefinition, **arguments: Any) -> CallOutcome:
+    async with asyncio.timeout(PATIENCE_S):
+        return await connection.call(tool, arguments, lambda text: None)
+
+
+async def test_a_server_that_died_between_two_calls_is_started_for_the_next(desk: Desk) -> None:
+    connection = desk.make()
+    assert (await call(connection, ECHO, text="one")).text == "one"
+    offered = connection.known
+    os.kill(pids(desk.starts)[0], signal.SIGKILL)
+    await until(lambda: connection.state != "ready")
+    assert connection.state == "idle" and "ended with exit code 137" in connection.error
+    assert connection.known == offered and connection.current("echo") is not None
+    for text in ("two", "three", "four"):
+        assert (await call(connection, ECHO, text=text)).text == text
+    assert len(pids(desk.starts)) == 2 and connection.state == "ready" and connection.error == ""
+
+
+async def test_a_call_in_which_it_dies_fails_with_its_last_words_and_the_next_works(desk: Desk) -> None:
+    connection = desk.make()
+    with pytest.raises(ServerError) as caught:
+        await call(connection, CRASH)
+    assert str(caught.value).startswith("The MCP server demo ended with exit code 3. It said last: ")
+    assert "crash: the tool was asked to end the process" in str(caught.value)
+    assert len(pids(desk.starts)) == 1
+    for text in ("one", "two", "three"):
+        assert (await call(connection, ECHO, text=text)).text == text
+    assert len(pids(desk.starts)) == 2
+
+
+async def test_a_call_that_may_be_repeated_is_made_once_more(desk: Desk) -> None:
+    connection = desk.make()
+    with pytest.raises(ServerError, match="ended with exit code 3"):
+        await call(connection, CRASH_AGAIN)
+    assert len(pids(desk.starts)) == 2
+    await connection.ready()
+    reading = asyncio.create_task(call(connection, READS))
+    os.kill(pids(desk.starts)[-1], signal.SIGKILL)
+    assert (await reading).text.startswith("read by process ")
+
+
+async def test_all_calls_under_way_fail_and_share_the_next_start(desk: Desk) -> None:
+    connection = desk.make()
+    slow = [asyncio.create_task(call(connection, SLOW, seconds=600)) for _ in range(5)]
+    assert (await call(connection, ECHO, text="hi")).text == "hi"
+    os.kill(pids(desk.starts)[0], signal.SIGKILL)
+    failures = await asyncio.gather(*slow, return_exceptions=True)
+    assert all(isinstance(each, ServerError) for each in failures)
+    done = await asyncio.gather(*(call(connection, ECHO, text=str(each)) for each in range(8)))
+    assert [each.text for each in done] == list("01234567")
+    assert desk.attempts == 2 and len(pids(desk.starts)) == 2
+
+
+async def test_a_caller_that_gives_up_does_not_stop_the_start_for_others(desk: Desk) -> None:
+    connection = desk.make("--sleep", "0.5")
+    first = asyncio.create_task(connection.ready())
+    second = asyncio.create_task(call(connection, ECHO, text="hi"))
+    await until(lambda: pids(desk.starts))
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert (await second).text == "hi" and len(pids(desk.starts)) == 1
+
+
+async def test_closing_during_a_start_leaves_nothing(desk: Desk) -> None:
+    connection = desk.make("--sleep", "600")
+    waiting = asyncio.create_task(connection.ready())
+    await until(lambda: pids(desk.starts))
+    await connection.aclose()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: not any(map(is_alive, pids(desk.starts))))
+    with pytest.raises(ServerError, match="the session ends"):
+        await connection.ready()
+    assert len(pids(desk.starts)) == 1
+
+
+async def test_after_five_starts_it_says_how_to_restart(desk: Desk) -> None:
+    connection = desk.make("--fault", "die-in-call")
+    for _ in range(5):
+        with pytest.raises(ServerError, match="ended with exit code 3"):
+            await call(connection, ECHO, text="hi")
+    for _ in range(2):
+        with pytest.raises(ServerError) as caught:
+            await call(connection, ECHO, text="hi")
+        text = str(caught.value)
+        assert "demo was started 5 times within 10 minutes and is not started again" in text
+        assert text.endswith("Restart it with `/mcp restart demo`.")
+        assert text.count("die-in-call: out of memory") == 1
+    assert desk.attempts == 5 and connection.state == "failed" and connection.error == text
+    connection.restarted()
+    with pytest.raises(ServerError, match="ended with exit code 3"):
+        await call(connection, ECHO, text="hi")
+    assert desk.attempts == 6
+
+
+async def test_starts_of_long_ago_do_not_count(desk: Desk) -> None:
+    connection = desk.make("--fault", "die-in-call")
+    for _ in range(8):
+        with pytest.raises(ServerError, match="ended with exit code 3"):
+            await call(connection, ECHO, text="hi")
+        desk.now += 200
+    assert desk.attempts == 8
+
+
+@pytest.mark.parametrize(
+    ("starts", "pause_s"), [(0, 0), (1, 0), (2, 0.5), (3, 1), (4, 2), (5, 4), (7, 16), (8, 30), (20, 30)]
+)
+def test_pauses_grow(starts: int, pause_s: float) -> None:
+    assert Pace().pause_s(starts) == pause_s
+
+
+async def test_a_server_behind_http_is_connected_anew(desk: Desk, tmp_path: Path) -> None:
+    command = (sys.executable, str(FAULT_SERVER), "--era", "legacy", "--http")
+    async with served(tmp_path, *command, "0") as address:
+        connection = desk.to(ServerDefinition(name="demo", transport="http", url=f"{address}/mcp"))
+        assert (await call(connection, ECHO, text="one")).text == "one"
+    with pytest.raises(ServerError, match="cannot be reached"):
+        await call(connection, ECHO, text="two")
+    assert connection.current("echo") is not None
+    async with served(tmp_path, *command, address.rpartition(":")[2]):
+        for text in ("three", "four", "five"):
+            assert (await call(connection, ECHO, text=text)).text == text
+
+
+async def test_a_session_that_the_server_forgot_is_opened_anew(desk: Desk, tmp_path: Path) -> None:
+    command = (sys.executable, str(FAULT_SERVER), "--era", "legacy", "--http")
+    async with served(tmp_path, *command, "0") as address:
+        connection = desk.to(ServerDefinition(name="demo", transport="http", url=f"{address}/mcp"))
+        await connection.ready()
+    async with served(tmp_path, *command, address.rpartition(":")[2]):
+        assert (await call(connection, READS)).text.startswith("read by process ")
+    assert desk.attempts == 2
+
+
+async def test_many_changes_are_looked_at_together(desk: Desk) -> None:
+    connection = desk.make(pace=Pace(between_refreshes_s=0.3))
+    await connection.ready()
+    changes = ToolDefinition("changes")
+    for _ in range(30):
+        await call(connection, changes)
+    await until(lambda: "Revision 31:" in (connection.current("echo") or ECHO).description)
+    approved = connection.approved("echo")
+    assert approved is not None and approved.description == "Return the text"
