@@ -1,21 +1,43 @@
-"""Search among tools by what they do."""
+"""Search among tools by what they do: BM25 over the words of names, descriptions and parameters.
+
+A word of the query also finds its synonyms, longer words that begin with it, and, where no tool has it, words that
+are spelled alike.
+"""
 
 import math
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 
 import msgspec
 
 from ..types.offer import ToolDefinition
+from .synonyms import ABBREVIATIONS, GROUPS
 
 _K, _B = 1.2, 0.4
 """The usual constants of BM25; descriptions differ in length for no good reason, so length counts little."""
-_NAME_WEIGHT = 3
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+_NAME_WEIGHT = 3.0
+_SERVER_WEIGHT = 1.5
+_PARAMETER_WEIGHT = 0.5
+_SYNONYM, _PREFIX = 0.6, 0.6
+"""What a match counts that is not the word itself."""
+_LIKENESS = 0.75
+"""The least ratio (of `difflib`) at which an unknown word is taken for a misspelt one."""
+_NAMED_IN_FULL = 0.8
+"""How much more a tool counts whose name the query covers."""
+_OF_NAMED_SERVER = 2.0
+"""How much more a tool counts whose server the query names."""
+_LONGEST_WORD = 40
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+"""Within a run of letters and digits: `getHTTPStatus` has three words."""
+_RUN = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+"""Scripts without blanks between words, which are cut into pairs of characters."""
 _STOP = frozenset(
-    "a an and are as at be by can do for from get has have how i if in into is it its me my of on or our please"
-    " tool that the their then there this to up use used using want we what when which will with you your".split()
+    "a an and are as at be by can do does for from has have how if in into is it its of on or our please so some"
+    " tool that the their then there this to up us used using want was we were what when which will with would you"
+    " your".split()
 )
 _SUFFIXES = (
     "ations",
@@ -50,51 +72,129 @@ class ToolIndex:
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = sorted(entries, key=lambda entry: entry.name)
-        self._words = [_weighted(entry) for entry in self._entries]
-        self._lengths = [sum(words.values()) for words in self._words]
-        self._mean = sum(self._lengths) / max(1, len(self._lengths))
-        self._documents = Counter(word for words in self._words for word in words)
+        words = [_weighted(entry) for entry in self._entries]
+        lengths = [sum(each.values()) for each in words]
+        mean = sum(lengths) / max(1, len(lengths))
+        self._norms = [_K * (1 - _B + _B * length / mean) for length in lengths]
+        self._names = [frozenset(_terms(entry.tool.name)) for entry in self._entries]
+        self._servers = [frozenset(_terms(entry.server)) for entry in self._entries]
+        self._postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for at, counts in enumerate(words):
+            for word, count in counts.items():
+                self._postings[word].append((at, count))
 
     def find(self, query: str, limit: int) -> list[Entry]:
         """Return the tools that fit a query best, the best first; names in full or in part count most."""
         exact = [entry for entry in self._entries if query.strip() in (entry.name, entry.tool.name)]
-        terms = _terms(query)
-        scored = [(self._score(at, terms), at) for at in range(len(self._entries))]
-        ranked = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: (-pair[0], pair[1]))
-        found = [*exact, *(self._entries[at] for _, at in ranked)]
+        meanings = [self._meanings(term) for term in dict.fromkeys(_terms(_spelled_out(query)))]
+        scores = self._scores(meanings)
+        ranked = sorted(scores, key=lambda at: (-scores[at], at))
+        found = [*exact, *(self._entries[at] for at in ranked)]
         return list({entry.name: entry for entry in found}.values())[:limit]
 
-    def _score(self, at: int, terms: Sequence[str]) -> float:
-        words, total = self._words[at], 0.0
-        norm = _K * (1 - _B + _B * self._lengths[at] / self._mean)
-        for term in terms:
-            if count := words.get(term, 0):
-                rarity = math.log(
-                    1 + (len(self._words) - self._documents[term] + 0.5) / (self._documents[term] + 0.5)
-                )
-                total += rarity * count * (_K + 1) / (count + norm)
-        return total
+    def _scores(self, meanings: Sequence[Mapping[str, float]]) -> dict[int, float]:
+        """Return the score of each tool: for each word of the query what its best meaning gives."""
+        scores: dict[int, float] = defaultdict(float)
+        for meaning in meanings:
+            best: dict[int, float] = {}
+            for word, weight in meaning.items():
+                for at, score in self._matches(word):
+                    best[at] = max(best.get(at, 0.0), weight * score)
+            for at, score in best.items():
+                scores[at] += score
+        asked = {word for meaning in meanings for word, weight in meaning.items() if weight >= _SYNONYM}
+        literal = {word for meaning in meanings for word, weight in meaning.items() if weight == 1}
+        return {at: score * self._factor(at, asked, literal) for at, score in scores.items()}
+
+    def _factor(self, at: int, asked: set[str], literal: set[str]) -> float:
+        name = self._names[at] - self._servers[at]
+        covered = len(name & asked) / len(name) if name else 0.0
+        return (1 + _NAMED_IN_FULL * covered) * (_OF_NAMED_SERVER if self._servers[at] & literal else 1.0)
+
+    def _matches(self, word: str) -> Iterator[tuple[int, float]]:
+        postings = self._postings.get(word, ())
+        rarity = math.log(1 + (len(self._entries) - len(postings) + 0.5) / (len(postings) + 0.5))
+        for at, count in postings:
+            yield at, rarity * count * (_K + 1) / (count + self._norms[at])
+
+    def _meanings(self, term: str) -> dict[str, float]:
+        """Return the words of tools that a word of a query may mean, and how much each counts."""
+        found = {word: _SYNONYM for word in _synonyms().get(term, ()) if word in self._postings}
+        if len(term) >= 3:
+            longer = (word for word in self._postings if word.startswith(term))
+            found |= {word: max(_PREFIX, found.get(word, 0.0)) for word in longer}
+        if term in self._postings:
+            found[term] = 1.0
+        return found or self._spelled_alike(term)
+
+    def _spelled_alike(self, term: str) -> dict[str, float]:
+        """Return what a word that no tool has means if it is misspelt, or a compound."""
+        import difflib
+
+        if not 3 <= len(term) <= _LONGEST_WORD:
+            return {}
+        known = sorted({*self._postings, *_synonyms()})  # the same order in every process
+        near = difflib.get_close_matches(term, known, n=1, cutoff=_LIKENESS)
+        near = near or [word for word in known if len(word) >= 4 and term.startswith(word)]
+        return {meant: _PREFIX * weight for word in near for meant, weight in self._meanings(word).items()}
 
 
-def _weighted(entry: Entry) -> Counter[str]:
+def _weighted(entry: Entry) -> dict[str, float]:
+    """Return the words of a tool and how much each counts for it."""
     tool = entry.tool
+    words: dict[str, float] = defaultdict(float)
     properties = tool.input_schema.get("properties")
-    words = Counter(_terms(tool.description) + _terms(tool.title))
-    for term in _terms(tool.name) + _terms(entry.server):
-        words[term] += _NAME_WEIGHT
+    _count(words, _terms(tool.description) + _terms(tool.title), 1.0)
+    _count(words, _terms(tool.name), _NAME_WEIGHT)
+    _count(words, _terms(entry.server), _SERVER_WEIGHT)
     if isinstance(properties, dict):
         for name, schema in properties.items():
-            words.update(_terms(str(name)))
-            if isinstance(schema, dict) and isinstance(text := schema.get("description"), str):
-                words.update(_terms(text))
+            text = schema.get("description") if isinstance(schema, dict) else ""
+            _count(words, _terms(f"{name} {text if isinstance(text, str) else ''}"), _PARAMETER_WEIGHT)
     return words
 
 
+def _count(words: dict[str, float], terms: Iterable[str], weight: float) -> None:
+    for term in terms:
+        words[term] += weight
+
+
+def _spelled_out(query: str) -> str:
+    """Return a query with what its abbreviations stand for behind them."""
+    return re.sub(r"[A-Za-z0-9]+", lambda found: _in_full(found.group()), query)
+
+
+def _in_full(word: str) -> str:
+    full = ABBREVIATIONS.get(word.lower())
+    return f"{word} {full}" if full else word
+
+
 def _terms(text: str) -> list[str]:
-    words = [word.lower() for word in _WORD.findall(text)]
+    words = (word for run in _RUN.findall(text) for word in _words(run))
     return [_stem(word) for word in words if word not in _STOP]
 
 
+def _words(run: str) -> Iterator[str]:
+    """Yield the words of a run of letters and digits, in lower case."""
+    if _UNSPACED.search(run):
+        yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+    elif run.isascii():
+        yield from (word.lower() for word in _WORD.findall(run))
+    else:
+        yield run.lower()
+
+
+@cache
+def _synonyms() -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for group in GROUPS:
+        stems = {_stem(word) for word in group}
+        for stem in stems:
+            found[stem] |= stems - {stem}
+    return {stem: frozenset(others) for stem, others in found.items()}
+
+
+@lru_cache(20_000)
 def _stem(word: str) -> str:
     """Cut a common English ending, so that `lists`, `listing` and `listed` are one word."""
     for suffix in _SUFFIXES:
