@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -18,7 +18,10 @@ _LONGEST = 64
 """What every provider takes."""
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _CATALOGUE_TOKENS = 1_100
+_HEADS_SHARE = 0.5
+"""Of the catalogue; instructions of servers are left out where they would take more."""
 _SUMMARY_CHARS = 120
+_NAME_CHARS = 64
 
 
 def model_name(server: str, tool: str) -> str:
@@ -33,10 +36,11 @@ def model_name(server: str, tool: str) -> str:
 
 
 def allowed_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple[ToolDefinition, ...]:
-    """Return the tools that the model may see, sorted by name: servers send them in any order."""
+    """Return the tools that the model may see, sorted by name: servers send them in any order. Of two with one
+    name the first counts."""
     found = (
         tool
-        for tool in tools
+        for tool in {tool.name: tool for tool in reversed(tools)}.values()
         if (not choice.allow or _matches(tool.name, choice.allow)) and not _matches(tool.name, choice.deny)
     )
     return tuple(sorted(found, key=lambda tool: tool.name))
@@ -60,32 +64,63 @@ def tokens(tool: ToolDefinition) -> int:
 
 def catalogue(servers: Mapping[str, Sequence[Entry]], summaries: Mapping[str, str]) -> str:
     """Return the text that names the tools to search among, at most about 1,100 tokens: each server with the
-    number of its tools and the first line of its own instructions, then as many names as there is room for."""
+    number of its tools and the first line of its own instructions, then as many names as there is room for, the
+    room shared evenly."""
+    room = _CATALOGUE_TOKENS * CHARS_PER_TOKEN
     heads = {name: _head(name, found, summaries.get(name, "")) for name, found in sorted(servers.items())}
-    room = _CATALOGUE_TOKENS * CHARS_PER_TOKEN - sum(map(len, heads.values()))
-    share = max(0, room // max(1, len(heads)))
-    lines = []
-    for name, head in heads.items():
-        named = _named([entry.tool.name for entry in servers[name]], share)
-        lines.append(f"{head}: {named}" if named else head)
+    if sum(map(len, heads.values())) > room * _HEADS_SHARE:
+        heads = {name: _head(name, servers[name], "") for name in heads}
+    shown, left = _first(heads.values(), room)
+    names = {name: _plain_names(servers[name]) for name in list(heads)[: len(shown)]}
+    rooms = _shared({name: len(", ".join(words)) + 2 for name, words in names.items()}, left)
+    lines = [_line(head, names[name], rooms[name]) for head, name in zip(shown, names, strict=True)]
+    if more := len(heads) - len(shown):
+        lines.append(f"- and {more} more servers")
     return "\n".join(lines)
 
 
 def _head(name: str, found: Sequence[Entry], summary: str) -> str:
-    shown = " ".join(visible(summary).split())[:_SUMMARY_CHARS]
+    shown = _one_line(summary, _SUMMARY_CHARS)
     count = f"{len(found)} tools" if found else "not connected yet"
-    return f"- {name} ({count})" + (f' "{shown}"' if shown else "")
+    return f"- {_one_line(name, _NAME_CHARS)} ({count})" + (f' "{shown}"' if shown else "")
 
 
-def _named(names: Sequence[str], room: int) -> str:
+def _first(heads: Iterable[str], room: int) -> tuple[list[str], int]:
+    """Return as many as there is room for, and the room that is left."""
     shown: list[str] = []
-    for name in names:
-        word = " ".join(visible(name).split())[:64]
-        if room < len(word) + 8:
-            return ", ".join([*shown, "…"]) if shown else ""
-        room -= len(word) + 2
-        shown.append(word)
-    return ", ".join(shown)
+    for head in heads:
+        if len(head) + 1 > room:
+            break
+        room -= len(head) + 1
+        shown.append(head)
+    return shown, room
+
+
+def _plain_names(found: Sequence[Entry]) -> list[str]:
+    return [_one_line(entry.tool.name, _NAME_CHARS) for entry in found]
+
+
+def _shared(wanted: Mapping[str, int], room: int) -> dict[str, int]:
+    """Share room evenly; what one does not want is for the others."""
+    given: dict[str, int] = {}
+    for name in sorted(wanted, key=lambda name: (wanted[name], name)):
+        given[name] = min(wanted[name], room // (len(wanted) - len(given)))
+        room -= given[name]
+    return given
+
+
+def _line(head: str, names: Sequence[str], room: int) -> str:
+    """Return a server's line with the names that fit; no name is cut."""
+    text = ", ".join(names)
+    if len(text) + 2 > room:
+        text = text[: max(0, room - 5)].rpartition(", ")[0]
+        text = f"{text}, …" if text else ""
+    return f"{head}: {text}" if text else head
+
+
+def _one_line(text: str, most: int) -> str:
+    line = " ".join(visible(text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -86,7 +86,10 @@ class ToolIndex:
     def find(self, query: str, limit: int) -> list[Entry]:
         """Return the tools that fit a query best, the best first; names in full or in part count most."""
         exact = [entry for entry in self._entries if query.strip() in (entry.name, entry.tool.name)]
-        meanings = [self._meanings(term) for term in dict.fromkeys(_terms(_spelled_out(query)))]
+        meanings = [
+            self._meanings(term) or self._spelled_alike(term)
+            for term in dict.fromkeys(_terms(_spelled_out(query)))
+        ]
         scores = self._scores(meanings)
         ranked = sorted(scores, key=lambda at: (-scores[at], at))
         found = [*exact, *(self._entries[at] for at in ranked)]
@@ -125,7 +128,7 @@ class ToolIndex:
             found |= {word: max(_PREFIX, found.get(word, 0.0)) for word in longer}
         if term in self._postings:
             found[term] = 1.0
-        return found or self._spelled_alike(term)
+        return found
 
     def _spelled_alike(self, term: str) -> dict[str, float]:
         """Return what a word that no tool has means if it is misspelt, or a compound."""

@@ -1,7 +1,8 @@
 """`find_tools` and `call_tool`: tools of servers that are too many for every request, found when they are needed.
 What the model is told of these two is fixed when the session begins."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -17,6 +18,8 @@ _FOUND = 8
 _MOST_FOUND = 20
 _DESCRIPTION_CHARS = 600
 _SCHEMA_CHARS = 3_000
+_RESULT_CHARS = 24_000
+"""Of one search; the tools that fit less well are named without their parameters."""
 
 _ABOUT = """\
 Find tools of the user's MCP servers by what they do. The result holds their names, descriptions and parameters; \
@@ -51,19 +54,28 @@ class FindTools(BasicTool):
         self.description = _ABOUT + catalogue
         self._entries = entries
         self._learn = learn
+        self._indexed: tuple[Entry, ...] = ()
+        self._index = ToolIndex(())
 
     def title(self, params: FindParams) -> str:
         return params.query
 
     async def run(self, params: FindParams, context: ToolContext) -> ToolOutcome:
         problems = await self._learn()
-        entries = self._entries()
-        found = ToolIndex(entries).find(params.query, params.limit)
+        entries = tuple(self._entries())
+        found = await asyncio.to_thread(self._found, entries, params)  # ten thousand tools take a second
         if not found:
             none = f"None of {len(entries)} tools fits. Try other words for what it should do."
             return ToolOutcome(text="\n".join((none, *problems)))
         names = ", ".join(entry.name for entry in found)
-        return ToolOutcome(text="\n\n".join((*map(_shown, found), *problems)), display=names)
+        return ToolOutcome(text="\n\n".join((*_shown(found), *problems)), display=names)
+
+    def _found(self, entries: tuple[Entry, ...], params: FindParams) -> list[Entry]:
+        """Return what fits a query; a tool named in full stands alone."""
+        if entries != self._indexed:
+            self._indexed, self._index = entries, ToolIndex(entries)
+        found = self._index.find(params.query, params.limit)
+        return found[:1] if found and found[0].name == params.query.strip() else found
 
 
 class CallParams(msgspec.Struct, frozen=True):
@@ -118,14 +130,26 @@ class CallTool(BasicTool):
         raise ToolError("call_tool runs no tool itself.")
 
 
-def _shown(entry: Entry) -> str:
-    schema = msgspec.json.encode(object_schema(entry.tool.input_schema)).decode()
-    if len(schema) > _SCHEMA_CHARS:
-        schema = f"{schema[:_SCHEMA_CHARS]}… (cut)"
-    description = described(entry.tool)
-    if len(description) > _DESCRIPTION_CHARS:
-        description = f"{description[:_DESCRIPTION_CHARS]}…"
-    return f"{entry.name}\n{description}\nparameters: {visible(schema)}"
+def _shown(found: Sequence[Entry]) -> Iterator[str]:
+    """Yield the tools in words, the best first; one that stands alone is shown whole."""
+    if len(found) == 1:
+        yield f"{found[0].name}\n{described(found[0].tool)}\nparameters: {_schema(found[0])}"
+        return
+    room = _RESULT_CHARS
+    for entry in found:
+        schema = _schema(entry)
+        description = described(entry.tool)
+        if len(description) > _DESCRIPTION_CHARS:
+            description = f"{description[:_DESCRIPTION_CHARS]}…"
+        if len(schema) > min(_SCHEMA_CHARS, room):
+            schema = f"too long to list; find_tools with the query {entry.name} shows them"
+        text = f"{entry.name}\n{description}\nparameters: {schema}"
+        room -= len(text)
+        yield text
+
+
+def _schema(entry: Entry) -> str:
+    return visible(msgspec.json.encode(object_schema(entry.tool.input_schema)).decode())
 
 
 def _from_text(text: str) -> Any:

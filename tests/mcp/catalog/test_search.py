@@ -70,7 +70,8 @@ def test_the_order_of_the_tools_does_not_matter(index: ToolIndex) -> None:
 def test_odd_queries_and_tools_do_no_harm(index: ToolIndex) -> None:
     for query in ("", "   ", "the of and", "🙂", "\u200b", "x" * 10_000, "(.*[", "12345", "\ud800"):
         assert len(index.find(query, LIMIT)) <= LIMIT
-    assert ToolIndex([]).find("anything", LIMIT) == []
+    for query in ("anything", "send a message", "mesage"):  # words with synonyms that no tool has
+        assert ToolIndex([]).find(query, LIMIT) == []
     odd = [
         ToolDefinition(""),
         ToolDefinition("🙂", description="\ud800"),
