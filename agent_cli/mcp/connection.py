@@ -152,6 +152,11 @@ class Connection:
         """
         for may_retry in (tool.may_be_repeated, False):
             client = await self.ready()
+            if (now := self.current(tool.name)) is None or now.digest != tool.digest:
+                raise ServerError(
+                    f"The MCP server {self.definition.name} came back with another definition of {tool.name},"
+                    " which the user has to see first. Call it again to have it shown."
+                )
             try:
                 return await client.call(tool.name, arguments, on_progress)
             except ServerGone as error:

@@ -45,7 +45,8 @@ class Servers:
         is_complete = all(each.known for each in self.connections.values() if self._is_usable(each))
         if is_complete and sum(tokens(entry.tool) for entry in known) <= max_tokens:
             return tuple(map(self._tool, known))
-        always = [each for each in known if is_always(each.tool.name, self._choice(each.server))]
+        choices = {name: each.definition.tools for name, each in self.connections.items()}
+        always = [each for each in known if is_always(each.tool.name, choices[each.server])]
         return (*map(self._tool, always), self._search, CallTool(self.find, self.unknown))
 
     @cached_property
@@ -75,9 +76,12 @@ class Servers:
         return next((self._tool(entry) for entry in self.entries() if entry.name == name), None)
 
     def unknown(self, name: str) -> str:
-        """That there is no such tool, and which was probably meant."""
+        """That there is no such tool, and which was probably meant, or that its server is switched off."""
         import difflib
 
+        for each in self.connections.values():
+            if not self._is_usable(each) and any(entry.name == name for entry in self._entries_of(each)):
+                return f"The MCP server {each.definition.name} is switched off."
         near = difflib.get_close_matches(name, [entry.name for entry in self.entries()], n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Use find_tools."
         return f"There is no tool named {name!r}. {hint}"
@@ -150,18 +154,13 @@ class Servers:
         return self._tools[key]
 
     def _entries_of(self, connection: Connection) -> tuple[Entry, ...]:
-        if connection.known is None:
+        """Return a server's tools as the model is told of them: what has changed since the user approved it, as it
+        was then."""
+        known = connection.known
+        if known is None:
             return ()
-        return entries(
-            connection.definition.name, allowed_tools(connection.known.offer.tools, self._choice_of(connection))
-        )
-
-    def _choice(self, server: str):  # type: ignore[no-untyped-def]
-        return self._choice_of(self.connections[server])
-
-    @staticmethod
-    def _choice_of(connection: Connection):  # type: ignore[no-untyped-def]
-        return connection.definition.tools
+        tools = allowed_tools(known.offer.tools, connection.definition.tools)
+        return entries(connection.definition.name, [known.approved.get(tool.name, tool) for tool in tools])
 
     @staticmethod
     def _is_usable(connection: Connection) -> bool:

@@ -201,7 +201,7 @@ def build(
         mode=mode or session.view.settings[1],
         paths=SpecialPaths((base / "state",)),
         confining=confining,
-        untrusted=session.untrusted,
+        untrusted=session.untrusted_sources,
         grants={"project": GrantFile(base / "state" / "project.json")},
     )
     permissions.restore_grants(session.grants())

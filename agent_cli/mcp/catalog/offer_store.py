@@ -12,6 +12,8 @@ from ..types.definition import ServerDefinition
 from ..types.offer import Offer, ToolDefinition
 
 _MAX_BYTES = 64_000_000
+_LOCK_S = 2.0
+"""The longest that another process is waited for; it holds the lock for the time of one write."""
 
 
 class KnownServer(msgspec.Struct, frozen=True):
@@ -30,14 +32,16 @@ class OfferStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._in_session: dict[str, KnownServer] = {}
+        """By fingerprint: what cannot be saved or read again still pins definitions for this session."""
 
     def load(self, definition: ServerDefinition) -> KnownServer | None:
-        """Return what is known of a server; None when nothing is, or the file cannot be read."""
+        """Return what is known of a server; None when nothing is."""
         try:
             data = read_regular(self._path(definition), _MAX_BYTES)
             return msgspec.json.decode(data, type=KnownServer)
-        except (OSError, msgspec.DecodeError):
-            return None
+        except (OSError, msgspec.DecodeError, RecursionError):
+            return self._in_session.get(definition.fingerprint)
 
     def remember(self, definition: ServerDefinition, offer: Offer) -> KnownServer:
         """Save what a server offers. The tools of its first connection count as approved; those that come or
@@ -47,22 +51,24 @@ class OfferStore:
         """
         with self._locked(definition):
             earlier = self.load(definition)
-            approved = {tool.name: tool for tool in offer.tools} if earlier is None else earlier.approved
+            first = {tool.name: tool for tool in reversed(offer.tools)}  # of two with one name the first counts
+            approved = first if earlier is None else earlier.approved
             known = KnownServer(definition.name, definition.address, offer, approved)
             if known != earlier:
                 self._write(definition, known)
             return known
 
     def approve(self, definition: ServerDefinition, known: KnownServer, tool: ToolDefinition) -> KnownServer:
-        """Save that the user approved a tool as it is now."""
+        """Save that the user approved a tool as it is now; what other sessions have approved meanwhile stays."""
         with self._locked(definition):
             latest = self.load(definition) or known
-            now = msgspec.structs.replace(latest, approved={**latest.approved, tool.name: tool})
+            now = msgspec.structs.replace(known, approved={**latest.approved, tool.name: tool})
             self._write(definition, now)
             return now
 
     def forget(self, definition: ServerDefinition) -> None:
         """Drop what is known of a server, the approvals included."""
+        self._in_session.pop(definition.fingerprint, None)
         with contextlib.suppress(FileNotFoundError):
             self._path(definition).unlink()
 
@@ -70,6 +76,7 @@ class OfferStore:
         return self._folder / f"{definition.fingerprint}.json"
 
     def _write(self, definition: ServerDefinition, known: KnownServer) -> None:
+        self._in_session[definition.fingerprint] = known
         with contextlib.suppress(OSError):
             replace_file(self._path(definition), msgspec.json.encode(known))
 
@@ -79,5 +86,5 @@ class OfferStore:
             with contextlib.suppress(
                 OSError
             ):  # a state folder that cannot be written keeps no server from working
-                held.enter_context(file_lock(self._path(definition)))
+                held.enter_context(file_lock(self._path(definition), _LOCK_S))
             yield

@@ -10,7 +10,7 @@ from agent_cli.protocol.actions import Action, CallExternal
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import Preview, ToolContext, ToolError, ToolOutcome
-from agent_cli.tools.kit.output import bounded
+from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 
 from ..catalog.changes import changed_parts, definition_diff
 from ..catalog.search import Entry
@@ -56,6 +56,8 @@ class Arguments(msgspec.Struct, frozen=True):
     """The arguments of a call, checked as far as the schema is plain."""
 
     values: dict[str, Any]
+    shown: list[str] = []
+    """The digest of a changed definition, once the user has been shown the change with this call."""
 
 
 class ServerTool:
@@ -115,13 +117,17 @@ class ServerTool:
         if not self._changed():
             about = visible(self._now.description.strip().split("\n")[0])[:200]
             return Preview(visible(arguments) if params.values else "", note=about)
+        params.shown[:] = [self._now.digest]
         change = definition_diff(self._link.approved(self._told.name), self._now)
         return Preview(f"{change}\n\n{visible(arguments)}", note="allowing the call approves the new definition")
 
     async def run(self, params: Arguments, context: ToolContext) -> ToolOutcome:
-        """Call the tool. One whose definition has changed comes here only with a person's yes."""
+        """Call the tool. One whose definition has changed runs only with the user's yes to that very change."""
         now = self._now
-        if self._changed():
+        if changed := self._changed():
+            if now.digest not in params.shown:
+                why = f"The definition of {self.name} has changed since the call was allowed: {changed}."
+                raise ToolError(f"{why} Nothing was run.")
             self._link.approve(now)
         elicit = asked_in_session(context.ask)
         try:
@@ -141,8 +147,10 @@ class ServerTool:
 
     def _result(self, outcome: CallOutcome, context: ToolContext) -> ToolOutcome:
         text = outcome.text or ("" if outcome.images else "(no output)")
-        if (most := self._link.definition.max_result_tokens) and most < context.max_tokens():
-            text = bounded(text, most, "")
+        most = self._link.definition.max_result_tokens
+        if most and most < context.max_tokens() and result_tokens(text) > most:
+            path = keep_whole(context.spill_dir, context.call_id, text, context.redactor)
+            text = bounded(text, most, f"{path} or recall {context.call_id}" if path else "")
         return ToolOutcome(text=text, display=text, ok=not outcome.is_error, images=outcome.images)
 
 
