@@ -1,5 +1,5 @@
-"""Set one key in the text of a configuration file. All else stays as it is written, comments included: the text is
-changed in one place, read again, and refused unless that key alone has another value than before."""
+"""Set or remove one key in the text of a configuration file. All else stays as it is written, comments included:
+the text is changed in one place, read again, and refused unless that key alone has another value than before."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,21 +13,24 @@ class CannotEdit(ConfigError):
     """A file is written in a way that one key cannot be set in."""
 
 
-def set_key(text: str, key: str, written: str, path: Path) -> str:
-    """Return the text of the file at `path` with a dotted key set to a value as it is written in YAML.
+def set_key(text: str, key: str | Sequence[str], written: str, path: Path) -> str:
+    """Return the text of the file at `path` with a key set to a value as it is written in YAML. The key is dotted,
+    or the names that lead to it, which may hold dots themselves.
 
     Raises:
         ConfigError: the text or the value is no YAML, or the key cannot be set without touching others.
     """
+    dotted = key if isinstance(key, str) else ".".join(key)
     before, _ = load_yaml(text, path)
     if not isinstance(before, dict | None):
         raise ConfigError(f"{path}: a configuration file is a mapping of keys to values")
     try:
         value = read_value(written)
     except ValueError as error:
-        raise ConfigError(f"{key}: the value is not valid YAML: {error}") from error
-    edit = _Edit(text, key)
-    changed, names = edit.apply(key.split("."), written if _is_one_line(written, value) else _dump(value))
+        raise ConfigError(f"{dotted}: the value is not valid YAML: {error}") from error
+    edit = _Edit(text, dotted)
+    parts = key.split(".") if isinstance(key, str) else key
+    changed, names = edit.apply(parts, written if _is_one_line(written, value) else _dump(value))
     wanted = _with(before or {}, names, value)
     try:
         after, _ = load_yaml(changed, path)
@@ -89,8 +92,8 @@ class _Edit:
             found = _find(node, rest)
             if found is None:
                 return self._added(node, rest, value), [*names, *rest]
-            name, node = found
-            rest = rest[name.count(".") + 1 :]
+            taken, name, node = found
+            rest = rest[taken:]
             names.append(name)
         return self._replaced(node, value), names
 
@@ -103,15 +106,36 @@ class _Edit:
         for name in names:
             if not isinstance(node, yaml.MappingNode):
                 raise self.refusal()
-            found = next(pair for pair in node.value if pair[0].value == name)
+            found = next((pair for pair in node.value if pair[0].value == name), None)
+            if found is None:  # it comes from another mapping, by a merge key
+                raise self.refusal()
             if mapping is None or len(node.value) > 1 or entry is None:
                 mapping, entry = node, found
             node = found[1]
-        if mapping is None or entry is None or mapping.flow_style:
+        if mapping is None or entry is None:
             raise self.refusal()
+        start, end = self._in_flow(mapping, entry) if mapping.flow_style else self._lines_of(entry)
+        return self._text[:start] + self._text[end:]
+
+    def _lines_of(self, entry: Any) -> tuple[int, int]:
+        """Return where the lines of an entry of a block begin and end."""
         start = self._text.rfind("\n", 0, entry[0].start_mark.index) + 1
         end = self._text.find("\n", max(_end(entry[1]) - 1, entry[0].end_mark.index))
-        return self._text[:start] + (self._text[end + 1 :] if end >= 0 else "")
+        return start, end + 1 if end >= 0 else len(self._text)
+
+    def _in_flow(self, mapping: Any, entry: Any) -> tuple[int, int]:
+        """Return where an entry between braces begins and ends, one of its commas included."""
+        at = mapping.value.index(entry)
+        if at + 1 < len(mapping.value):
+            place = entry[0].start_mark.index, mapping.value[at + 1][0].start_mark.index
+        elif at:
+            place = mapping.value[at - 1][1].end_mark.index, entry[1].end_mark.index
+        else:
+            raise self.refusal()
+        cut = self._text[slice(*place)]
+        if "#" in cut and "\n" in cut:  # a comment would go as well
+            raise self.refusal()
+        return place
 
     def _replaced(self, node: Any, value: str) -> str:
         """Put a value in the place of another that stands in one line."""
@@ -146,13 +170,14 @@ class _Edit:
         return text[:behind] + gap + self._newline.join(rows) + f" {value}{self._newline}" + text[behind:]
 
 
-def _find(mapping: Any, parts: Sequence[str]) -> tuple[str, Any] | None:
-    """Return the entry that the first names lead to. A name may hold dots itself, as those of models do."""
+def _find(mapping: Any, parts: Sequence[str]) -> tuple[int, str, Any] | None:
+    """Return the entry that the first names lead to, and how many they are. A name may hold dots itself, as those
+    of models do."""
     for taken in range(len(parts), 0, -1):
         name = ".".join(parts[:taken])
         for key, node in mapping.value:
             if key.value == name:
-                return name, node
+                return taken, name, node
     return None
 
 

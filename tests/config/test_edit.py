@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.config.edit import CannotEdit, set_key
+from agent_cli.config.edit import CannotEdit, remove_key, set_key
 from agent_cli.config.layer import ConfigError
 from tests.fuzz import tries
 from tests.rows import each_row
@@ -127,3 +127,109 @@ def test_whatever_the_file_one_value_changes_or_nothing(
     assert inner == value
     there = yaml.safe_load(text) if text else {}
     assert changed | {names[0]: 0} == there | {names[0]: 0}
+
+
+SERVERS = """# My servers.
+model: a/b
+mcp_servers:  # started when needed
+  # the tracker
+  tickets:
+    command: npx  # from the registry
+    args: [-y, tickets]
+    env:
+      TOKEN: ${TOKEN}
+  # the wiki
+  wiki.v2: {url: https://wiki.example/mcp}
+
+# What it may cost.
+limits: {turns: 50, cost_usd: 2}
+"""
+
+
+@each_row(
+    ("names", "gone"),
+    [
+        (
+            ["mcp_servers", "tickets"],
+            "  tickets:\n    command: npx  # from the registry\n    args: [-y, tickets]\n    env:\n      TOKEN: ${TOKEN}\n",
+        ),
+        (["mcp_servers", "tickets", "command"], "    command: npx  # from the registry\n"),
+        (["mcp_servers", "tickets", "env", "TOKEN"], "    env:\n      TOKEN: ${TOKEN}\n"),
+        (["mcp_servers", "wiki.v2"], "  wiki.v2: {url: https://wiki.example/mcp}\n"),
+        (["model"], "model: a/b\n"),
+        (["limits"], "limits: {turns: 50, cost_usd: 2}\n"),
+        (["limits", "turns"], "turns: 50, "),
+        (["limits", "cost_usd"], ", cost_usd: 2"),
+    ],
+)
+def test_a_key_is_removed_and_all_else_stays(names: list[str], gone: str) -> None:
+    assert SERVERS.count(gone) == 1 and remove_key(SERVERS, names, PATH) == SERVERS.replace(gone, "")
+
+
+@each_row(
+    ("text", "names", "result"),
+    [
+        ("m: {a: {b: 1}, c: {b: 2}}\n", ["m", "a"], "m: {c: {b: 2}}\n"),
+        ("m: {a: {b: 1}, c: {b: 2}}\n", ["m", "c"], "m: {a: {b: 1}}\n"),
+        ("m: {a: {b: 1}}\nx: 1\n", ["m", "a"], "x: 1\n"),
+        ("m:\n  a:\n    b: 1\n", ["m", "a"], ""),
+        ("m:\n  a:\n    b: 1", ["m", "a"], ""),
+        ("m:\r\n  a: 1\r\n  b: 2\r\n", ["m", "a"], "m:\r\n  b: 2\r\n"),
+        ("m:\n  'a': 1\n  b: 2\n", ["m", "a"], "m:\n  b: 2\n"),
+        ("m:\n  a:\n  b: 2\n", ["m", "a"], "m:\n  b: 2\n"),
+        ("m:\n  a: |\n    x\n\n    y\n  b: 2\n", ["m", "a"], "m:\n  b: 2\n"),
+        ('{"m": {\n  "a": {},\n  "b": 1\n}}\n', ["m", "a"], '{"m": {\n  "b": 1\n}}\n'),
+        ('{"m": {\n  "a": {},\n  "b": 1\n}}\n', ["m", "b"], '{"m": {\n  "a": {}\n}}\n'),
+        ("m: {a: 1, b: 2,}\n", ["m", "b"], "m: {a: 1,}\n"),
+    ],
+)
+def test_a_key_is_removed_however_it_is_written(text: str, names: list[str], result: str) -> None:
+    assert remove_key(text, names, PATH) == result
+
+
+@each_row(
+    ("text", "names"),
+    [
+        ("m:\n  a: &x {c: 1}\n  b: *x\n", ["m", "a"]),
+        ("base: &x {a: 1}\nm:\n  <<: *x\n  b: 2\n", ["m", "a"]),
+        ("m: {a: 1}\n", ["m", "b"]),
+        ("m: {a: 1}\n", ["a"]),
+        ("m: {a: 1}\n", ["m", "a", "b"]),
+        ("{m: {a: 1}}\n", ["m", "a"]),
+        ("m: {a: 1, # one\n  b: 2}\n", ["m", "a"]),
+        ("m: [\n", ["m"]),
+        ("", ["m"]),
+    ],
+)
+def test_what_cannot_be_removed_by_itself_is_refused(text: str, names: list[str]) -> None:
+    with pytest.raises(ConfigError):
+        remove_key(text, names, PATH)
+
+
+def test_a_refusal_to_remove_says_what_to_do() -> None:
+    with pytest.raises(CannotEdit, match="`agent config edit` opens all of it"):
+        remove_key("m:\n  a: &x {c: 1}\n  b: *x\n", ["m", "a"], PATH)
+
+
+@settings(max_examples=tries(300), deadline=None)
+@given(st.dictionaries(KEYS, VALUES, max_size=4), st.lists(KEYS, min_size=1, max_size=3), st.booleans())
+def test_whatever_the_file_one_key_goes_or_nothing(
+    before: dict[str, object], names: list[str], in_one_line: bool
+) -> None:
+    text = yaml.safe_dump(before, allow_unicode=True, default_flow_style=in_one_line) if before else ""
+    try:
+        changed = yaml.safe_load(remove_key(text, names, PATH)) or {}
+    except ConfigError:
+        return
+    inner = changed
+    for name in names[:-1]:
+        inner = inner.get(name, {})
+    assert names[-1] not in inner
+    assert {**before, names[0]: 0} == {**changed, names[0]: 0}
+
+
+def test_a_name_may_hold_dots_where_the_names_are_given_one_by_one() -> None:
+    text = set_key("model: a/b\n", ["mcp_servers", "wiki.v2"], "{url: x}", PATH)
+    assert text == "model: a/b\nmcp_servers:\n  wiki.v2: {url: x}\n"
+    text = set_key(text, ["mcp_servers", "wiki.v2"], "{url: y}", PATH)
+    assert text == "model: a/b\nmcp_servers:\n  wiki.v2: {url: y}\n"
