@@ -13,24 +13,35 @@ class CannotEdit(ConfigError):
     """A file is written in a way that one key cannot be set in."""
 
 
-def set_key(text: str, key: str | Sequence[str], written: str, path: Path) -> str:
-    """Return the text of the file at `path` with a key set to a value as it is written in YAML. The key is dotted,
-    or the names that lead to it, which may hold dots themselves.
+def set_key(text: str, key: str, written: str, path: Path) -> str:
+    """Return the text of the file at `path` with a dotted key set to a value as it is written in YAML.
 
     Raises:
         ConfigError: the text or the value is no YAML, or the key cannot be set without touching others.
     """
-    dotted = key if isinstance(key, str) else ".".join(key)
-    before, _ = load_yaml(text, path)
-    if not isinstance(before, dict | None):
-        raise ConfigError(f"{path}: a configuration file is a mapping of keys to values")
+    load_yaml(text, path)
     try:
         value = read_value(written)
     except ValueError as error:
-        raise ConfigError(f"{dotted}: the value is not valid YAML: {error}") from error
-    edit = _Edit(text, dotted)
-    parts = key.split(".") if isinstance(key, str) else key
-    changed, names = edit.apply(parts, written if _is_one_line(written, value) else _dump(value))
+        raise ConfigError(f"{key}: the value is not valid YAML: {error}") from error
+    return _set(text, key.split("."), written if _is_one_line(written, value) else _dump(value), value, path)
+
+
+def set_value(text: str, names: Sequence[str], value: Any, path: Path) -> str:
+    """Return the text of the file at `path` with a key, given by the names that lead to it, set to a value.
+
+    Raises:
+        ConfigError: the text is no YAML, or the key cannot be set without touching others.
+    """
+    return _set(text, names, _dump(value), value, path)
+
+
+def _set(text: str, parts: Sequence[str], written: str, value: Any, path: Path) -> str:
+    before, _ = load_yaml(text, path)
+    if not isinstance(before, dict | None):
+        raise ConfigError(f"{path}: a configuration file is a mapping of keys to values")
+    edit = _Edit(text, ".".join(parts))
+    changed, names = edit.apply(parts, written)
     wanted = _with(before or {}, names, value)
     try:
         after, _ = load_yaml(changed, path)

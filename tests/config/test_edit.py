@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.config.edit import CannotEdit, remove_key, set_key
+from agent_cli.config.edit import CannotEdit, remove_key, set_key, set_value
 from agent_cli.config.layer import ConfigError
 from tests.fuzz import tries
 from tests.rows import each_row
@@ -228,8 +228,8 @@ def test_whatever_the_file_one_key_goes_or_nothing(
     assert {**before, names[0]: 0} == {**changed, names[0]: 0}
 
 
-def test_a_name_may_hold_dots_where_the_names_are_given_one_by_one() -> None:
-    text = set_key("model: a/b\n", ["mcp_servers", "wiki.v2"], "{url: x}", PATH)
-    assert text == "model: a/b\nmcp_servers:\n  wiki.v2: {url: x}\n"
-    text = set_key(text, ["mcp_servers", "wiki.v2"], "{url: y}", PATH)
-    assert text == "model: a/b\nmcp_servers:\n  wiki.v2: {url: y}\n"
+def test_a_value_is_set_below_a_name_with_dots() -> None:
+    names = ["mcp_servers", "wiki.v2"]
+    text = set_value("model: a/b  # mine\n", names, {"command": "npx", "args": ["-y", "${X}"]}, PATH)
+    assert text == "model: a/b  # mine\nmcp_servers:\n  wiki.v2: {command: npx, args: [-y, '${X}']}\n"
+    assert set_value(text, names, {"url": "y"}, PATH) == "model: a/b  # mine\nmcp_servers:\n  wiki.v2: {url: y}\n"

@@ -1,11 +1,8 @@
 """`agent config`: what holds here, and where it comes from."""
 
-import os
-import stat
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
@@ -17,13 +14,14 @@ from agent_cli.config.edit import set_key
 from agent_cli.config.example_file import example, words
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Config
-from agent_cli.fs.files import create_file, file_lock, make_private, replace_file
+from agent_cli.fs.files import create_file, make_private, replace_file
 from agent_cli.ui.repl.editor import Editor
 
 from ..services.listings import flatten, shown_value
+from ..setup.config_file import rewrite, text_of
 from ..setup.options import ParsedOptions, UsageError
 from ..setup.redactor import redactor_of
-from ..setup.setup import Setup, check_file
+from ..setup.setup import Setup
 
 config = typer.Typer(help="Show and change the configuration.", no_args_is_help=True)
 
@@ -102,7 +100,7 @@ def set_value(
         return set_key(text, key, value, path)
 
     try:
-        _rewrite(path, changed)
+        rewrite(path, changed)
     except (ConfigError, UsageError) as error:
         raise UsageError(f"{error}; nothing was written") from error
     setup = Setup(ParsedOptions("agent", {}))
@@ -118,8 +116,8 @@ def edit() -> int:
     """Open your configuration file in $VISUAL or $EDITOR; it is replaced only by one without mistakes."""
     path = config_dir() / "config.yaml"
     rejected = path.with_name("config.yaml.rejected")
-    before = _text(path)
-    begun = _text(rejected) or before or example()
+    before = text_of(path)
+    begun = text_of(rejected) or before or example()
     edited = Editor().edit(begun, ".yaml")
     if edited.problem:
         raise UsageError(edited.problem)
@@ -134,45 +132,13 @@ def edit() -> int:
         return text
 
     try:
-        _rewrite(path, changed, place=rejected)
+        rewrite(path, changed, place=rejected)
     except (ConfigError, UsageError) as error:
         replace_file(rejected, text.encode())
         raise UsageError(f"{error}. {path} is unchanged; `agent config edit` opens your text again") from error
     rejected.unlink(missing_ok=True)
     print(f"Wrote {path}")
     return 0
-
-
-def _rewrite(path: Path, change: Callable[[str], str], place: Path | None = None) -> None:
-    """Replace the configuration file by what is made of its text, once that has no mistakes; they are named as
-    those of `place`.
-
-    Raises:
-        ConfigError, UsageError: it has; the file is unchanged.
-    """
-    target = Path(os.path.realpath(path))  # a link, as to a folder of dotfiles, stays one
-    if os.environ.get("AGENT") == "agent-cli":  # as commands of the model see it, and the user's own do not
-        raise UsageError("a command that the agent runs may not change its configuration")
-    try:
-        with file_lock(path):
-            text = change(_text(target))
-            check_file(text, place or path)
-            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
-            replace_file(target, text.encode(), mode=mode, durable=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _text(path: Path) -> str:
-    """The text of a file; empty where there is none."""
-    try:
-        return path.read_bytes().decode("utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
 
 
 class _Known(msgspec.Struct, frozen=True):

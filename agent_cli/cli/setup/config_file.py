@@ -1,0 +1,57 @@
+"""Change the user's configuration file: under a lock, checked against the schema before it is replaced."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_cli.config.layer import ConfigError
+from agent_cli.fs.files import file_lock, replace_file
+
+from .options import UsageError
+from .setup import check_file
+
+
+def rewrite(path: Path, change: Callable[[str], str], place: Path | None = None) -> None:
+    """Replace the configuration file by what is made of its text, once that has no mistakes; they are named as
+    those of `place`.
+
+    Raises:
+        ConfigError, UsageError: it has; the file is unchanged.
+    """
+    refuse_for_the_model("change its configuration")
+    target = Path(os.path.realpath(path))  # a link, as to a folder of dotfiles, stays one
+    try:
+        with file_lock(path):
+            text = change(text_of(target))
+            check_file(text, place or path)
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
+            replace_file(target, text.encode(), mode=mode, durable=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def refuse_for_the_model(what: str) -> None:
+    """Refuse what only the user may do.
+
+    Raises:
+        UsageError: a command of the model runs this program; the user's own do not have the variable.
+    """
+    if os.environ.get("AGENT") == "agent-cli":
+        raise UsageError(f"a command that the agent runs may not {what}")
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file; empty where there is none.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
