@@ -25,8 +25,9 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay models permissions config doctor demo help".split(),
-    *"list show search rename fork export import delete prune repair".split(),
+    *"run resume sessions undo redo replay models permissions mcp config doctor demo help".split(),
+    *"list get add remove trust test login logout show search rename fork".split(),
+    *"export import delete prune repair".split(),
 )
 """Commands as somebody meets them; help lists them so."""
 
@@ -86,6 +87,7 @@ app = typer.Typer(
 _ELSEWHERE = {
     "sessions": ("commands.sessions", "app"),
     "permissions": ("commands.permissions", "permissions"),
+    "mcp": ("commands.mcp", "mcp"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),
@@ -142,7 +144,8 @@ def _bring(command: str) -> None:
     found = getattr(import_module(f".{module}", __package__), name)
     if isinstance(found, typer.Typer):
         for each in found.registered_commands:
-            each.cls = _Command
+            if each.cls:  # one with a parser of its own keeps it
+                each.cls = type("_Command", (_Command, each.cls), {})
         app.add_typer(found, name=command, cls=_Listing)
     else:
         app.command(command, cls=_Command)(found)

@@ -1,4 +1,4 @@
-"""Sessions for a shell's completion.
+"""Sessions and servers for a shell's completion.
 
 Apart from the commands, several of which take the id of a session.
 """
@@ -25,3 +25,15 @@ def session_ids(incomplete: str) -> list[tuple[str, str]]:
     except (UsageError, ConfigError, StoreError, OSError):
         return []
     return [(info.id, one_line(info.title, _TITLE_CHARS)) for info in infos if info.id.startswith(incomplete)]
+
+
+def server_names(incomplete: str) -> list[str]:
+    """Return the MCP servers whose names begin so; none where they cannot be read."""
+    from ..setup.mcp_servers import every_server, found_servers
+    from ..setup.setup import Setup
+
+    try:
+        found = found_servers(Setup(ParsedOptions("agent", {})))
+    except (UsageError, ConfigError, OSError):
+        return []
+    return [each.name for each in every_server(found) if each.name.startswith(incomplete)]

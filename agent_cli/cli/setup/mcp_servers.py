@@ -1,6 +1,7 @@
 """The MCP servers of a session: found in configuration files, connected when they are needed."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,16 @@ def found_servers(setup: Setup) -> Found:
         env=os.environ,
         trusts=setup.trust.knows,
     )
+
+
+def every_server(found: Found) -> "tuple[ServerDefinition, ...]":
+    """Return all servers that are defined, those that are not trusted last."""
+    return (*found.usable, *(each.definition for each in found.inert))
+
+
+def is_server_name(name: str) -> bool:
+    """Return whether a server may have a name: one that can stand in a rule and in a tool's name."""
+    return re.fullmatch(r"[A-Za-z0-9_.-]+", name) is not None
 
 
 def open_servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":

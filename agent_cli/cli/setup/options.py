@@ -12,7 +12,7 @@ from agent_cli.protocol.actions import Mode, SandboxLevel
 Kind = Literal["text", "whole", "number", "flag", "list"]
 
 
-COMMANDS = frozenset("sessions undo redo replay models permissions config doctor demo help".split())
+COMMANDS = frozenset("sessions undo redo replay models permissions mcp config doctor demo help".split())
 """The sub-commands beside `run` and `resume`, served by typer."""
 
 
@@ -199,7 +199,6 @@ OTHER_COMMANDS = {
     "init": "`agent config init` writes a configuration; /init in a session has the model write AGENTS.md",
     "login": _KEY,
     "logout": "there is no login to end; `agent doctor` says where the key comes from",
-    "mcp": "MCP servers are not supported yet",
     "plugin": "plugins are not supported yet; `agent help tools` says how to add tools",
     "review": 'write it as a task: `agent run "Review the last commit"`',
     "setup": "`agent doctor` says what is missing; `agent help getting-started` explains the first steps",

@@ -1,0 +1,269 @@
+"""`agent mcp`: the MCP servers that are configured here, and what can be done about them."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agent_cli.mcp.catalog.changes import changed_parts
+from agent_cli.mcp.catalog.offer_store import KnownServer, OfferStore
+from agent_cli.mcp.connection import Connection
+from agent_cli.mcp.sources.discovery import Found
+from agent_cli.mcp.types.client import LoginNeeded, ServerError
+from agent_cli.mcp.types.definition import ServerDefinition
+from agent_cli.mcp.types.offer import ToolDefinition
+from agent_cli.protocol.sanitize import visible
+from agent_cli.sandbox.process.runner import ProcessRunner
+
+from ..services.completion import server_names
+from ..services.listings import shown_value
+from ..setup.config_file import refuse_for_the_model
+from ..setup.mcp_servers import every_server, found_servers, open_servers
+from ..setup.options import ParsedOptions, UsageError
+from ..setup.redactor import redactor_of
+from ..setup.setup import Setup
+from .mcp_add import AddCommand, add, remove
+
+mcp = typer.Typer(help="List, add, remove and test MCP servers.", no_args_is_help=True)
+mcp.command("add", cls=AddCommand)(add)
+mcp.command("remove")(remove)
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.", autocompletion=server_names)]
+_NONE = "No MCP server is configured. `agent mcp add NAME COMMAND` adds one; `agent help mcp` explains it."
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """A server as it is listed."""
+
+    name: str
+    transport: str
+    address: str
+    """Secrets masked."""
+    source: str
+    trusted: bool
+    enabled: bool
+    tools: tuple[str, ...] | None
+    """Those of the last connection; null when there was none."""
+    problem: str
+
+    @property
+    def state(self) -> str:
+        if not self.trusted:
+            return "not trusted"
+        return "broken" if self.problem else "enabled" if self.enabled else "disabled"
+
+
+@mcp.command("list")
+def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> int:
+    """List the servers of your configuration and of other agents' files. Starts none."""
+    setup = Setup(ParsedOptions("agent", {}))
+    found = found_servers(setup)
+    listed = [_listed(setup, found, each) for each in every_server(found)]
+    if json:
+        print(
+            msgspec.json.format(msgspec.json.encode({"servers": listed, "notes": found.notes}), indent=2).decode()
+        )
+        return 0
+    print("\n".join(_table(listed)) or _NONE)
+    for note in found.notes:
+        print(f"note: {_line(note)}")
+    return 0
+
+
+@mcp.command()
+def get(name: _Name) -> int:
+    """Show one server: its definition, and its tools as far as they are known. Starts nothing."""
+    setup = Setup(ParsedOptions("agent", {}))
+    found = found_servers(setup)
+    definition = _named(found, name)
+    known = OfferStore(setup.state / "mcp").load(definition)
+    print(_line(definition.name))
+    for key, value in _facts(setup, found, definition, known):
+        print(f"  {key}: {_line(value)}")
+    if known:
+        print("  tools:")
+        for tool in known.offer.tools:
+            print(f"    {_line(tool.name)}: {_about(tool, known)}")
+    return 0
+
+
+@mcp.command()
+def trust(
+    name: _Name, yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust it without asking.")] = False
+) -> int:
+    """Trust a server that this project brings, as it is now."""
+    refuse_for_the_model("trust a server")
+    setup = Setup(ParsedOptions("agent", {}))
+    found = found_servers(setup)
+    offered = [each for each in found.inert if each.definition.name == name]
+    if not offered:
+        definition = _named(found, name)
+        why = "is trusted already" if definition.is_project else "is your own and needs no trust"
+        print(f"{name} {why} ({definition.source}).")
+        return 0
+    for each in offered:
+        print(_line(each.definition.source))
+        print("".join(f"  {_line(line)}\n" for line in each.shown), end="")
+    if not yes and not _agrees():
+        print("Not trusted.")
+        return 1
+    for each in offered:
+        setup.trust.remember(each.place, each.content)
+    print(f"Trusted, as it is now. `agent mcp test {name}` tries it.")
+    return 0
+
+
+@mcp.command("test")
+def test_server(name: _Name) -> int:
+    """Connect to a server and show what it offers; the exit code is 1 where that fails."""
+    setup = Setup(ParsedOptions("agent", {}))
+    found = found_servers(setup)
+    definition = _named(found, name)
+    if not _is_trusted(found, definition):
+        raise UsageError(
+            f"{name} is not trusted, so it is not started; `agent mcp trust {name}` shows it and asks"
+        )
+    if definition.problem:
+        raise UsageError(f"{name} cannot be started: {definition.problem}")
+    return asyncio.run(_tested(setup, name))
+
+
+async def _tested(setup: Setup, name: str) -> int:
+    processes = ProcessRunner()
+    servers = open_servers(setup, processes)
+    assert servers is not None
+    connection = servers.connections[name]
+    began = time.monotonic()
+    try:
+        client = await connection.ready()
+    except ServerError as error:
+        print("\n".join(_failed(connection, error, _ms(began))))
+        return 1
+    else:
+        offer = client.offer
+        print(f"{name}: ready after {_ms(began)}")
+        print(f"  server: {_line(offer.server) or 'does not say'}, protocol {_line(offer.protocol)}")
+        print(f"  tools ({len(offer.tools)}): {_line(', '.join(tool.name for tool in offer.tools))}")
+        return 0
+    finally:
+        await servers.aclose()
+        await processes.aclose()
+
+
+def _failed(connection: Connection, error: ServerError, after: str) -> Iterator[str]:
+    name = connection.definition.name
+    yield f"{name}: failed after {after}"
+    yield f"  {_line(str(error))}"
+    if isinstance(error, LoginNeeded):
+        yield f"  `agent mcp login {name}` logs in."
+    if connection.log:
+        yield "  last lines on stderr:"
+        yield from (f"    {_line(line)}" for line in list(connection.log)[-8:])
+
+
+def _ms(began: float) -> str:
+    return f"{(time.monotonic() - began) * 1000:,.0f} ms"
+
+
+def _agrees() -> bool:
+    """Ask the user.
+
+    Raises:
+        UsageError: there is nobody to ask.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("trusting a server needs your yes: run this in a terminal, or add --yes")
+    return input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")
+
+
+def _named(found: Found, name: str) -> ServerDefinition:
+    """Return a server.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    servers = {each.name: each for each in reversed(every_server(found))}
+    if name not in servers:
+        known = f"the servers are: {', '.join(map(_line, sorted(servers)))}" if servers else "none is configured"
+        raise UsageError(f"there is no MCP server named {name!r}; {known}")
+    return servers[name]
+
+
+def _is_trusted(found: Found, definition: ServerDefinition) -> bool:
+    return all(each.definition is not definition for each in found.inert)
+
+
+def _listed(setup: Setup, found: Found, definition: ServerDefinition) -> _Listed:
+    known = OfferStore(setup.state / "mcp").load(definition)
+    return _Listed(
+        definition.name,
+        definition.transport,
+        _masked(setup, "", definition.address),
+        definition.source,
+        _is_trusted(found, definition),
+        definition.enabled,
+        tuple(tool.name for tool in known.offer.tools) if known else None,
+        definition.problem,
+    )
+
+
+def _table(listed: list[_Listed]) -> Iterator[str]:
+    width = max((len(_line(each.name)) for each in listed), default=0)
+    for each in listed:
+        tools = f"{len(each.tools)} tools" if each.tools is not None else "tools unknown"
+        shown = f"{_line(each.name):<{width}}  {each.state:<11}  {tools:<13}  {each.transport:<5}"
+        yield f"{shown}  {_line(each.address)}    # {_line(each.source)}"
+        if each.problem:
+            yield f"{'':<{width}}  {_line(each.problem)}"
+
+
+def _facts(
+    setup: Setup, found: Found, definition: ServerDefinition, known: KnownServer | None
+) -> Iterator[tuple[str, str]]:
+    yield "defined in", definition.source
+    yield "transport", definition.transport
+    yield "address", _masked(setup, "", definition.address)
+    yield from _values(definition)
+    if definition.cwd:
+        yield "cwd", definition.cwd
+    trusted = "yes" if definition.is_project else "not needed: it is your own"
+    yield "trusted", trusted if _is_trusted(found, definition) else f"no (`agent mcp trust {definition.name}`)"
+    yield "enabled", "yes" if definition.enabled else "no"
+    if definition.problem:
+        yield "problem", definition.problem
+    yield "timeout_s", f"{definition.timeout_s:g} ({definition.idle_timeout_s:g} without progress)"
+    choice = definition.tools
+    for key, patterns in (("allow", choice.allow), ("deny", choice.deny), ("always", choice.always)):
+        if patterns:
+            yield f"tools.{key}", ", ".join(patterns)
+    if known is None:
+        yield "tools", f"not known yet: `agent mcp test {definition.name}` asks the server"
+    else:
+        yield "server", f"{known.offer.server or 'does not say'}, protocol {known.offer.protocol}"
+
+
+def _values(definition: ServerDefinition) -> Iterator[tuple[str, str]]:
+    """Yield the names of variables and headers; their values are for nobody's eyes."""
+    for key, values in (("env", definition.env), ("headers", definition.headers)):
+        if values:
+            yield key, ", ".join(f"{name}=[masked]" for name in values)
+
+
+def _about(tool: ToolDefinition, known: KnownServer) -> str:
+    """Return whether a tool is as it was approved, and its description with control characters written out."""
+    change = changed_parts(known.approved.get(tool.name), tool)
+    state = f"(asks before its next call: {change}) " if change else ""
+    return _line(f"{state}{tool.description or tool.title}")
+
+
+def _masked(setup: Setup, key: str, value: str) -> str:
+    shown: str = msgspec.json.decode(shown_value(key, value, redactor_of(setup)))
+    return shown
+
+
+def _line(text: str) -> str:
+    return " ".join(visible(text.encode("utf-8", "replace").decode()).split())
