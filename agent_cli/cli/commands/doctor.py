@@ -5,7 +5,7 @@ import shutil
 import sys
 from contextlib import aclosing
 
-from ..services.doctor_checks import findings, shown, summary
+from ..services.doctor.checks import findings, shown, summary
 from ..setup.options import ParsedOptions
 from ..setup.setup import Setup
 

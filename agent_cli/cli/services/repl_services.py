@@ -155,7 +155,7 @@ class SessionHost:
         return current_branch(self._setup.root)
 
     async def doctor(self) -> AsyncGenerator[str, None]:
-        from .doctor_checks import findings, shown, summary
+        from .doctor.checks import findings, shown, summary
 
         failed = 0
         async with aclosing(findings(self._setup)) as found:

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import json
 import re
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -200,3 +203,31 @@ def test_a_missing_key_ends_a_run_as_before(world: World) -> None:
     done = world.run("run", "hi", env=NO_KEY)
     assert done.code == 3 and done.err.startswith("agent: anthropic needs a key: set ANTHROPIC_API_KEY\n")
     assert all(word in done.err for word in ("keys.yaml", "--model", "`agent doctor`", "`agent help providers`"))
+
+
+FAULT_SERVER = Path(__file__).parents[2] / "mcp" / "servers" / "fault_server.py"
+
+
+def test_doctor_connects_to_each_mcp_server(world: World, tmp_path: Path) -> None:
+    traces = {name: tmp_path / name for name in ("up", "off", "theirs")}
+    entries = {
+        name: {"command": sys.executable, "args": [str(FAULT_SERVER), "--pid-file", str(trace)]}
+        for name, trace in traces.items()
+    }
+    dead = {"command": sys.executable, "args": [str(FAULT_SERVER), "--fault", "die-in-handshake"]}
+    unset = {"command": "x", "args": ["${NOT_SET_ANYWHERE}"]}
+    own = {"up": entries["up"], "off": {**entries["off"], "enabled": False}, "dead": dead, "unset": unset}
+    (world.config / "config.yaml").write_text(json.dumps({"mcp_servers": own}), encoding="utf-8")
+    (world.work / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"theirs": entries["theirs"]}}), encoding="utf-8"
+    )
+    done = world.run("doctor", env={"AGENT_MODEL": "openai/mock"})
+    assert done.code == 0, done
+    assert re.match(r"ok    MCP server up: .+, protocol 2026-07-28, \d+ tools", line(done, "MCP server up"))
+    assert line(done, "MCP server off").startswith("ok    MCP server off: disabled (")
+    assert "ended with exit code" in line(done, "MCP server dead")
+    assert todo(done, "MCP server dead") == "`agent mcp test dead` shows more."
+    assert "the variable NOT_SET_ANYWHERE is not set" in line(done, "MCP server unset")
+    assert "not trusted, so not started" in line(done, "MCP server theirs")
+    assert todo(done, "MCP server theirs") == "`agent mcp trust theirs` shows it and asks."
+    assert [name for name, trace in traces.items() if trace.exists()] == ["up"]

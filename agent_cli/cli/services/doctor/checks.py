@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
+from agent_cli.config.dirs import defines_servers
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.which import program
 from agent_cli.model.http_model import NativeModel
@@ -30,9 +31,9 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
-from ..setup.sandbox_setup import measured_for, wanted_for
-from ..setup.setup import Setup
-from .doctor_endpoint import Finding, examine
+from ...setup.sandbox_setup import measured_for, wanted_for
+from ...setup.setup import Setup
+from .endpoint import Finding, examine
 
 _ENOUGH_MB = 100
 _INDENT = " " * 6
@@ -87,6 +88,11 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     yield await _found("sandbox", "note", _sandbox(setup, strength))
     if text := _promises(setup, strength):
         yield Finding("ok", "promises", text)
+    if setup.config.mcp_servers or defines_servers(setup.workspace.root):
+        from .servers import server_findings
+
+        for finding in await server_findings(setup):
+            yield finding
     yield await _found("terminal", "note", _terminal())
 
 
