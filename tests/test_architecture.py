@@ -57,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("policy", "model", "session", "tools", "hooks"),
     },
     "ui": {"protocol", "fs", "config"},
+    "serve": {"protocol"},
 }
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
 
@@ -70,6 +71,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "mcp": ("types", "sources", "catalog", "client", "tools", ""),
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", ""),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
+    "serve": ("", "mcp"),
     "cli": ("setup", "services", "commands", ""),
 }
 """Inside a room, from the lowest folder up; the empty name stands for the room's own files."""
@@ -80,11 +82,11 @@ HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("cli",),
     "yaml": ("config",),
     "litellm": ("model/litellm/model.py",),
-    "mcp": ("mcp/client", "mcp/serve"),
-    "mcp_types": ("mcp/client", "mcp/serve"),
+    "mcp": ("mcp/client", "serve/mcp"),
+    "mcp_types": ("mcp/client", "serve/mcp"),
     "httpx2": ("mcp/client",),
-    "anyio": ("mcp/client", "mcp/serve"),
-    "pydantic": ("mcp/client", "mcp/serve"),
+    "anyio": ("mcp/client", "serve/mcp"),
+    "pydantic": ("mcp/client", "serve/mcp"),
     "httpx": ("model/transport/http.py", "net/fetch.py"),
     "subprocess": ("sandbox", "ui/repl/editor.py"),
     "platformdirs": ("config/dirs.py",),

@@ -26,7 +26,7 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 _ORDER = (
     *"run resume sessions undo redo replay models permissions mcp config doctor demo help".split(),
-    *"list get add remove trust test login logout show search rename fork".split(),
+    *"list get add remove trust test login logout serve show search rename fork".split(),
     *"export import delete prune repair".split(),
 )
 """Commands as somebody meets them; help lists them so."""

@@ -27,10 +27,12 @@ from ..setup.options import ParsedOptions, UsageError
 from ..setup.redactor import redactor_of
 from ..setup.setup import Setup
 from .mcp_add import AddCommand, add, remove
+from .mcp_serve import serve
 
 mcp = typer.Typer(help="List, add, remove and test MCP servers.", no_args_is_help=True)
 mcp.command("add", cls=AddCommand)(add)
 mcp.command("remove")(remove)
+mcp.command("serve")(serve)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.", autocompletion=server_names)]
 _NONE = "No MCP server is configured. `agent mcp add NAME COMMAND` adds one; `agent help mcp` explains it."

@@ -107,8 +107,8 @@ class OpenSession(msgspec.Struct, frozen=True):
                 await self.servers.aclose()
 
 
-async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:
-    """Build the engine for the session that the options ask for.
+async def open_session(setup: Setup, *, interactive: bool, model: Model | None = None) -> OpenSession:
+    """Build the engine for the session that the options ask for; `model` answers instead of the one they name.
 
     Raises:
         UsageError: options that do not fit together.
@@ -119,10 +119,11 @@ async def open_session(setup: Setup, *, interactive: bool) -> OpenSession:
     registry, problems = _registry(setup, enabled, interactive)
     draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)
-    name = model_name(setup, draft) or await choose_default(setup.config, env)
     identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)
     log = _debug_log(setup, identifier, env)
-    model = await open_model(name, setup.config, env, setup.memory, log.request if log else None)
+    if model is None:
+        name = model_name(setup, draft) or await choose_default(setup.config, env)
+        model = await open_model(name, setup.config, env, setup.memory, log.request if log else None)
     setup.make_state()
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)

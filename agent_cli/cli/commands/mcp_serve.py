@@ -1,0 +1,120 @@
+"""`agent mcp serve`: the tools of this program, and whole tasks, for an MCP client on the standard streams."""
+
+import asyncio
+import signal
+import sys
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+import typer
+
+from agent_cli.model.client_calls import ClientCalls
+from agent_cli.serve.served import TASK, Served, ToolSpec
+from agent_cli.ui.signals import signal_handlers
+
+from ..services.trust_prompt import offers
+from ..setup.compose import OpenSession, open_session
+from ..setup.options import ParsedOptions
+from ..setup.setup import Setup, with_values
+
+_WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
+"""Of no use to a client, which has its own of each."""
+_NO_MODEL = "mcp/client"
+_INTERRUPTED = 130
+
+
+def serve(
+    tools: Annotated[
+        str | None,
+        typer.Option("--tools", metavar="NAMES", help="Offer only these, by comma; -NAME leaves one out."),
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="plan|ask|auto-edit|yolo", help="What runs without asking.")
+    ] = None,
+    cd: Annotated[str | None, typer.Option("--cd", "-C", metavar="DIR", help="Work in this directory.")] = None,
+) -> int:
+    """Offer the tools of this program, and `agent` for whole tasks, to an MCP client over standard input and
+    output."""
+    values = {"mode": mode, "cd": cd}
+    chosen = ParsedOptions("agent", {key: value for key, value in values.items() if value is not None})
+    setup = Setup(chosen)
+    for offer in offers(setup):
+        print(f"agent: {offer.place} {offer.otherwise}. Start `agent` once.", file=sys.stderr)
+    words = [word.strip() for word in tools.split(",") if word.strip()] if tools is not None else None
+    return asyncio.run(_serve(chosen, setup, words))
+
+
+async def _serve(chosen: ParsedOptions, setup: Setup, words: list[str] | None) -> int:
+    from agent_cli.serve.mcp.server import serve_stdio
+
+    names = _names(setup, words)
+    tools = _ToolSessions(Setup(with_values(chosen, tools=",".join(names)))).open if names else None
+    served = Served(tools, _TaskSessions(chosen).open if _has_task(words) else None)
+    await served.tools()  # what is wrong with the options is said before anything is served
+    serving = asyncio.create_task(serve_stdio(served, str(setup.workspace.root)))
+    stopping = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), serving.cancel)
+    with signal_handlers(stopping):
+        await asyncio.wait({serving})
+    if serving.cancelled():
+        return _INTERRUPTED
+    serving.result()
+    return 0
+
+
+def _names(setup: Setup, words: list[str] | None) -> list[str]:
+    """Return the choice of single tools, in the words of `tools.enabled`; nothing for none."""
+    named = list(setup.config.tools.enabled) if words is None else words
+    left = [word for word in named if word.removeprefix("-") != TASK.name]
+    if named and not left:
+        return []
+    return [*left, *(f"-{name}" for name in _WITHOUT)]
+
+
+def _has_task(words: list[str] | None) -> bool:
+    named = [word for word in words or () if not word.startswith("-")]
+    return (not named or TASK.name in named) and f"-{TASK.name}" not in (words or ())
+
+
+class _Opened:
+    """An open session, and how it ends."""
+
+    def __init__(self, opened: OpenSession, calls: ClientCalls | None) -> None:
+        self.client = opened.agent
+        self.calls = calls
+        self.tools = tuple(ToolSpec(each.name, each.description, each.parameters) for each in opened.tools.specs())
+        self._opened = opened
+        self._running = AsyncExitStack()
+
+    async def begin(self) -> "_Opened":
+        """Run the engine."""
+        for note in self._opened.notes:
+            print(f"agent: {note}", file=sys.stderr)
+        await self._running.enter_async_context(self._opened.running())
+        return self
+
+    async def aclose(self) -> None:
+        """Shut it down."""
+        await self._running.aclose()
+
+
+class _ToolSessions:
+    """Opens sessions in which the client is the model."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+
+    async def open(self, can_ask: bool) -> _Opened:
+        """Open one; `can_ask` says whether the client can put a question to its user."""
+        calls = ClientCalls(self._setup.config.model or _NO_MODEL)
+        return await _Opened(await open_session(self._setup, interactive=can_ask, model=calls), calls).begin()
+
+
+class _TaskSessions:
+    """Opens a session for each whole task."""
+
+    def __init__(self, chosen: ParsedOptions) -> None:
+        self._chosen = chosen
+
+    async def open(self, can_ask: bool) -> _Opened:
+        """Open one; see `_ToolSessions`."""
+        return await _Opened(await open_session(Setup(self._chosen), interactive=can_ask), None).begin()

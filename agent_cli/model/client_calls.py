@@ -1,0 +1,66 @@
+"""A model that makes the calls which a client asks for: the road of every call, for programs that bring a model of
+their own."""
+
+from collections.abc import AsyncGenerator
+
+from agent_cli.protocol.messages import ToolResult
+from agent_cli.protocol.usage import Usage
+
+from .types.base import (
+    CallPiece,
+    CallStart,
+    Finished,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    Prices,
+    TextPiece,
+    UsageReport,
+)
+
+_WINDOW = 1_000_000_000
+"""The client keeps its own conversation; this one is never compacted."""
+
+
+class ClientCalls:
+    """A `Model` that answers each prompt with one call, as the client has asked for it, and then ends the turn."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is that of the model that would go on with the session later."""
+        self._info = ModelInfo(name, context_window=_WINDOW, prices=Prices(input=0.0, output=0.0))
+        self._call: tuple[str, str] | None = None
+        self._number = 0
+        self.result: ToolResult | None = None
+        """The result of the last call, as a model reads it."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Its name and that it costs nothing."""
+        return self._info
+
+    def request_call(self, tool: str, arguments: str) -> None:
+        """Have the next prompt answered by a call; `arguments` is JSON."""
+        self._call, self.result = (tool, arguments), None
+
+    async def reach(self) -> None:
+        """A client is always there."""
+
+    def forget_effort(self) -> None:
+        """Nothing is learnt here."""
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the call that was asked for; where it was made, take its result and end the turn."""
+        call, self._call = self._call, None
+        if call is not None and request.may_call:
+            self._number += 1
+            yield CallStart(0, f"client_{self._number}", call[0])
+            yield CallPiece(0, call[1])
+        else:
+            results = (each for each in reversed(request.messages) if isinstance(each, ToolResult))
+            self.result = next(results, None)
+            yield TextPiece("Done.")
+        yield UsageReport(Usage(input=0, output=0))
+        yield Finished("stop", "stop") if call is None else Finished("tool_calls", "tool_calls")

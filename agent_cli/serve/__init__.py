@@ -1,0 +1,1 @@
+"""Offer the engine to other programs: front ends beside the terminal."""

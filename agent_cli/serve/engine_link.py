@@ -1,0 +1,157 @@
+"""Run one prompt after another on the engine, with questions to whoever asked for it."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from agent_cli.protocol.client import Client
+from agent_cli.protocol.events import (
+    TERMINAL,
+    AnyEvent,
+    ApprovalItem,
+    ApprovalRequested,
+    QuestionAsked,
+    SessionClosed,
+    ToolCallStarted,
+    ToolOutput,
+    TurnAborted,
+    TurnCompleted,
+    TurnFailed,
+)
+from agent_cli.protocol.messages import FileChange
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, Interrupt, QuestionAnswer, UserInput
+from agent_cli.protocol.sanitize import visible
+
+_STOP_S = 10.0
+"""How long a stopped turn may take to end."""
+ALLOW, ALLOW_SESSION, DENY = "Allow", "Allow for this session", "Deny"
+_REFUSALS = ("Stop", "Decline")
+"""The last option of questions that the engine and servers ask, where a refusal is one."""
+_NO_ANSWER = "The user gave no answer."
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Something that the user is asked in the middle of a call."""
+
+    message: str
+    options: tuple[str, ...] = ()
+    """Empty for free text."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a prompt ended."""
+
+    text: str = ""
+    error: str = ""
+    """Why it did not come to its end; empty when it did."""
+    changes: tuple[FileChange, ...] = ()
+
+
+Ask = Callable[[Question], Awaitable[str | None]]
+"""Gives the user's answer; None when there is none."""
+Progress = Callable[[str], Awaitable[None]]
+
+
+class EngineLink:
+    """A session of the engine that carries out prompts one at a time."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._events: asyncio.Queue[AnyEvent] = asyncio.Queue()
+        self._turn = asyncio.Lock()
+        self._pump = asyncio.create_task(self._take_events())
+
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Held while a prompt is carried out: what belongs to it is done under it."""
+        return self._turn
+
+    async def run(self, prompt: UserInput, ask: Ask, progress: Progress) -> Ended:
+        """Carry out a prompt, with the lock of turns held. Cancelling it stops the turn, and waits for its end."""
+        submission = await self._client.submit(prompt)
+        try:
+            return await self._until_end(submission, ask, progress)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._stopped(submission))
+            raise
+
+    async def aclose(self) -> None:
+        """Take no more events."""
+        self._pump.cancel()
+        await asyncio.gather(self._pump, return_exceptions=True)
+
+    async def _take_events(self) -> None:
+        async for event in self._client.events():
+            self._events.put_nowait(event)
+
+    async def _until_end(self, submission: str, ask: Ask, progress: Progress) -> Ended:
+        while True:
+            match await self._events.get():
+                case ApprovalRequested() as event:
+                    decisions = [await _decision(item, ask) for item in event.items]
+                    await self._client.submit(ApprovalAnswer(event.request_id, tuple(decisions)))
+                case QuestionAsked() as event:
+                    said = await ask(Question(event.question, event.options))
+                    await self._client.submit(QuestionAnswer(event.request_id, _reply(said, event.options)))
+                case ToolCallStarted() as event:
+                    await progress(f"{event.label or event.tool} {event.title}")
+                case ToolOutput() as event:
+                    await progress(event.text)
+                case SessionClosed() as event:
+                    return Ended(error=event.error.message if event.error else "The session was closed.")
+                case event if isinstance(event, TERMINAL) and event.submission_id == submission:
+                    return _ended(event)
+
+    async def _stopped(self, submission: str) -> None:
+        await self._client.submit(Interrupt())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_S):
+                await self._until_end(submission, _nobody, _silently)
+
+
+async def _nobody(question: Question) -> None:
+    return None
+
+
+async def _silently(text: str) -> None:
+    return None
+
+
+async def _decision(item: ApprovalItem, ask: Ask) -> Decision:
+    options = (ALLOW, *((ALLOW_SESSION,) if item.grant else ()), DENY)
+    said = await ask(Question(_shown(item), options))
+    grant = item.grant if said == ALLOW_SESSION else ""
+    return Decision(item.call_id, allow=said in (ALLOW, ALLOW_SESSION), grant=grant)
+
+
+def _shown(item: ApprovalItem) -> str:
+    """Return all that a person needs for a decision."""
+    lines = [
+        f"{item.label or item.tool} {item.title}".strip(),
+        item.preview,
+        f"Asked because: {item.reason} ({item.rule})",
+        f"At worst: {item.risk}" if item.risk else "",
+        f"“{ALLOW_SESSION}” saves the rule {item.grant}" if item.grant else "",
+    ]
+    return visible("\n".join(filter(None, lines)))
+
+
+def _reply(said: str | None, options: tuple[str, ...]) -> str:
+    if said is not None:
+        return said
+    return options[-1] if options and options[-1] in _REFUSALS else _NO_ANSWER
+
+
+def _ended(event: AnyEvent) -> Ended:
+    match event:
+        case TurnCompleted():
+            why = "" if event.stop_reason == "end_turn" else f"It ended early: {event.stop_reason}."
+            return Ended(event.text, why, event.changes)
+        case TurnAborted():
+            return Ended(event.text, f"It was stopped: {event.stop_reason}.", event.changes)
+        case TurnFailed():
+            return Ended("", " ".join(filter(None, (event.error.message, event.error.hint))), event.changes)
+        case _:
+            return Ended()

@@ -1,0 +1,1 @@
+"""Offer tools and whole tasks to clients of the Model Context Protocol."""

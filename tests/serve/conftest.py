@@ -1,0 +1,14 @@
+"""A fresh machine for each test: the real program, a model on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with World(tmp_path) as machine:
+        yield machine
