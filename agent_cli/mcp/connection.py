@@ -150,9 +150,10 @@ class Connection:
         Raises:
             ServerError: it could not be done, and why.
         """
+        before = self.current(tool.name)
         for may_retry in (tool.may_be_repeated, False):
             client = await self.ready()
-            if (now := self.current(tool.name)) is None or now.digest != tool.digest:
+            if before is not None and self.current(tool.name) != before:
                 raise ServerError(
                     f"The MCP server {self.definition.name} came back with another definition of {tool.name},"
                     " which the user has to see first. Call it again to have it shown."

@@ -39,6 +39,11 @@ def is_server_name(name: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9_.-]+", name) is not None
 
 
+def logins_folder(setup: Setup) -> Path:
+    """Return where the tokens of logins are kept."""
+    return setup.state / "mcp" / "logins"
+
+
 def open_servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":
     """Return the servers of a session, none of which is started; None where there are none."""
     from agent_cli.mcp.catalog.offer_store import OfferStore
@@ -47,7 +52,7 @@ def open_servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":
     found = found_servers(setup)
     if not found.usable and not found.inert and not found.notes:
         return None
-    starter = _Starter(setup.workspace.root, processes, found.usable)
+    starter = _Starter(setup, processes, found.usable)
     roots = tuple(str(root) for root in setup.workspace.roots)
     servers = Servers(found.usable, OfferStore(setup.state / "mcp"), starter.connect, roots)
     servers.inert = tuple(each.definition for each in found.inert)
@@ -60,13 +65,17 @@ class _Starter:
     """Connects to servers. One that runs a file of the workspace is started only with the file as it was when the
     session began: the agent may have written to it since, and a server is not confined."""
 
-    def __init__(self, root: Path, processes: ProcessRunner, definitions: "tuple[ServerDefinition, ...]") -> None:
-        self._root = root
+    def __init__(
+        self, setup: Setup, processes: ProcessRunner, definitions: "tuple[ServerDefinition, ...]"
+    ) -> None:
+        self._root = setup.workspace.root
+        self._logins = logins_folder(setup)
         self._processes = processes
-        self._files = {each.name: files_of(each, root) for each in definitions}
+        self._files = {each.name: files_of(each, self._root) for each in definitions}
 
     async def connect(self, definition: "ServerDefinition", handlers: "Handlers", spoken: str) -> "Client":
         from agent_cli.mcp.client.connect import connect
+        from agent_cli.mcp.client.tokens import TokenStore
         from agent_cli.mcp.types.client import ServerError
 
         before, now = self._files[definition.name], files_of(definition, self._root)
@@ -82,7 +91,8 @@ class _Starter:
                 f"The MCP server {definition.name} is not started: {changed[0]}, which it runs, has changed since"
                 f" the session began. {way}"
             )
-        return await connect(definition, handlers, self._processes, self._root, spoken=spoken)
+        tokens = TokenStore(self._logins)
+        return await connect(definition, handlers, self._processes, self._root, spoken=spoken, tokens=tokens)
 
     def accept_files(self, definition: "ServerDefinition") -> None:
         """Take the files that a server runs as they are now, at the user's word; those of a project need trust."""

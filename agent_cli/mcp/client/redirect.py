@@ -1,0 +1,109 @@
+"""The end of a login in the browser: a redirect to a port of this machine, or the address that the user pastes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from ..types.client import ServerError
+
+_PATH = "/callback"
+_MOST_HEAD_BYTES = 16_384
+_READ_S = 10.0
+_WAIT_S = 600.0
+_DONE = b"Done. You can close this window and go back to the terminal."
+_UNKNOWN = b"This address belongs to no login that is under way."
+
+
+class RedirectListener:
+    """Listens on a port of the loopback address, fixed before the login begins. What does not name the login's own
+    `state` is turned away, and the wait goes on."""
+
+    def __init__(self, port: int = 0) -> None:
+        """With 0, or where the port is taken, any free one is used."""
+        self.port = port
+        self.secrets: list[str] = []
+        """What came with the redirect and is shown nowhere."""
+        self._state = ""
+        self._found: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+        self._server: asyncio.Server | None = None
+
+    @staticmethod
+    def address_of(port: int) -> str:
+        """Return the redirect address for a port."""
+        return f"http://127.0.0.1:{port}{_PATH}"
+
+    @property
+    def address(self) -> str:
+        """The redirect address."""
+        return self.address_of(self.port)
+
+    async def __aenter__(self) -> "RedirectListener":
+        try:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=_MOST_HEAD_BYTES)
+        except OSError:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_MOST_HEAD_BYTES)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def answer(self, state: str, pasted: Callable[[], Awaitable[str]] | None) -> dict[str, str]:
+        """Return the parameters of the redirect, from the browser or the user, whichever comes first.
+
+        Raises:
+            ServerError: what was pasted is no such address, or nothing came.
+        """
+        self._state = state
+        waiting: set[asyncio.Future[Any]] = {self._found}
+        typed = asyncio.ensure_future(pasted()) if pasted is not None else None
+        if typed is not None:
+            waiting.add(typed)
+        try:
+            await asyncio.wait(waiting, timeout=_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            if self._found.done():
+                return self._found.result()
+            if typed is not None and typed.done():
+                return self._taken(_parameters(typed.result()))
+            raise ServerError(f"was not logged in at within {_WAIT_S / 60:g} minutes")
+        finally:
+            if typed is not None:
+                typed.cancel()
+
+    def _taken(self, found: dict[str, str]) -> dict[str, str]:
+        if not ("code" in found or "error" in found):
+            raise ServerError("got no address of a finished login: paste the whole address that the browser shows")
+        self.secrets += [found[name] for name in ("code", "state") if name in found]
+        return found
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(_READ_S):
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            method, target, *_ = head.split(" ", 2)
+            found = _parameters(target)
+            is_ours = (
+                method == "GET"
+                and urlsplit(target).path == _PATH
+                and bool(self._state)
+                and found.get("state") == self._state
+                and not self._found.done()
+            )
+            body = _DONE if is_ours else _UNKNOWN
+            writer.write(
+                b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+                b"connection: close\r\nreferrer-policy: no-referrer\r\n\r\n%s"
+                % (b"200 OK" if is_ours else b"400 Bad Request", len(body), body)
+            )
+            await writer.drain()
+            if is_ours:
+                self._found.set_result(self._taken(found))
+        writer.close()
+
+
+def _parameters(address: str) -> dict[str, str]:
+    query = urlsplit(address.strip()).query
+    return {name: values[0] for name, values in parse_qs(query).items()}

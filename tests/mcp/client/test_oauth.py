@@ -1,0 +1,272 @@
+"""Logins: made in the browser or with a pasted address, kept in a private file, renewed before they end, and never
+shown."""
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx2
+import msgspec
+import pytest
+
+from agent_cli.mcp.client.oauth import login
+from agent_cli.mcp.client.tokens import TokenStore
+from agent_cli.mcp.types.client import LoginNeeded, ServerError
+from agent_cli.mcp.types.definition import OAuthSettings, ServerDefinition
+
+from .oauth_server import OAuthServer, oauth_server
+from .world import Answers, Lab
+
+PLANTED = "planted"
+
+
+@pytest.fixture
+def server() -> Iterator[OAuthServer]:
+    with oauth_server() as made:
+        yield made
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> TokenStore:
+    return TokenStore(tmp_path / "logins")
+
+
+def at(server: OAuthServer, **more: Any) -> ServerDefinition:
+    return ServerDefinition(name="demo", transport="http", url=f"{server.base}/mcp", **more)
+
+
+class Browser:
+    """A user who opens the address and agrees."""
+
+    def __init__(self, server: OAuthServer, **changed: str) -> None:
+        self.addresses: list[str] = []
+        self.answers: list[int] = []
+        self._server = server
+        self._changed = changed
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def show(self, address: str) -> None:
+        self.addresses.append(address)
+        self._tasks.append(asyncio.create_task(self._open()))
+
+    def just_show(self, address: str) -> None:
+        self.addresses.append(address)
+
+    @property
+    def query(self) -> dict[str, str]:
+        return {name: values[0] for name, values in parse_qs(urlsplit(self.addresses[-1]).query).items()}
+
+    def redirect(self, **changed: str) -> str:
+        """Return the address that the browser is sent to."""
+        good = {"code": "planted-code", "state": self.query["state"], "iss": f"{self._server.base}/as"}
+        return f"{self.query['redirect_uri']}?{urlencode({**good, **self._changed, **changed})}"
+
+    async def _open(self) -> None:
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            for forged in ({"state": "forged"}, {}):
+                self.answers.append((await client.get(self.redirect(**forged))).status_code)
+
+
+async def logged_in(server: OAuthServer, tokens: TokenStore, **more: Any) -> Browser:
+    browser = Browser(server)
+    await asyncio.wait_for(login(at(server, **more), tokens, show=browser.show), 60)
+    return browser
+
+
+async def test_a_login_in_the_browser_is_kept_and_used(lab: Lab, server: OAuthServer, tokens: TokenStore) -> None:
+    with pytest.raises(LoginNeeded, match="Log in with `agent mcp login demo`"):
+        await lab.connect(at(server), tokens=tokens)
+    browser = await logged_in(server, tokens)
+    assert browser.answers == [400, 200]
+    assert browser.query["code_challenge_method"] == "S256"
+    assert browser.query["resource"] == f"{server.base}/mcp"
+    assert browser.query["redirect_uri"].startswith("http://127.0.0.1:")
+    assert server.forms[0]["code_verifier"] and server.forms[0]["resource"] == f"{server.base}/mcp"
+    client = await lab.connect(at(server), tokens=tokens)
+    assert (await client.call("whoami", {})).text == "Ada"
+
+
+async def test_the_file_is_private_and_forgotten_by_logout(
+    lab: Lab, server: OAuthServer, tokens: TokenStore, tmp_path: Path
+) -> None:
+    await logged_in(server, tokens)
+    found = [each for each in (tmp_path / "logins").iterdir() if each.suffix == ".json"]
+    assert [stat.S_IMODE(os.stat(each).st_mode) for each in found] == [0o600]
+    assert stat.S_IMODE(os.stat(tmp_path / "logins").st_mode) == 0o700
+    kept = tokens.load(at(server))
+    assert kept is not None and PLANTED not in repr(kept)
+    assert (kept.issuer, kept.resource) == (f"{server.base}/as", f"{server.base}/mcp")
+    assert kept.expires_at > time.time()
+    assert tokens.forget(at(server)) is True and tokens.forget(at(server)) is False
+    with pytest.raises(LoginNeeded):
+        await lab.connect(at(server), tokens=tokens)
+
+
+async def test_a_pasted_address_does_without_a_browser(server: OAuthServer, tokens: TokenStore) -> None:
+    browser = Browser(server)
+    await login(at(server), tokens, show=browser.just_show, pasted=pasting(lambda: f"  {browser.redirect()}\n"))
+    kept = tokens.load(at(server))
+    assert kept is not None and kept.access_token == "planted-access-1"
+
+
+def pasting(text: Callable[[], str]) -> Callable[[], Awaitable[str]]:
+    async def pasted() -> str:
+        return text()
+
+    return pasted
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"state": "forged"}, "sent back an address of another login"),
+        ({"iss": "https://evil.invalid"}, "the login failed"),
+        ({"error": "access_denied"}, "refused the login: access_denied"),
+    ],
+)
+async def test_a_forged_or_refused_answer_ends_the_login(
+    server: OAuthServer, tokens: TokenStore, changed: dict[str, str], words: str
+) -> None:
+    browser = Browser(server)
+    with pytest.raises(ServerError, match=f"demo .*{words}") as caught:
+        await login(
+            at(server), tokens, show=browser.just_show, pasted=pasting(lambda: browser.redirect(**changed))
+        )
+    assert PLANTED not in str(caught.value) and browser.query["state"] not in str(caught.value)
+    assert caught.value.__cause__ is None and tokens.load(at(server)) is None and server.forms == []
+
+
+async def test_what_is_no_address_is_not_taken(server: OAuthServer, tokens: TokenStore) -> None:
+    with pytest.raises(ServerError, match="paste the whole address"):
+        await login(at(server), tokens, show=lambda address: None, pasted=pasting(lambda: "yes"))
+
+
+@pytest.mark.parametrize(
+    ("knobs", "words"),
+    [
+        ({"methods": ()}, "does not support PKCE with S256"),
+        ({"methods": ("plain",)}, "does not support PKCE with S256"),
+        ({"issuer": "https://evil.invalid/as"}, "the login failed: .*issuer"),
+        ({"resource": "https://evil.invalid/mcp"}, "the login failed: Protected resource"),
+        (
+            {"token_endpoint": "http://evil.invalid/token"},
+            "gives tokens at http://evil.invalid/token, which is not",
+        ),
+        ({"registers": False}, "registers no clients.*client_id"),
+        ({"wants_login": False}, "asks for no login"),
+        (
+            {"token_status": 400, "token_answer": {"error": "invalid_grant", "hint": "planted-code"}},
+            "the login failed: Token exchange failed",
+        ),
+    ],
+)
+async def test_a_login_that_is_not_safe_or_not_possible_is_refused(
+    server: OAuthServer, tokens: TokenStore, knobs: dict[str, Any], words: str
+) -> None:
+    for name, value in knobs.items():
+        setattr(server.knobs, name, value)
+    browser = Browser(server)
+    with pytest.raises(ServerError, match=f"demo .*{words}") as caught:
+        await login(at(server), tokens, show=browser.just_show, pasted=pasting(lambda: browser.redirect()))
+    assert PLANTED not in str(caught.value) and tokens.load(at(server)) is None
+    assert browser.addresses == [] or "token_status" in knobs
+
+
+async def test_metadata_is_not_fetched_elsewhere(server: OAuthServer, tokens: TokenStore) -> None:
+    with oauth_server() as elsewhere:
+        server.knobs.redirects_to = f"{elsewhere.base}/.well-known/oauth-protected-resource"
+        elsewhere.knobs.resource = f"{server.base}/mcp"
+        browser = Browser(server)
+        with pytest.raises(ServerError, match="demo"):
+            await login(at(server), tokens, show=browser.just_show, pasted=pasting(lambda: browser.redirect()))
+        assert elsewhere.registrations == [] and elsewhere.forms == []
+
+
+async def test_the_settings_of_the_user_are_used(server: OAuthServer, tokens: TokenStore) -> None:
+    settings = OAuthSettings(client_id="mine", client_secret="planted-own", scopes=("read", "write"))
+    browser = await logged_in(server, tokens, oauth=settings)
+    assert browser.query["client_id"] == "mine" and browser.query["scope"] == "read write"
+    assert server.registrations == [] and server.forms[0]["client_secret"] == "planted-own"
+
+
+async def test_the_registered_client_and_its_port_are_used_again(server: OAuthServer, tokens: TokenStore) -> None:
+    first = await logged_in(server, tokens)
+    again = await logged_in(server, tokens)
+    assert again.query["redirect_uri"] == first.query["redirect_uri"]
+    assert again.query["client_id"] == "client-1" and len(server.registrations) == 1
+
+
+def stale(tokens: TokenStore, definition: ServerDefinition, expires_at: float) -> None:
+    kept = tokens.load(definition)
+    assert kept is not None
+    tokens.save(definition, msgspec.structs.replace(kept, expires_at=expires_at))
+
+
+async def test_a_token_that_ends_soon_is_exchanged_once_for_all(
+    lab: Lab, server: OAuthServer, tokens: TokenStore
+) -> None:
+    await logged_in(server, tokens)
+    stale(tokens, at(server), time.time() + 100)
+    clients = await asyncio.gather(*(lab.connect(at(server), tokens=tokens) for _ in range(3)))
+    called = await asyncio.gather(*(client.call("whoami", {}) for client in clients))
+    assert [each.text for each in called] == ["Ada"] * 3
+    assert [form["grant_type"] for form in server.forms] == ["authorization_code", "refresh_token"]
+    kept = tokens.load(at(server))
+    assert kept is not None
+    assert (kept.access_token, kept.refresh_token) == ("planted-access-2", "planted-refresh-1")
+    assert server.forms[1]["resource"] == f"{server.base}/mcp" and server.forms[1]["client_id"] == "client-1"
+
+
+async def test_a_token_that_is_not_accepted_is_exchanged_once(
+    lab: Lab, server: OAuthServer, tokens: TokenStore
+) -> None:
+    await logged_in(server, tokens)
+    client = await lab.connect(at(server), tokens=tokens)
+    server.knobs.rotates = True
+    server.accepted.clear()
+    assert (await client.call("whoami", {})).text == "Ada"
+    kept = tokens.load(at(server))
+    assert kept is not None and kept.refresh_token == "planted-refresh-2"
+
+
+async def test_a_login_that_ended_is_dropped_and_a_new_one_is_picked_up(
+    lab: Lab, server: OAuthServer, tokens: TokenStore
+) -> None:
+    await logged_in(server, tokens)
+    answers = Answers()
+    client = await lab.connect(at(server), answers, tokens=tokens)
+    server.accepted.clear()
+    server.refreshable.clear()
+    with pytest.raises(LoginNeeded, match="needs a login") as caught:
+        await client.call("whoami", {})
+    kept = tokens.load(at(server))
+    assert kept is not None and (kept.access_token, kept.refresh_token) == ("", "")
+    assert PLANTED not in "\n".join([str(caught.value), *answers.lines])
+    await logged_in(server, tokens)
+    again = await lab.connect(at(server), tokens=tokens)
+    assert (await again.call("whoami", {})).text == "Ada"
+
+
+async def test_a_token_endpoint_that_is_down_costs_no_login(
+    lab: Lab, server: OAuthServer, tokens: TokenStore
+) -> None:
+    await logged_in(server, tokens)
+    server.knobs.token_status = 503
+    stale(tokens, at(server), time.time() + 100)
+    client = await lab.connect(at(server), tokens=tokens)
+    assert (await client.call("whoami", {})).text == "Ada"
+    kept = tokens.load(at(server))
+    assert kept is not None and kept.refresh_token == "planted-refresh-1"
+
+
+async def test_own_credentials_come_before_a_login(lab: Lab, server: OAuthServer, tokens: TokenStore) -> None:
+    await logged_in(server, tokens)
+    server.accepted = {"Bearer mine"}
+    own = at(server, headers={"authorization": "Bearer mine"})
+    client = await lab.connect(own, tokens=tokens)
+    assert (await client.call("whoami", {})).text == "Ada"
