@@ -164,9 +164,8 @@ class Servers:
 
     @staticmethod
     def _is_usable(connection: Connection) -> bool:
-        return (
-            connection.definition.enabled and not connection.definition.problem and connection.state != "untrusted"
-        )
+        is_defined = connection.definition.enabled and not connection.definition.problem
+        return is_defined and connection.state not in ("untrusted", "off")
 
     def _status(self, connection: Connection) -> ServerStatus:
         definition, known = connection.definition, connection.known
