@@ -1,0 +1,64 @@
+"""Which tools of servers a session has: chosen by words, by patterns, and by switching servers off."""
+
+import pytest
+
+from tests.e2e.test_mcp import ALLOW, configure, offered
+from tests.e2e.world import World
+from tests.model.server import Call, Reply
+
+
+@pytest.mark.parametrize(
+    ("chosen", "has_servers", "others"),
+    [
+        ("read_file,mcp", True, {"read_file"}),
+        ("mcp,read-only", True, {"read_file", "list_dir", "grep", "glob"}),
+        ("read-only", False, {"read_file", "list_dir", "grep", "glob"}),
+        ("-mcp", False, {"read_file", "edit_file", "shell"}),
+        ("-shell", True, {"read_file", "edit_file"}),
+        ("full", True, {"read_file", "shell"}),
+        ("full,-mcp", False, {"read_file", "shell"}),
+    ],
+)
+def test_tools_are_chosen_by_words(world: World, chosen: str, has_servers: bool, others: set[str]) -> None:
+    configure(world)
+    world.script(Reply(text="done"))
+    assert world.run("run", f"--tools={chosen}", "go").code == 0
+    names = set(offered(world))
+    assert others <= names and ("find_tools" in names) == ("call_tool" in names) == has_servers
+
+
+def test_a_tool_of_a_server_cannot_be_called_where_servers_were_not_chosen(world: World) -> None:
+    configure(world, rules=ALLOW)
+    world.script(Reply(calls=(Call("find_tools", {"query": "echo"}),)), Reply(text="done"))
+    assert world.run("run", "go").code == 0
+    world.script(Reply(calls=(Call("mcp__demo__echo", {"text": "x"}),)), Reply(text="done"))
+    world.run("run", "--tools=read-only", "go", "--mode", "yolo")
+    assert "no tool named 'mcp__demo__echo'" in world.messages(-1, "tool")[-1]
+
+
+def test_a_server_that_is_not_enabled_is_not_there(world: World) -> None:
+    configure(world, enabled=False)
+    world.script(Reply(text="done"))
+    assert world.run("run", "go").code == 0
+    assert not {"find_tools", "call_tool"} & set(offered(world))
+
+
+def test_patterns_choose_among_the_tools_of_a_server(world: World) -> None:
+    choice = {"allow": ["echo", "add", "slow"], "deny": ["slow"], "always": ["add"]}
+    configure(world, rules=ALLOW, tools=choice)
+    world.script(
+        Reply(calls=(Call("find_tools", {"query": "slow echo add", "limit": 20}),)),
+        Reply(calls=(Call("call_tool", {"name": "mcp__demo__slow", "arguments": {"seconds": 0}}),)),
+        Reply(text="done"),
+    )
+    assert world.run("run", "go").code == 0
+    found, refused = world.messages(-1, "tool")
+    assert "mcp__demo__echo" in found and "mcp__demo__add" in found and "mcp__demo__slow" not in found
+    assert "no tool named 'mcp__demo__slow'" in refused
+    world.script(Reply(text="done"))
+    (world.config / "config.yaml").write_text(
+        (world.config / "config.yaml").read_text(encoding="utf-8") + "tools: {mcp_share: 0}\n", encoding="utf-8"
+    )
+    assert world.run("run", "go").code == 0
+    assert [name for name in offered(world) if name.startswith("mcp__")] == ["mcp__demo__add"]
+    assert "find_tools" in offered(world)
