@@ -28,6 +28,7 @@ TOPICS: dict[str, str] = {
     "sessions": "find, resume, fork, undo, export, retention",
     "memory": "AGENTS.md, memory, @ mentions",
     "tools": "what the model can do, and custom tools",
+    "mcp": "MCP servers: add, trust, permissions, many tools; serve as one",
     "configuration": "every key, and precedence",
     "providers": "models, keys, local servers, prices, errors and retries",
     "headless": "scripts and CI: non-interactive runs, exit codes, JSON",
