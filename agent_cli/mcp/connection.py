@@ -121,6 +121,7 @@ class Connection:
 
     def restarted(self) -> None:
         """Let the server start anew, whatever happened before."""
+        self._is_over = False
         self._starts.clear()
         self.state, self.error = "idle", self.definition.problem
 
