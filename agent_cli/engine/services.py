@@ -1,7 +1,7 @@
 """What lives as long as one session: made once by the composition root, shared by its turns."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -149,9 +149,11 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     async def attach(self, text: str, commands: "tuple[UserCommand, ...]" = ()) -> "Attachments":
         """Read what a prompt names, as far as the policy lets it; files shown whole count as known. What the user
         ran comes first."""
-        from .context.mentions import attach
+        from .context.mentions import attach, unguarded
 
-        brought = await attach(text, self.tools, self.permissions.authorize, self.settings.private_hosts)
+        hosts, hooks = self.settings.private_hosts, self.session_hooks
+        guard = partial(hooks.on_mention, self.scope()) if hooks is not None else unguarded
+        brought = await attach(text, self.tools, self.permissions.authorize, hosts, guard)
         self.tools.seen.update(brought.seen)
         if commands:
             from .context.user_commands import attach_commands

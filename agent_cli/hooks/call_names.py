@@ -6,6 +6,7 @@ the same words.
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -131,7 +132,7 @@ def _input(call: ToolCallFacts, dialect: Dialect) -> tuple[Json, Callable[[Json]
             return {"questions": [{"question": given.get("question", ""), "options": options}]}, None
         case "grep" | "glob" | "list_dir":
             input_ = {**given, "path": _absolute(call, str(given.get("path", ".")))}
-            return input_, lambda new: {**given, **{key: new[key] for key in given if key in new}}
+            return input_, partial(_searched, call)
         case _:
             return dict(given), dict
 
@@ -190,6 +191,11 @@ def _file_input(call: ToolCallFacts) -> tuple[Json, Callable[[Json], Json]]:
         return {**kept, "path": _relative(call, new.get("file_path"))}
 
     return input_, back
+
+
+def _searched(call: ToolCallFacts, new: Json) -> Json:
+    kept = {key: new[key] for key in call.arguments if key in new}
+    return {**call.arguments, **kept, **({"path": _relative(call, new.get("path"))} if "path" in kept else {})}
 
 
 def _absolute(call: ToolCallFacts, path: str) -> str:

@@ -75,7 +75,7 @@ class Hook(msgspec.Struct, frozen=True, dict=True):
     @property
     def has_bad_matcher(self) -> bool:
         """Whether its matcher is a regular expression that cannot be read; it then matches everything."""
-        return not _LIST.fullmatch(self.matcher) and self._pattern is None
+        return self.matcher != "*" and not _LIST.fullmatch(self.matcher) and self._pattern is None
 
     def is_for(self, names: Collection[str]) -> bool:
         """Return whether it is for something that goes by these names."""

@@ -146,6 +146,21 @@ class ServerLine(msgspec.Struct, frozen=True):
     """Its last words on stderr."""
 
 
+class HookLine(msgspec.Struct, frozen=True):
+    """One hook of the user's."""
+
+    name: str
+    event: str
+    matcher: str
+    command: str
+    source: str
+    """The file that defines it."""
+    is_off: bool = False
+    last: str = ""
+    """How its last run went, such as `deny, 12 ms`; empty before it ran."""
+    runs: int = 0
+
+
 class Host(Protocol):
     """Services behind slash commands and `!command`."""
 
@@ -223,6 +238,14 @@ class Host(Protocol):
 
     async def change_server(self, name: str, change: Literal["restart", "on", "off"]) -> str:
         """Restart an MCP server, or switch it on or off for this session; gives what came of it, in words."""
+        ...
+
+    def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
+        """Return the hooks in force, and what is wrong with definitions of them."""
+        ...
+
+    def turn_hook(self, name: str, *, on: bool) -> None:
+        """Switch a hook on or off for this session."""
         ...
 
     def config(self) -> tuple[ConfigLine, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.tools.registry import built_in
 from tests.e2e.world import World
 from tests.model.server import Call, Reply
 
@@ -187,3 +188,38 @@ def test_no_hooks_runs_none(world: World) -> None:
     configure(world, PreToolUse=[{"command": hook(world, "guard", DENY)}])
     world.script(Reply(calls=(Call("list_dir", {}),)), Reply(text="ok"))
     assert world.run("run", "go", "--no-hooks").code == 0 and not given(world, "guard")
+
+
+def test_a_file_that_a_prompt_names_passes_the_hooks_as_a_read(world: World) -> None:
+    (world.work / "private.txt").write_text("the plan\n", encoding="utf-8")
+    command = hook(world, "reads", "sys.exit(2 if 'private' in given['tool_input']['file_path'] else 0)")
+    claude(world.home, PreToolUse=[{"matcher": "Read", "hooks": [{"type": "command", "command": command}]}])
+    world.script(Reply(text="ok"))
+    assert world.run("run", "look at @private.txt").code == 0
+    (prompt,) = world.messages(-1, "user")
+    assert "the plan" not in prompt and "a hook refused it" in prompt
+    assert given(world, "reads")[0]["tool_name"] == "Read"
+
+
+TOOLS = sorted({tool.name for tool in built_in()} - {"ask_user"})
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "read_file": {"path": "a"}, "edit_file": {"path": "a", "edits": [{"old": "x", "new": "y"}]},
+    "write_file": {"path": "b", "content": "x"}, "shell": {"command": "touch b"}, "jobs": {"action": "list"},
+    "apply_patch": {"patch": "*** Begin Patch\n*** Add File: b\n+x\n*** End Patch"}, "grep": {"pattern": "x"},
+    "glob": {"pattern": "*"}, "list_dir": {}, "repo_map": {}, "recall": {"id": "x"}, "finish": {"summary": "done"},
+    "search_history": {"query": "x"}, "web_fetch": {"url": "https://example.com"},
+    "memory": {"action": "append", "block": "notes", "text": "x"}, "update_plan": {"items": []},
+}  # fmt: skip
+
+
+def test_a_hook_that_always_refuses_stops_every_tool(world: World) -> None:
+    """A new tool fails here until it has arguments above."""
+    assert set(TOOLS) == set(ARGUMENTS)
+    (world.work / "a").write_text("x\n", encoding="utf-8")
+    claude(world.home, PreToolUse=[{"hooks": [{"type": "command", "command": hook(world, "no", DENY)}]}])
+    world.script(*[Reply(calls=(Call(name, ARGUMENTS[name]),)) for name in TOOLS], Reply(text="ok"))
+    assert world.run("run", "go", "--mode", "yolo", "--max-turns", "40").code == 6
+    results = world.messages(-1, "tool")
+    refused = {name for name, text in zip(TOOLS, results, strict=True) if "Refused by a hook" in text}
+    unread = {name: text for name, text in zip(TOOLS, results, strict=True) if name not in refused}
+    assert not unread and not (world.work / "b").exists()

@@ -27,6 +27,7 @@ from agent_cli.ui.services import (
     CommandEnd,
     ConfigLine,
     HitLine,
+    HookLine,
     MemoryLine,
     ModelLine,
     OwnCommand,
@@ -233,6 +234,8 @@ class FakeHost:
         self.clipboard, self.own = clipboard, own
         self.copied: list[str] = []
         self.agreed: list[OwnPrompt] = []
+        self.known_hooks: tuple[HookLine, ...] = ()
+        self.turned_hooks: list[tuple[str, bool]] = []
         self.known_servers: tuple[ServerLine, ...] = ()
         self.server_notes: tuple[str, ...] = ()
         self.server_changes: list[tuple[str, str]] = []
@@ -288,6 +291,12 @@ class FakeHost:
     def tools(self) -> tuple[ToolLine, ...]:
         own = ToolLine("tickets", "Reads a ticket.", "this project, .agent/tools")
         return (ToolLine("shell", "Runs a command.", "built in"), own)
+
+    def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
+        return self.known_hooks, ()
+
+    def turn_hook(self, name: str, *, on: bool) -> None:
+        self.turned_hooks.append((name, on))
 
     def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
         return self.known_servers, self.server_notes

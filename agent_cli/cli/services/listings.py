@@ -22,11 +22,12 @@ from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.kit.base import describe
 from agent_cli.tools.plugins import Extension
 from agent_cli.tools.registry import Registry
-from agent_cli.ui.services import ConfigLine, ModelLine, ServerLine, ToolLine
+from agent_cli.ui.services import ConfigLine, HookLine, ModelLine, ServerLine, ToolLine
 
 from ..setup.setup import Setup
 
 if TYPE_CHECKING:
+    from agent_cli.hooks.engine import HookEngine
     from agent_cli.mcp.servers import Servers
 
 SERVERS_S = 0.5
@@ -177,6 +178,22 @@ def shown_value(key: str, value: Any, redactor: Redactor) -> str:
     if isinstance(value, str) and (inner == "headers" or (inner == "env" and is_secret(name, value))):
         return '"[masked]"'
     return redactor.mask(msgspec.json.encode(value).decode(), assignments=True)
+
+
+def hook_lines(hooks: "HookEngine") -> tuple[HookLine, ...]:
+    """Return one line for each hook."""
+    found = []
+    for hook in hooks.hooks:
+        runs = [run for run in hooks.runs if run.hook == hook.label and run.event == hook.event]
+        last = runs[-1] if runs else None
+        ended = (
+            last.failure or f"{last.decision or 'no decision'}, {last.duration_s * 1000:.0f} ms" if last else ""
+        )
+        command = hook.command if isinstance(hook.command, str) else " ".join(hook.command)
+        is_off = hook.label in hooks.is_off
+        line = HookLine(hook.label, hook.event, hook.matcher, command, hook.source, is_off, ended, len(runs))
+        found.append(line)
+    return tuple(found)
 
 
 def server_lines(servers: "Servers") -> tuple[ServerLine, ...]:

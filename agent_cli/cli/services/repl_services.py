@@ -16,6 +16,7 @@ from agent_cli.ui.services import (
     CommandEnd,
     ConfigLine,
     HitLine,
+    HookLine,
     MemoryLine,
     ModelLine,
     OwnCommand,
@@ -143,6 +144,18 @@ class SessionHost:
             return f"{name} is {change} for this session."
         problem = await self._opened.servers.restart(name)
         return problem or f"{name} was restarted and is ready."
+
+    def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
+        if self._opened.hooks is None:
+            return (), ()
+        from .listings import hook_lines
+
+        return hook_lines(self._opened.hooks), self._opened.hooks.notes
+
+    def turn_hook(self, name: str, *, on: bool) -> None:
+        assert self._opened.hooks is not None
+        off = self._opened.hooks.is_off
+        off.discard(name) if on else off.add(name)
 
     def config(self) -> tuple[ConfigLine, ...]:
         from .listings import config

@@ -93,6 +93,8 @@ class OpenSession(msgspec.Struct, frozen=True):
     """The project's instruction files, in one line."""
     servers: "Servers | None" = None
     """The MCP servers; None where there are none."""
+    hooks: "HookEngine | None" = None
+    """The user's hooks; None where there are none."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -242,6 +244,7 @@ class _EngineBuilder:
             self._registry,
             told,
             self._instruction_files.summary(),
+            hooks=services.hooks,
         )
 
     def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:

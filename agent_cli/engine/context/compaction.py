@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Briefed = Callable[[Sequence[Message]], PromptAdditions]
 """What is to be told beside the messages that are still sent."""
 
+Trigger = Literal["manual", "auto"]
+"""Who wants a compaction: the user, or the size of the conversation."""
 _TARGET = 0.75
 """A reduction goes on until the size is this share of the threshold, so that the next one is far off."""
 _KEEP_SHARE = 0.25
@@ -120,7 +122,7 @@ class Compactor:
         """Summarise the older part, or failing that shorten old tool results; True when it became smaller. `focus`
         tells the summary what matters."""
         self.forget_failure()
-        if await self._summarise(focus, scope):
+        if await self._summarise(focus, scope, "manual"):
             return True
         return self._shorten(_SHORTEN_STEPS[-1:], scope)
 
@@ -216,14 +218,23 @@ class Compactor:
         visible = self._session.visible()
         return compaction_facts.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARISED_SHARE))
 
-    async def _summarise(self, focus: str, scope: TurnScope) -> bool:
+    async def _refused_by_hook(self, trigger: Trigger, scope: TurnScope) -> bool:
+        hooks = self._services.session_hooks
+        refusal = await hooks.before_compaction(trigger, scope) if hooks is not None else ""
+        if refusal:
+            scope.notice(f"A hook refused to have the conversation summarised: {refusal}")
+        return bool(refusal)
+
+    async def _summarise(self, focus: str, scope: TurnScope, trigger: Trigger = "auto") -> bool:
         cut = self._cut()
-        if cut == 0:
+        if cut == 0 or await self._refused_by_hook(trigger, scope):
             return False
         older = self._session.visible()[:cut]
         summary = await self._written(older, focus, scope)
         if summary and self._add(self._fold(older, scope.turn_id, summary, "summary"), scope):
             self._failures = 0
+            if (hooks := self._services.session_hooks) is not None:
+                await hooks.after_compaction(trigger, summary, scope)
             return True
         self._failures += 1
         return False

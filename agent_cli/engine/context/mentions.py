@@ -7,7 +7,7 @@ secret is not read, and the user is told which rule. Names that lead nowhere, as
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -96,10 +96,21 @@ class _Item(msgspec.Struct, frozen=True):
 
 
 Authorize = Callable[[Action], Verdict]
+Guard = Callable[[str, str], Awaitable[str]]
+"""Given a tool and a path or an address for it: why a hook of the user's refuses it; empty when none does."""
+
+
+async def unguarded(tool: str, what: str) -> str:
+    """Refuse nothing."""
+    return ""
 
 
 async def attach(
-    text: str, context: ToolContext, authorize: Authorize, private_hosts: tuple[str, ...] = ()
+    text: str,
+    context: ToolContext,
+    authorize: Authorize,
+    private_hosts: tuple[str, ...] = (),
+    guard: Guard = unguarded,
 ) -> Attachments:
     """Read what a prompt names. `private_hosts` may be fetched from although they are not of the open network.
     Nothing is raised for what cannot be read: it is counted with a note, which the model reads too."""
@@ -110,7 +121,8 @@ async def attach(
         found = _Found(mention, mention.name) if _is_url(mention.name) else _place(mention, context)
         if found is not None and found.key not in done:
             done.add(found.key)
-            item = await _followed(found, _with_room(context, left), authorize, private_hosts)
+            item = await _refused(found, guard)
+            item = item or await _followed(found, _with_room(context, left), authorize, private_hosts)
             items.append(item)
             left -= item.counted.tokens
     return _together(items)
@@ -185,6 +197,17 @@ async def _followed(found: "_Found", context: ToolContext, authorize: Authorize,
         return await _page(mention.name.rstrip(_AFTER), context, authorize, hosts)
     read = _folder if is_folder else _file
     return await read(mention, context, authorize)
+
+
+async def _refused(found: "_Found", guard: Guard) -> _Item | None:
+    """Return what stands for a mention that a hook of the user's refuses; None where none does."""
+    is_url, is_folder = _is_url(found.mention.name), os.path.isdir(found.real)
+    if not found.real:
+        return None
+    tool = "web_fetch" if is_url else "list_dir" if is_folder else "read_file"
+    kind: AttachmentKind = "url" if is_url else "folder" if is_folder else "file"
+    why = await guard(tool, found.real)
+    return _left_out(found.mention.name, kind, f"a hook refused it: {why}") if why else None
 
 
 def _is_url(name: str) -> bool:

@@ -48,6 +48,9 @@ class CallHooks:
         asked = [pending for pending in batch if self._is_open(pending)]
         if asked and self._engine.has("PreToolUse"):
             await asyncio.gather(*(self._before(pending) for pending in asked))
+        if self._engine.has("PermissionRequest"):
+            questions = [each for each in asked if each.awaits_answer]
+            await asyncio.gather(*(self._on_question(pending) for pending in questions))
 
     async def after(self, pending: PendingCall, outcome: ToolOutcome, duration_s: float) -> ToolOutcome:
         """Tell the hooks what came of a call; returns the outcome with what they add to it."""
@@ -89,6 +92,19 @@ class CallHooks:
             pending.ruling = HookRuling(result.decision, rule, result.reason or f"the hook {names} wants it asked")
         if pending.result is None:
             pending.hooked_arguments = pending.arguments
+            self._gate.judge(pending)
+
+    async def _on_question(self, pending: PendingCall) -> None:
+        """Ask about a call that the person would be asked about; a hook may answer as a saved rule could."""
+        result = await self._engine.on_permission(self._facts(pending))
+        announce(result, self._session, self._scope)
+        self._take_stop(result)
+        rule = f"hook {', '.join(dict.fromkeys(run.hook for run in result.runs))}"
+        if result.decision == "deny":
+            reason = result.reason or "no reason given"
+            pending.result = failure(pending, "denied", f"Refused by a hook of the user's: {reason}", rule, reason)
+        elif result.decision == "allow":
+            pending.ruling = HookRuling("allow", rule, result.reason)
             self._gate.judge(pending)
 
     def _rewrite(self, pending: PendingCall, result: "HookResult") -> None:

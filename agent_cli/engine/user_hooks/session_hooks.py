@@ -1,7 +1,7 @@
 """Ask the user's hooks about prompts and the end of turns, and tell them of the session."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -49,6 +49,18 @@ class SessionHooks:
             return PromptRuling(result.reason or result.stop_reason or "a hook refused the prompt")
         return PromptRuling(context="\n".join((*contexts, *result.contexts)))
 
+    async def on_mention(self, scope: TurnScope, tool: str, what: str) -> str:
+        """Ask about what a prompt names, as about the tool that would read it; returns why it is refused."""
+        if not self._engine.has("PreToolUse"):
+            return ""
+        from agent_cli.hooks.call_names import ToolCallFacts
+
+        key = "url" if tool == "web_fetch" else "path"
+        call = ToolCallFacts(new_id("mention"), tool, {key: what}, str(self._session.root))
+        result = await self._engine.before_call(call)
+        announce(result, self._session, scope)
+        return result.reason or "no reason given" if result.decision == "deny" or result.stop else ""
+
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
         """Ask about the end of a turn; returns what the model is told to go on with, empty where the turn ends."""
         if not self._engine.has("Stop"):
@@ -67,14 +79,14 @@ class SessionHooks:
         """Tell that a turn failed."""
         await self._tell("StopFailure", {"error": error}, scope)
 
-    async def before_compaction(self, trigger: str, scope: TurnScope) -> str:
+    async def before_compaction(self, trigger: Literal["manual", "auto"], scope: TurnScope) -> str:
         """Ask about a compaction; returns why there is none, empty where there may be one."""
         if not self._engine.has("PreCompact"):
             return ""
         result = await self._at("PreCompact", {"trigger": trigger, "custom_instructions": ""}, scope, trigger)
         return result.reason or "a hook refused it" if result.decision == "deny" else ""
 
-    async def after_compaction(self, trigger: str, summary: str, scope: TurnScope) -> None:
+    async def after_compaction(self, trigger: Literal["manual", "auto"], summary: str, scope: TurnScope) -> None:
         """Tell of a compaction."""
         await self._tell("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
 

@@ -147,10 +147,16 @@ def _themes(context: CommandContext) -> tuple[str, ...]:
     return themes()
 
 
-def _servers(context: CommandContext) -> Iterable[str]:
-    from .servers import names
+def _hooks(context: CommandContext) -> Iterable[str]:
+    from .extensions import hook_names
 
-    return names(context)
+    return hook_names(context)
+
+
+def _servers(context: CommandContext) -> Iterable[str]:
+    from .extensions import server_names
+
+    return server_names(context)
 
 
 _TALK, _CONTEXT, _FILES, _MODEL, _SESSION, _SETTINGS, _HELP = get_args(Group)
@@ -239,8 +245,12 @@ _ROWS = (
     ),
     Command(_MODEL, "tools", "", "list the model's tools", _in("settings", "tools")),
     Command(
-        _MODEL, "mcp", "[NAME]", "show MCP servers; restart, on or off NAME changes one", _in("servers", "mcp"),
+        _MODEL, "mcp", "[NAME]", "show MCP servers; restart, on or off NAME changes one", _in("extensions", "mcp"),
         _servers,
+    ),
+    Command(
+        _SETTINGS, "hooks", "[on|off NAME]", "show hooks and their last runs, or switch one",
+        _in("extensions", "hooks"), _hooks,
     ),
     Command(_SETTINGS, "theme", "[NAME]", "change the colours", _in("settings", "theme"), _themes),
     Command(
@@ -286,7 +296,6 @@ ANSWERS = {
     "agents": "Subagents are not supported yet.",
     "commit": "Ask for a commit in words, or run it yourself: !git commit.",
     "editor": "Ctrl-G opens the line in $VISUAL or $EDITOR.",
-    "hooks": "Hooks are not supported yet. Calls can be required or forbidden: `agent help permissions`.",
     "ide": "There is no connection to an editor. Ctrl-G opens the line in $VISUAL or $EDITOR.",
     "login": "There is no login: set a provider's key, such as ANTHROPIC_API_KEY. See `agent help providers`.",
     "logout": "There is no login to end: unset the provider's key. /doctor says where it comes from.",

@@ -118,7 +118,6 @@ async def _configuration(setup: Setup) -> str:
 
 
 _OF_OTHERS = {
-    ".claude/settings.json": "settings",
     ".claude/commands": "commands",
     ".claude/agents": "agents",
     ".claude/skills": "skills",

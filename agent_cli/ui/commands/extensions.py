@@ -1,15 +1,16 @@
-"""`/mcp`: the MCP servers, their state, and what can be done about it."""
+"""`/mcp` and `/hooks`: what the user has added, its state, and what can be done about it."""
 
 from collections.abc import Iterable
 from typing import Literal, cast
 
-from ..services import ServerLine
+from ..services import HookLine, ServerLine
 from ..text import lines
 from ..text.theme import Role, Theme
 from .api import CommandContext
 
 _CHANGES = ("restart", "on", "off")
 _HOW = "Add one with `agent mcp add NAME COMMAND`, or under `mcp_servers` (agent help mcp)."
+_HOW_HOOKS = "Define them under `hooks` in your configuration (agent help hooks)."
 _ROLES: dict[str, Role] = {
     "ready": "ok", "failed": "error", "broken": "error", "login needed": "warning", "untrusted": "warning",
 }  # fmt: skip
@@ -31,7 +32,7 @@ async def mcp(context: CommandContext, argument: str) -> None:
         context.say("\n".join((*_rows(servers, context.theme, context.columns), *map(lines.one_line, notes))))
 
 
-def names(context: CommandContext) -> Iterable[str]:
+def server_names(context: CommandContext) -> Iterable[str]:
     """Offer the servers, and what can be done with them."""
     found = [each.name for each in context.host.servers()[0]]
     return (*found, *(f"{change} {name}" for change in _CHANGES for name in found))
@@ -86,3 +87,44 @@ def _unknown(name: str, servers: tuple[ServerLine, ...]) -> str:
 
 def _word(text: str) -> str:
     return lines.one_line(text, 40)
+
+
+async def hooks(context: CommandContext, argument: str) -> None:
+    """`/hooks [on NAME | off NAME]`: list the hooks, or switch one on or off for this session."""
+    found, notes = context.host.hooks()
+    word, _, name = argument.strip().partition(" ")
+    if word in ("on", "off") and name.strip():
+        context.say(_turned(context, found, name.strip(), on=word == "on"))
+    elif argument.strip():
+        context.say("Write /hooks, /hooks on NAME or /hooks off NAME.")
+    elif not found and not notes:
+        context.say(f"No hook is in force. {_HOW_HOOKS}")
+    else:
+        rows = [row for hook in found for row in _hook_rows(hook, context.theme)]
+        context.say("\n".join((*rows, *map(lines.one_line, notes))))
+
+
+def hook_names(context: CommandContext) -> Iterable[str]:
+    """Offer what can be done with the hooks there are."""
+    return (f"{word} {hook.name}" for word in ("off", "on") for hook in context.host.hooks()[0])
+
+
+def _turned(context: CommandContext, found: tuple[HookLine, ...], name: str, *, on: bool) -> str:
+    if not any(hook.name == name for hook in found):
+        known = ", ".join(lines.one_line(hook.name, 60) for hook in found)
+        return (
+            f"There is no hook {lines.one_line(name, 60)}. {f'The hooks are: {known}.' if known else _HOW_HOOKS}"
+        )
+    context.host.turn_hook(name, on=on)
+    return f"{lines.one_line(name, 60)} is {'on' if on else 'off'} for this session."
+
+
+def _hook_rows(hook: HookLine, theme: Theme) -> list[str]:
+    matched = f" for {lines.one_line(hook.matcher, 60)}" if hook.matcher else ""
+    state = theme.paint("warning", " (off)") if hook.is_off else ""
+    runs = f"{hook.runs} runs, last: {lines.one_line(hook.last, 160)}" if hook.runs else "not run yet"
+    return [
+        f"  {theme.paint('strong', lines.one_line(hook.name, 60))}{state}  {hook.event}{matched}",
+        theme.paint("muted", f"    {lines.one_line(hook.command, 100)}"),
+        theme.paint("muted", f"    {lines.one_line(hook.source, 100)} · {runs}"),
+    ]

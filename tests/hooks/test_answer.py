@@ -1,0 +1,95 @@
+"""What a hook's exit code and output mean, in each dialect."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agent_cli.hooks.answer import HookProcess, read_answer
+from agent_cli.hooks.definition import DECIDING, Hook, event_named
+
+
+def answer(printed: Any, *, event: str = "PreToolUse", code: int = 0, **more: Any):  # type: ignore[no-untyped-def]
+    hook = Hook(event, "guard", **more)  # type: ignore[arg-type]
+    return read_answer(
+        hook, HookProcess(code, printed if isinstance(printed, str) else json.dumps(printed), "why")
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "decision"),
+    [
+        ({"hookSpecificOutput": {"permissionDecision": "deny"}}, "deny"),
+        ({"hookSpecificOutput": {"permissionDecision": "ask"}}, "ask"),
+        ({"hookSpecificOutput": {"permissionDecision": "allow"}}, "allow"),
+        ({"hookSpecificOutput": {"permissionDecision": "defer"}}, "ask"),
+        ({"decision": "block", "reason": "no"}, "deny"),
+        ({"decision": "approve"}, "allow"),
+        ({"permission": "deny", "agentMessage": "no"}, "deny"),
+        ({"hookSpecificOutput": {"decision": {"behavior": "allow"}}}, "allow"),
+        ({"decision": "approve", "hookSpecificOutput": {"permissionDecision": "deny"}}, "deny"),
+        ({"followup_message": "go on"}, "deny"),
+        ({}, None),
+        ("plain text", None),
+    ],
+)
+def test_decisions_of_every_dialect_are_read(printed: Any, decision: str | None) -> None:
+    assert answer(printed).decision == decision
+
+
+def test_exit_code_2_refuses_whatever_is_printed() -> None:
+    refused = answer({"decision": "approve"}, code=2)
+    assert refused.decision == "deny" and refused.reason == "why"
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop"])
+@pytest.mark.parametrize("dialect", ["native", "claude", "codex", "gemini", "cursor"])
+@pytest.mark.parametrize("code", [1, 3, 125, 126, 127, 137])
+def test_a_failure_refuses_where_the_event_decides(event: str, dialect: str, code: int) -> None:
+    failed = answer("", event=event, code=code, dialect=dialect, name="guard", source="hooks.json")
+    is_broken = code in (126, 127, 137)
+    decides = event in DECIDING and (is_broken or dialect == "native")
+    assert failed.decision == ("deny" if decides else None)
+    assert "guard" in failed.failure and "hooks.json" in failed.failure
+
+
+@pytest.mark.parametrize(("on_error", "decision"), [("allow", None), ("ask", "ask"), ("block", "deny")])
+def test_a_definition_says_what_holds_when_it_fails(on_error: str, decision: str | None) -> None:
+    assert answer("", code=127, on_error=on_error).decision == decision
+    assert answer("", event="PostToolUse", code=1, on_error=on_error, dialect="claude").decision == decision
+
+
+def test_plain_output_is_context_only_where_that_is_so() -> None:
+    assert answer("hello", event="SessionStart").context == "hello"
+    assert answer("hello", event="UserPromptSubmit").context == "hello"
+    assert answer("hello", event="PostToolUse").context == ""
+
+
+def test_long_text_is_cut_and_escapes_do_not_reach_the_terminal() -> None:
+    assert len(answer({"reason": "x" * 50_000, "decision": "block"}).reason) < 11_000
+    assert "\x1b" not in answer({"systemMessage": "a\x1b[2Jb"}).message
+
+
+@pytest.mark.parametrize(
+    ("written", "event"),
+    [
+        ("PreToolUse", "PreToolUse"), ("pre_tool_use", "PreToolUse"), ("preToolUse", "PreToolUse"),
+        ("BeforeTool", "PreToolUse"), ("beforeShellExecution", "PreToolUse"), ("AfterAgent", "Stop"),
+        ("PreCompress", "PreCompact"), ("Nonsense", None),
+    ],
+)  # fmt: skip
+def test_names_of_events_of_every_dialect(written: str, event: str | None) -> None:
+    assert event_named(written) == event
+
+
+@pytest.mark.parametrize(
+    ("matcher", "names", "fits"),
+    [
+        ("", ("Bash",), True), ("*", ("Bash",), True), ("Bash", ("Bash", "shell"), True), ("Bash", ("Read",), False),
+        ("Edit|Write", ("Write",), True), ("Edit, Write", ("Write",), True), ("Edit", ("NotebookEdit",), False),
+        ("Edit.*", ("NotebookEdit",), True), ("mcp__.*", ("mcp__a__b",), True), ("(?<x", ("Bash",), True),
+    ],
+)  # fmt: skip
+def test_matchers(matcher: str, names: tuple[str, ...], fits: bool) -> None:
+    hook = Hook("PreToolUse", "x", matcher)
+    assert hook.is_for(names) is fits and hook.has_bad_matcher is (matcher == "(?<x")
