@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 COMPILED := $(VENV)/.compiled
+MCP_SERVERS := $(VENV)/.installed-mcp-servers
 
 # Tests, and the hundreds of programs they start, find their modules compiled.
 export PYTHONDONTWRITEBYTECODE :=
@@ -13,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # On two processors: many tests wait most of their time, for a person at a terminal or for a command.
 IN_PARALLEL := -n 4 --dist worksteal
 
-.PHONY: demo test test-bare test-long lint types bench pictures clean
+.PHONY: demo test test-bare test-long lint types bench pictures mcp-servers clean
 
 demo: $(STAMP)
 	$(BIN)/agent demo
@@ -58,6 +59,18 @@ $(STAMP): $(VENV)/bin/python pyproject.toml
 $(TEST_STAMP): $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $(STAMP) $(TEST_STAMP)
+
+# MCP servers that the tests also speak to: version 1 of the Python SDK, which cannot live beside version 2, and the
+# reference server, where there is npm. Tests that miss one of them are skipped.
+mcp-servers: $(MCP_SERVERS)
+
+$(MCP_SERVERS):
+	mkdir -p $(VENV)
+	$(PYTHON) -m venv $(VENV)/mcp1
+	$(VENV)/mcp1/bin/python -m pip install --quiet --disable-pip-version-check 'mcp>=1.30,<2' || rm -rf $(VENV)/mcp1
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/mcp-node @modelcontextprotocol/server-everything \
+		>$(VENV)/mcp-node.log 2>&1 || rm -rf $(VENV)/mcp-node
+	touch $@
 
 # Every worker collects all tests at the same time: each would compile every file anew.
 $(COMPILED): $(TEST_STAMP) $(shell find agent_cli tests -name '*.py')

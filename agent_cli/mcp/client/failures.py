@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ..types.client import ServerError, ServerGone
 from .http_failures import carried, of_exception
 from .process import MAX_MESSAGE_BYTES
-from .session import TooManyQuestions
+from .session import UnansweredQuestion
 
 _UNREAD = re.compile(r"Failed to parse (JSON response|SSE message): ")
 _TOO_LARGE = "SSE stream failed: Server-sent event exceeded"
@@ -42,8 +42,8 @@ def error_of(name: str, url: str, error: BaseException) -> ServerError:
             first = cause.errors()[0]
             place = ".".join(map(str, first["loc"]))
             return ServerError(f"The MCP server {name} sent what is not valid: {place}: {first['msg']}.")
-        case TooManyQuestions():
-            return ServerError(f"The MCP server {name} {cause} and was stopped.")
+        case UnansweredQuestion():
+            return ServerError(f"The MCP server {name} {_words(str(cause))}.")
         case _ if url:
             return of_exception(error).as_error(name, url)
         case _:

@@ -40,8 +40,8 @@ _BLOCK: TypeAdapter[Any] = TypeAdapter(wire.ContentBlock)
 Sent = Awaitable[Any]
 
 
-class TooManyQuestions(Exception):
-    """A server asks without end."""
+class UnansweredQuestion(Exception):
+    """A server asks for what it is not given; the text says what it did."""
 
 
 def plain(model: Any) -> dict[str, Any]:
@@ -132,7 +132,11 @@ class CountedStream:
             if isinstance(message, wire.JSONRPCRequest) and message.method != "ping":
                 self.asked += 1
                 if self.asked > _MOST_QUESTIONS:
-                    self._give_up(TooManyQuestions(f"asked more than {_MOST_QUESTIONS} questions during one call"))
+                    self._give_up(
+                        UnansweredQuestion(
+                            f"asked more than {_MOST_QUESTIONS} questions during one call and was stopped"
+                        )
+                    )
                     return
             yield item
 
@@ -221,8 +225,7 @@ async def answering(session: ClientSession, send: Callable[[Any, str | None], Se
     """Send a request; where the server needs answers of the client first, give them and send it again.
 
     Raises:
-        TooManyQuestions: it asks without end.
-        ServerError: it asks for what is refused.
+        UnansweredQuestion: it asks without end, or for what is refused.
     """
     answers: dict[str, Any] | None = None
     state: str | None = None
@@ -235,7 +238,7 @@ async def answering(session: ClientSession, send: Callable[[Any, str | None], Se
             answers[key] = await _answer(session, key, request)
         if not asked:
             await asyncio.sleep(_ROUND_PAUSE_S)
-    raise TooManyQuestions(f"asked back more than {_ROUNDS} times during one call")
+    raise UnansweredQuestion(f"asked back more than {_ROUNDS} times during one call")
 
 
 async def _answer(session: ClientSession, key: str, request: Any) -> Any:
@@ -243,7 +246,7 @@ async def _answer(session: ClientSession, key: str, request: Any) -> Any:
     context = ClientRequestContext(session=session, request_id=key, meta=meta)
     answer = await session.dispatch_input_request(context, request)
     if isinstance(answer, wire.ErrorData):
-        raise ServerError(f"asked for what it is not given ({request.method}): {answer.message}.")
+        raise UnansweredQuestion(f"asked for what it is not given ({request.method}): {answer.message}")
     return answer
 
 
