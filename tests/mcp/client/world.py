@@ -113,7 +113,8 @@ class Lab:
 
     async def define(self, kind: str, *options: str, **more: Any) -> ServerDefinition:
         """Return the definition of a fault server that runs until the end of the test."""
-        return await self._stack.enter_async_context(defined(self.folder, kind, *options, **more))
+        traces = ("--starts-file", str(self.folder / "all-starts")) if kind.startswith("stdio") else ()
+        return await self._stack.enter_async_context(defined(self.folder, kind, *traces, *options, **more))
 
     async def serve(self, *command: str) -> str:
         """Run another server until the end of the test and return its address."""
@@ -126,8 +127,9 @@ class Lab:
         return client
 
     async def aclose(self) -> None:
-        """Close everything."""
+        """Close everything; no server is left then."""
         await self._stack.aclose()
+        assert not any(map(is_alive, pids(self.folder / "all-starts")))
         await self.processes.aclose()
 
 
