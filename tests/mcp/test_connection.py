@@ -12,12 +12,15 @@ import pytest
 
 from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.mcp.client.connect import connect
+from agent_cli.mcp.client.oauth import login
+from agent_cli.mcp.client.tokens import TokenStore
 from agent_cli.mcp.connection import Connection, Pace
-from agent_cli.mcp.types.client import Client, Handlers, ServerError
+from agent_cli.mcp.types.client import Client, Handlers, LoginNeeded, ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import CallOutcome, ToolDefinition
 from agent_cli.sandbox.process.runner import ProcessRunner
 
+from .client.oauth_server import Browser, oauth_server
 from .client.world import FAULT_SERVER, PATIENCE_S, is_alive, pids, served, until
 
 READS = ToolDefinition("read_only", annotations={"readOnlyHint": True})
@@ -36,6 +39,7 @@ class Desk:
         self.starts = folder / "starts"
         self.attempts = 0
         self.now = 1_000.0
+        self.tokens = TokenStore(folder / "logins")
         self._processes = ProcessRunner()
         self._made: list[Connection] = []
 
@@ -49,7 +53,9 @@ class Desk:
 
         async def counted(definition: ServerDefinition, handlers: Handlers, spoken: str) -> Client:
             self.attempts += 1
-            return await connect(definition, handlers, self._processes, self.folder, spoken=spoken)
+            return await connect(
+                definition, handlers, self._processes, self.folder, spoken=spoken, tokens=self.tokens
+            )
 
         store = OfferStore(self.folder / "offers")
         made = Connection(definition, store, counted, (), pace=pace, clock=lambda: self.now)
@@ -214,3 +220,22 @@ async def test_many_changes_are_looked_at_together(desk: Desk) -> None:
     await until(lambda: "Revision 31:" in (connection.current("echo") or ECHO).description)
     approved = connection.approved("echo")
     assert approved is not None and approved.description == "Return the text"
+
+
+async def test_a_missing_login_is_no_death_and_a_new_one_is_used_at_once(desk: Desk) -> None:
+    whoami = ToolDefinition("whoami")
+    with oauth_server() as server:
+        definition = ServerDefinition(name="demo", transport="http", url=f"{server.base}/mcp")
+        connection = desk.to(definition)
+        for _ in range(7):
+            with pytest.raises(LoginNeeded, match="`agent mcp login demo`"):
+                await call(connection, whoami)
+        assert connection.state == "login needed" and "agent mcp login demo" in connection.error
+        browser = Browser(server)
+        await login(definition, desk.tokens, show=browser.show)
+        assert (await call(connection, whoami)).text == "Ada" and connection.state == "ready"
+        server.accepted.clear()
+        server.refreshable.clear()
+        with pytest.raises(LoginNeeded):
+            await call(connection, whoami)
+        assert connection.state == "login needed"

@@ -1,5 +1,6 @@
 """An MCP server that wants a login, and its authorization server, on one port of the loopback address."""
 
+import asyncio
 import json
 import threading
 import urllib.parse
@@ -8,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import httpx2
 
 Json = dict[str, Any]
 
@@ -154,3 +157,38 @@ def oauth_server() -> Iterator[OAuthServer]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class Browser:
+    """A user who opens the address and agrees."""
+
+    def __init__(self, server: OAuthServer, **changed: str) -> None:
+        self.addresses: list[str] = []
+        self.answers: list[int] = []
+        self._server = server
+        self._changed = changed
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def show(self, address: str) -> None:
+        self.addresses.append(address)
+        self._tasks.append(asyncio.create_task(self._open()))
+
+    def just_show(self, address: str) -> None:
+        self.addresses.append(address)
+
+    @property
+    def query(self) -> dict[str, str]:
+        return {
+            name: values[0]
+            for name, values in urllib.parse.parse_qs(urllib.parse.urlsplit(self.addresses[-1]).query).items()
+        }
+
+    def redirect(self, **changed: str) -> str:
+        """Return the address that the browser is sent to."""
+        good = {"code": "planted-code", "state": self.query["state"], "iss": f"{self._server.base}/as"}
+        return f"{self.query['redirect_uri']}?{urllib.parse.urlencode({**good, **self._changed, **changed})}"
+
+    async def _open(self) -> None:
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            for forged in ({"state": "forged"}, {}):
+                self.answers.append((await client.get(self.redirect(**forged))).status_code)

@@ -8,9 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
 
-import httpx2
 import msgspec
 import pytest
 
@@ -19,7 +17,7 @@ from agent_cli.mcp.client.tokens import TokenStore
 from agent_cli.mcp.types.client import LoginNeeded, ServerError
 from agent_cli.mcp.types.definition import OAuthSettings, ServerDefinition
 
-from .oauth_server import OAuthServer, oauth_server
+from .oauth_server import Browser, OAuthServer, oauth_server
 from .world import Answers, Lab
 
 PLANTED = "planted"
@@ -38,38 +36,6 @@ def tokens(tmp_path: Path) -> TokenStore:
 
 def at(server: OAuthServer, **more: Any) -> ServerDefinition:
     return ServerDefinition(name="demo", transport="http", url=f"{server.base}/mcp", **more)
-
-
-class Browser:
-    """A user who opens the address and agrees."""
-
-    def __init__(self, server: OAuthServer, **changed: str) -> None:
-        self.addresses: list[str] = []
-        self.answers: list[int] = []
-        self._server = server
-        self._changed = changed
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def show(self, address: str) -> None:
-        self.addresses.append(address)
-        self._tasks.append(asyncio.create_task(self._open()))
-
-    def just_show(self, address: str) -> None:
-        self.addresses.append(address)
-
-    @property
-    def query(self) -> dict[str, str]:
-        return {name: values[0] for name, values in parse_qs(urlsplit(self.addresses[-1]).query).items()}
-
-    def redirect(self, **changed: str) -> str:
-        """Return the address that the browser is sent to."""
-        good = {"code": "planted-code", "state": self.query["state"], "iss": f"{self._server.base}/as"}
-        return f"{self.query['redirect_uri']}?{urlencode({**good, **self._changed, **changed})}"
-
-    async def _open(self) -> None:
-        async with httpx2.AsyncClient(trust_env=False) as client:
-            for forged in ({"state": "forged"}, {}):
-                self.answers.append((await client.get(self.redirect(**forged))).status_code)
 
 
 async def logged_in(server: OAuthServer, tokens: TokenStore, **more: Any) -> Browser:
