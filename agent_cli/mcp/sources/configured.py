@@ -1,6 +1,7 @@
 """Servers of the user's own configuration."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import McpServer
 
 from ..types.definition import OAuthSettings, ServerDefinition, ToolChoice, Transport
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def configured(
@@ -53,6 +56,8 @@ def _definition(name: str, server: McpServer, env: Mapping[str, str], root: Path
 
 def _transport(server: McpServer, problems: list[str], name: str) -> Transport:
     key = f"mcp_servers.{name}"
+    if not _NAME.fullmatch(name):
+        problems.append(f"{key}: a name has letters, digits, `.`, `_` and `-`, at most 64")
     if bool(server.command) == bool(server.url):
         problems.append(f"{key}: give either `command` or `url`")
     elif server.command and server.type in ("http", "sse"):

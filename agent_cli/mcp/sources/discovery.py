@@ -6,8 +6,9 @@ entry, and to the bytes of the files of the workspace that it names.
 
 import hashlib
 import os
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,12 @@ from .formats import FormatError, claude, codex, cursor, gemini, json_with_comme
 
 _MAX_BYTES = 32_000_000
 _MAX_NAMED_BYTES = 200_000_000
+_OTHER = re.compile(r"[^A-Za-z0-9_.-]")
+"""Not for names of servers: a slash would make `a/b` a tool of `a` to the rules, and `*` a pattern."""
+_LONGEST_NAME = 64
+_BETWEEN = re.compile(r"[\s=,;:&|<>()'\"`]+")
 
-Entries = Callable[[Any, Path], Any]
+Entries = Callable[[Mapping[str, Any], Path], Any]
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -76,43 +81,55 @@ def find_servers(
         env: variables that entries may name.
         trusts: whether the user has agreed to a place and its content.
     """
-    usable = {each.name: each for each in configured(own, env, root, own_source)}
-    inert: list[ProjectServer] = []
-    notes: list[str] = []
+    found = _Found(root, env, trusts, {each.name: each for each in configured(own, env, root, own_source)})
+    contents: dict[Path, Mapping[str, Any]] = {}
     for file in _files(root, home):
-        for name, raw in _entries(file, root, notes):
-            _add(file, name, raw, root, env, (usable, inert, notes), trusts)
-    return Found(tuple(usable.values()), tuple(inert), tuple(notes))
+        for name, raw in _entries(file, root, contents, found.notes):
+            found.add(file, name, raw)
+    return Found(tuple(found.usable.values()), tuple(found.inert), tuple(found.notes))
 
 
-def _add(
-    file: _File,
-    name: str,
-    raw: Any,
-    root: Path,
-    env: Mapping[str, str],
-    found: tuple[dict[str, ServerDefinition], list[ProjectServer], list[str]],
-    trusts: Callable[[str, bytes], bool],
-) -> None:
-    usable, inert, notes = found
-    source = _shown_path(file.path)
-    try:
-        server = file.read(raw)
-    except FormatError as error:
-        notes.append(f"{source}: the MCP server {name} is left out: {error}")
-        return
-    (definition,) = configured({name: server}, env, root, source)
-    definition = msgspec.structs.replace(definition, is_project=file.is_project)
-    if file.is_project:
-        place, content = f"{file.path}#{name}", _content(raw, server, root)
-        if not trusts(place, content):
-            inert.append(ProjectServer(definition, place, content, tuple(_effects(name, server))))
+class _Found:
+    """Takes entries, the nearest first."""
+
+    def __init__(
+        self,
+        root: Path,
+        env: Mapping[str, str],
+        trusts: Callable[[str, bytes], bool],
+        own: dict[str, ServerDefinition],
+    ) -> None:
+        self.usable = own
+        self.inert: list[ProjectServer] = []
+        self.notes: list[str] = []
+        self._root = root
+        self._env = env
+        self._trusts = trusts
+
+    def add(self, file: _File, written: str, raw: Any) -> None:
+        """Take an entry, unless another of its name came before it or the user has to agree to it first."""
+        source = _shown_path(file.path)
+        name = _OTHER.sub("_", written)[:_LONGEST_NAME]
+        try:
+            server = file.read(raw)
+        except FormatError as error:
+            self.notes.append(f"{source}: the MCP server {name} is left out: {error}")
             return
-    known = usable.get(name)
-    if known is None:
-        usable[name] = definition
-    elif known.fingerprint != definition.fingerprint:
-        notes.append(f"{source}: the MCP server {name} is not used; {known.source} defines another of that name")
+        (definition,) = configured({name: server}, self._env, self._root, source)
+        definition = msgspec.structs.replace(definition, is_project=file.is_project)
+        if known := self.usable.get(name):
+            if known.fingerprint != definition.fingerprint:
+                self.notes.append(
+                    f"{source}: the MCP server {name} is not used; {known.source} defines another of that name"
+                )
+            return
+        if file.is_project:
+            place, content = f"{file.path}#{written}", _content(raw, definition, self._root)
+            if not self._trusts(place, content):
+                effects = tuple(_effects(name, server))
+                self.inert.append(ProjectServer(definition, place, content, effects))
+                return
+        self.usable[name] = definition
 
 
 def _files(root: Path, home: Path) -> Iterator[_File]:
@@ -125,14 +142,20 @@ def _files(root: Path, home: Path) -> Iterator[_File]:
 
 
 def _under(key: str) -> Entries:
-    return lambda content, root: content.get(key)
+    return lambda content, root: _plain(content.get(key))
 
 
-def _of_claude_project(content: Any, root: Path) -> Any:
+def _of_claude_project(content: Mapping[str, Any], root: Path) -> Any:
     """Return the servers that the user gave Claude Code for this folder alone."""
     projects = content.get("projects")
-    project = projects.get(str(root)) if isinstance(projects, dict) else None
-    return project.get("mcpServers") if isinstance(project, dict) else None
+    project = json_with_comments(bytes(projects), dict[str, msgspec.Raw]).get(str(root)) if projects else None
+    found = _plain(project)
+    return found.get("mcpServers") if isinstance(found, dict) else None
+
+
+def _plain(value: Any) -> Any:
+    """Decode a part of a file of JSON; the other parts may be large, and are not looked at."""
+    return json_with_comments(bytes(value)) if isinstance(value, msgspec.Raw) else value
 
 
 _CLAUDE = (_under("mcpServers"), claude)
@@ -149,42 +172,55 @@ _FORMATS: dict[str, tuple[Entries, Callable[[Any], McpServer]]] = {
 }
 
 
-def _entries(file: _File, root: Path, notes: list[str]) -> Iterator[tuple[str, Any]]:
+def _entries(
+    file: _File, root: Path, contents: dict[Path, Mapping[str, Any]], notes: list[str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a file by name. One that is not there, or no regular file, has none."""
     try:
-        data = read_regular(file.path, _MAX_BYTES, follow=True)
+        if file.path not in contents:
+            contents[file.path] = _decoded(file.path)
+        found = file.entries(contents[file.path], root)
+        if not isinstance(found, dict | None):
+            raise FormatError("what should hold the MCP servers is no mapping")
     except OSError:
         return
-    try:
-        content = tomllib.loads(data.decode("utf-8")) if file.path.suffix == ".toml" else json_with_comments(data)
-        found = file.entries(content, root) if isinstance(content, dict) else None
-    except (FormatError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except FormatError as error:
+        contents[file.path] = {}  # it is noted once, though two parts of it are looked for
         notes.append(f"{_shown_path(file.path)} is left out: {error}")
         return
-    if isinstance(found, dict):
-        yield from ((str(name), raw) for name, raw in found.items())
+    yield from ((str(name), raw) for name, raw in (found or {}).items())
 
 
-def _content(raw: Any, server: McpServer, root: Path) -> bytes:
+def _decoded(path: Path) -> Mapping[str, Any]:
+    """Read a file of settings; errors as `read_regular` and `json_with_comments`."""
+    data = read_regular(path, _MAX_BYTES, follow=True)
+    if path.suffix != ".toml":
+        decoded: dict[str, msgspec.Raw] = json_with_comments(data, dict[str, msgspec.Raw]) if data.strip() else {}
+        return decoded
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(f"not valid TOML: {error}") from error
+
+
+def _content(raw: Any, definition: ServerDefinition, root: Path) -> bytes:
     """Return what a yes to an entry is bound to: itself, and the files of the workspace that it names."""
-    words = (word for word in (server.command or "", *server.args, *server.env.values()) if word)
-    return msgspec.json.encode([raw, hashes_of(words, root)], order="sorted")
+    return msgspec.json.encode([raw, files_of(definition, root)], order="sorted")
 
 
 def files_of(definition: ServerDefinition, root: Path) -> dict[str, str]:
     """Return the files of the workspace that starting a server would run, with the hashes of their contents."""
-    return hashes_of((*definition.command, *definition.env.values()), root)
-
-
-def hashes_of(words: Iterable[str], root: Path) -> dict[str, str]:
-    """Return the files of the workspace that are named among words of a command, with hashes of their contents."""
-    named = {path for word in words for path in _files_named(word, root)}
+    folders = {root, Path(definition.cwd)} if definition.cwd else {root}
+    words = (*definition.command, *definition.env.values())
+    named = {path for word in words for folder in folders for path in _files_named(word, folder, root)}
     return {str(path.relative_to(root)): _hash(path) for path in sorted(named)}
 
 
-def _files_named(word: str, root: Path) -> Iterator[Path]:
-    for each in {word, word.partition("=")[2]} - {""}:
-        path = Path(os.path.normpath(root / os.path.expanduser(each)))
-        if path.is_relative_to(root) and path.is_file():
+def _files_named(word: str, folder: Path, root: Path) -> Iterator[Path]:
+    """Yield the files that a word names, in full or within: `--config=a.json`, `sh -c "node a.js"`."""
+    for each in {word, *_BETWEEN.split(word)} - {""}:
+        path = Path(os.path.normpath(folder / os.path.expanduser(each)))
+        if path.is_relative_to(root) and os.path.isfile(path):
             yield path
 
 

@@ -12,6 +12,7 @@ import msgspec
 from agent_cli.config.schema import McpServer, McpTools
 
 _MS = 1000.0
+_LONGEST_S = 86_400.0
 
 
 class FormatError(Exception):
@@ -150,33 +151,34 @@ def opencode(raw: Any) -> McpServer:
     )
 
 
-def json_with_comments(data: bytes) -> Any:
+def json_with_comments(data: bytes, kind: Any = Any) -> Any:
     """Decode JSON that may hold comments and commas before a closing bracket, as editors write it.
 
     Raises:
-        FormatError: it is none.
+        FormatError: it is none, or not of this type.
     """
     try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, RecursionError):
         pass
     try:
         text = _COMMENT.sub(lambda found: found["text"] or "", data.decode("utf-8-sig"))
-        return msgspec.json.decode(_LAST_COMMA.sub(lambda found: found["text"] or "", text))
-    except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        return msgspec.json.decode(_LAST_COMMA.sub(lambda found: found["text"] or "", text), type=kind)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         raise FormatError(f"not valid JSON: {error}") from error
 
 
-_TEXT = r'(?P<text>"(?:\\.|[^"\\])*")'
-_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])")
+_TEXT = r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
+_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
+"""A text or a comment without an end goes on to the end of the file, so that none is read twice."""
+_LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
 _DOLLAR = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _EDITOR = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def _from_dollar(text: str) -> str:
-    return re.sub(r"\$\{([A-Za-z_]\w*)\}", r"${\1:-}", _DOLLAR.sub(r"${\1:-}", text))
+    return _DOLLAR.sub(r"${\1}", text)
 
 
 def _from_editor(text: str) -> str:
@@ -188,7 +190,7 @@ def _from_editor(text: str) -> str:
 def _from_braces(text: str) -> str:
     if "{file:" in text:
         raise FormatError("it reads a value from a file (`{file:…}`), which is not supported")
-    return _BRACES.sub(r"${\1:-}", text)
+    return _BRACES.sub(r"${\1}", text)
 
 
 def _each_text(value: Any, change: Callable[[str], str]) -> Any:
@@ -206,7 +208,7 @@ def _plain_name(pattern: str) -> str:
 
 
 def _seconds(name: str, value: float | None, unit: float = 1.0) -> dict[str, Any]:
-    return {name: value / unit} if value is not None and value > 0 else {}
+    return {name: min(value / unit, _LONGEST_S)} if value is not None and value > 0 else {}
 
 
 def _converted(raw: Any, kind: Any) -> Any:
