@@ -61,6 +61,10 @@ class Servers:
         }
         return FindTools(catalogue(servers, summaries), self.entries, self.learn)
 
+    def usable(self) -> tuple[Connection, ...]:
+        """Return the servers that may be used now."""
+        return tuple(filter(self._is_usable, self.connections.values()))
+
     def entries(self) -> tuple[Entry, ...]:
         """Return every tool that the model may call, sorted by name."""
         found = (

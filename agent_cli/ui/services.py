@@ -1,7 +1,7 @@
 """What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -116,6 +116,8 @@ class OwnPrompt(msgspec.Struct, frozen=True):
     agreed: bool
     """Whether the user wrote it, or has seen it as it is now and agreed to it."""
     problem: str = ""
+    source: Literal["file", "server"] = "file"
+    """`server`: an MCP server gave the text, arguments included."""
 
 
 class CommandEnd(msgspec.Struct, frozen=True):
@@ -267,6 +269,10 @@ class Host(Protocol):
 
     def own_prompt(self, name: str) -> OwnPrompt | None:
         """Return what such a command stands for now; None where there is none of that name."""
+        ...
+
+    async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
+        """Fetch a prompt of an MCP server by `SERVER:NAME`, arguments by position; None where there is none."""
         ...
 
     def agree(self, prompt: OwnPrompt) -> None:

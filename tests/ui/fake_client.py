@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -325,6 +325,9 @@ class FakeHost:
             OwnCommand(name, f"about {name}", "[WORDS]", prompt.place, prompt.problem)
             for name, prompt in self.own.items()
         )
+
+    async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
+        return None
 
     def own_prompt(self, name: str) -> OwnPrompt | None:
         return self.own.get(name)

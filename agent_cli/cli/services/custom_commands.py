@@ -1,14 +1,21 @@
-"""The slash commands that the user and the project have written: which there are, and which of the project's the
-user has agreed to. A project's text would be sent in the user's name, so each is shown and asked about once, and
-again when it has changed."""
+"""The slash commands that the user and the project have written, and the prompts of MCP servers: which there are,
+and which the user has agreed to. Text of others would be sent in the user's name, so each is shown and asked about
+once, and again when it has changed."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent_cli.config.layer import ConfigError
+from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.services import OwnCommand, OwnPrompt
 
 from ..setup.setup import Setup
 from .custom_command_files import CommandFile, command_files
+
+if TYPE_CHECKING:
+    from agent_cli.mcp.documents import ServerDocuments
 
 FOLDER = "commands"
 _PROJECT = ".agent"
@@ -41,6 +48,36 @@ def own_prompt(setup: Setup, name: str) -> OwnPrompt | None:
         return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
     except ConfigError as error:
         return msgspec.structs.replace(prompt, agreed=False, problem=str(error))
+
+
+def server_commands(documents: "ServerDocuments") -> Iterator[OwnCommand]:
+    """Yield the prompts of MCP servers."""
+    from agent_cli.mcp.documents import usage
+
+    for name, prompt in documents.prompts():
+        yield OwnCommand(name, prompt.description, usage(prompt), _place_of(name))
+
+
+async def server_prompt(
+    setup: Setup, documents: "ServerDocuments", name: str, words: Sequence[str]
+) -> OwnPrompt | None:
+    """Fetch a prompt of an MCP server; None where there is none of that name. It is the server's text, so that it
+    is shown and asked about as a project's is."""
+    try:
+        text = await documents.prompt(name, words)
+    except ToolError as error:
+        return OwnPrompt("", _place_of(name), agreed=False, problem=str(error))
+    if text is None:
+        return None
+    prompt = OwnPrompt(text, _place_of(name), agreed=False, source="server")
+    try:
+        return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
+    except ConfigError as error:
+        return msgspec.structs.replace(prompt, problem=str(error))
+
+
+def _place_of(name: str) -> str:
+    return f"MCP server {name.partition(':')[0]}, prompt {name.partition(':')[2]}"
 
 
 def agree(setup: Setup, prompt: OwnPrompt) -> None:

@@ -2,8 +2,9 @@
 lies in modules of its own, imported when it is first asked for."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -179,14 +180,21 @@ class SessionHost:
         yield summary(failed)
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
-        from .custom_commands import own_commands
+        from .custom_commands import own_commands, server_commands
 
-        return own_commands(self._setup)
+        documents = self._opened.documents
+        return (*own_commands(self._setup), *(server_commands(documents) if documents else ()))
 
     def own_prompt(self, name: str) -> OwnPrompt | None:
         from .custom_commands import own_prompt
 
         return own_prompt(self._setup, name)
+
+    async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
+        from .custom_commands import server_prompt
+
+        documents = self._opened.documents
+        return await server_prompt(self._setup, documents, name, words) if documents else None
 
     def agree(self, prompt: OwnPrompt) -> None:
         from .custom_commands import agree
@@ -215,7 +223,8 @@ class SessionHost:
     def paths(self, root: str) -> Iterable[str]:
         from agent_cli.workspace.path_listing import offered
 
-        return offered(root)
+        documents = self._opened.documents
+        return chain(documents.resources() if documents else (), offered(root))
 
     def paths_in(self, root: str, folder: str, begun: str) -> Iterable[str]:
         from agent_cli.workspace.path_listing import offered_in

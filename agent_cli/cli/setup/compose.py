@@ -44,7 +44,7 @@ from agent_cli.session.session import Session
 from agent_cli.store.session_file import read_session
 from agent_cli.store.state.daily_spend import SpendLog
 from agent_cli.store.state.grants import GrantFile
-from agent_cli.tools.kit.base import Tool, ToolContext, ToolError
+from agent_cli.tools.kit.base import Resources, Tool, ToolContext, ToolError
 from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry, built_in, default_registry, without_servers
 from agent_cli.tools.shell.background_jobs import Jobs
@@ -61,6 +61,7 @@ from .setup import Setup
 if TYPE_CHECKING:
     from agent_cli.engine.context.history_search import EarlierSessions
     from agent_cli.hooks.engine import HookEngine
+    from agent_cli.mcp.documents import ServerDocuments
     from agent_cli.mcp.servers import Servers
     from agent_cli.redaction.redactor import Redactor
     from agent_cli.tools.shell.instruction_watch import InstructionWatch
@@ -95,6 +96,8 @@ class OpenSession(msgspec.Struct, frozen=True):
     """The MCP servers; None where there are none."""
     hooks: "HookEngine | None" = None
     """The user's hooks; None where there are none."""
+    documents: "ServerDocuments | None" = None
+    """Their resources and prompts."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -130,16 +133,20 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
     servers = _servers(setup, processes) if has_servers else None
+    documents = None
     if servers is not None:
         room = (model.info.context_window or DEFAULT_WINDOW) * setup.config.tools.mcp_share
         registry = registry.extended(servers.offered_tools(int(room)), servers.find)
     parts = _EngineBuilder(setup, registry, processes, confining, env, interactive, identifier)
     if servers is not None:
+        from agent_cli.mcp.documents import ServerDocuments
+
         parts.prompts.facts = servers.news
+        parts.resources = documents = ServerDocuments(servers)
     if draft is None:
         draft = fresh(setup, model, parts.prompts.system(registry.names), identifier, path)
     opened = parts.assembled(model, draft, (*problems, *env.problems), log)
-    return msgspec.structs.replace(opened, servers=servers)
+    return msgspec.structs.replace(opened, servers=servers, documents=documents)
 
 
 class _EngineBuilder:
@@ -163,6 +170,7 @@ class _EngineBuilder:
         self._confining = confining
         self._env = env
         self._interactive = interactive
+        self.resources: Resources | None = None
         self._session: Session | None = None
         self._spill = setup.state / "spill" / session_id
         self._permissions = _permissions(setup, confining, self._untrusted_sources, self._spill)
@@ -341,6 +349,7 @@ class _EngineBuilder:
             egress=self._permissions.open_egress(self._processes, config.tools.web.private_hosts),
             memory=self._memory,
             redactor=self._redactor,
+            resources=self.resources,
         )
         if left_off := working_directory(session.records, session.root):
             context.shell.cwd = Path(left_off)

@@ -1,4 +1,5 @@
-"""What a prompt brings along: files, folders and pages that it names with `@`, pictures whose path was pasted.
+"""What a prompt brings along: files, folders, pages and resources of MCP servers that it names with `@`, pictures
+whose path was pasted.
 
 They are read when the prompt is sent, by the tools the model would use, and counted before anything goes out. That
 the user names a thing is their consent to read it wherever it lies; what a rule denies, asks about or keeps as a
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE
-from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, Verdict
+from agent_cli.protocol.actions import Action, Allow, Ask, CallExternal, Deny, ReadPath, Verdict
 from agent_cli.protocol.messages import Attachment, AttachmentKind, AttachmentSummary, Image, new_id
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.files.read import ReadFile, ReadParams
@@ -118,7 +119,7 @@ async def attach(
     items: list[_Item] = []
     done: set[tuple[str, int, int]] = set()
     for mention in _mentions(text.encode("utf-8", "replace").decode("utf-8")):  # no path holds a lone surrogate
-        found = _Found(mention, mention.name) if _is_url(mention.name) else _place(mention, context)
+        found = _elsewhere(mention, context) or _place(mention, context)
         if found is not None and found.key not in done:
             done.add(found.key)
             item = await _refused(found, guard)
@@ -184,6 +185,8 @@ def _pasted(found: "re.Match[str]") -> str:
 
 async def _followed(found: "_Found", context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
     """Return what a mention leads to."""
+    if found.resource:
+        return await _resource(*found.resource, context, authorize)
     mention, is_folder = found.mention, os.path.isdir(found.real)
     if not found.real and not mention.is_quoted:
         return _Item(AttachmentSummary(mention.name.rstrip(_AFTER), "file", 0, "not attached: no such file"))
@@ -219,11 +222,21 @@ class _Found(msgspec.Struct, frozen=True):
 
     mention: _Mention
     real: str
+    resource: tuple[str, str] | None = None
+    """Server and address."""
 
     @property
     def key(self) -> tuple[str, int, int]:
         """The same for what is the same thing."""
         return self.real or self.mention.name, self.mention.first, self.mention.last
+
+
+def _elsewhere(mention: _Mention, context: ToolContext) -> _Found | None:
+    """Return a mention that leads to a page or to a resource of a server; None for any other."""
+    if _is_url(mention.name):
+        return _Found(mention, mention.name)
+    resource = context.resources.find(mention.name) if context.resources and not mention.is_picture else None
+    return _Found(mention, ":".join(resource), resource) if resource else None
 
 
 def _place(mention: _Mention, context: ToolContext) -> _Found | None:
@@ -311,6 +324,21 @@ async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tup
     return _as_text(url, "url", outcome, context, outcome.display)
 
 
+async def _resource(server: str, uri: str, context: ToolContext, authorize: Authorize) -> _Item:
+    assert context.resources is not None
+    name = f"{server}:{uri}"
+    if context.max_tokens() < _LEAST_TOKENS:
+        return _left_out(name, "resource", "there is no room left for it")
+    try:
+        if why := _refusal((CallExternal(server, uri),), authorize, name):
+            return _left_out(name, "resource", why)
+        outcome = await context.resources.read(server, uri)
+    except ToolError as error:
+        return _left_out(name, "resource", str(error))
+    item = _as_text(name, "resource", outcome, context, "")
+    return msgspec.structs.replace(item, images=outcome.images)
+
+
 def _as_text(name: str, kind: AttachmentKind, outcome: ToolOutcome, context: ToolContext, note: str) -> _Item:
     text = outcome.text
     if result_tokens(text) > context.max_tokens():
@@ -319,7 +347,7 @@ def _as_text(name: str, kind: AttachmentKind, outcome: ToolOutcome, context: Too
         note = f"{note}, shortened" if note else "shortened"
     if outcome.untrusted:
         text = mark_untrusted(text, outcome.untrusted)
-    attribute = "url" if kind == "url" else "path"
+    attribute = {"url": "url", "resource": "uri"}.get(kind, "path")
     whole = f'<{kind} {attribute}="{_quoted(name)}">\n{text}\n</{kind}>'
     attachment = Attachment(name, whole, outcome.untrusted)
     return _Item(AttachmentSummary(name, kind, result_tokens(whole), note), attachment, seen=outcome.seen)

@@ -107,6 +107,22 @@ class Egress(Protocol):
         ...
 
 
+class Resources(Protocol):
+    """Documents of external servers, which a prompt may name."""
+
+    def find(self, name: str) -> tuple[str, str] | None:
+        """Return server and address of what a prompt names `SERVER:URI`; None where no server has that name."""
+        ...
+
+    async def read(self, server: str, uri: str) -> "ToolOutcome":
+        """Read one.
+
+        Raises:
+            ToolError: it cannot be read, and why.
+        """
+        ...
+
+
 Confine = Callable[[Path | None], Confinement | None]
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user `question` with `options`; gives their words."""
@@ -149,6 +165,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """How many tokens, estimated, a result may have; the runner cuts what is longer."""
     egress: Egress | None = None
     """For confined commands; None: they have none."""
+    resources: Resources | None = None
+    """Documents of external servers; None: there are none."""
     package_cache: Path | None = None
     """Where confined package managers keep what they have loaded."""
     pass_env: tuple[str, ...] = ()

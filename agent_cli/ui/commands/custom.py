@@ -19,22 +19,26 @@ _YES = "yes"
 async def run(context: CommandContext, name: str, argument: str) -> bool:
     """Send what a command stands for; False when there is none of that name."""
     found = await asyncio.to_thread(context.host.own_prompt, name)
+    if found is None and ":" in name:
+        found = await context.host.server_prompt(name, _words(argument))
     if found is None:
         return False
     if found.problem:
         context.say(f"/{lines.one_line(name, 80)} cannot be used: {lines.one_line(found.problem, 300)}")
     elif found.agreed or await _agreed(context, name, found):
-        await context.submit(UserInput(expand_arguments(found.text, argument)))
+        text = found.text if found.source == "server" else expand_arguments(found.text, argument)
+        await context.submit(UserInput(text))
     return True
 
 
 async def _agreed(context: CommandContext, name: str, found: OwnPrompt) -> bool:
-    """Show what a project's command would send, and ask once for all of its present content."""
+    """Show what a command of a project or a server would send, and ask once for this very text."""
     shown = "\n".join(f"  {row}" for row in visible(found.text).split("\n"))
     place = lines.one_line(found.place, 200)
-    context.say(f"{place} comes with this project. /{lines.one_line(name, 80)} would send:\n{shown}", wrap=False)
+    whose = "is not your own text" if found.source == "server" else "comes with this project"
+    context.say(f"{place} {whose}. /{lines.one_line(name, 80)} would send:\n{shown}", wrap=False)
     choices = [
-        Choice(_YES, "Send it", "and do not ask again until the file changes", key="y"),
+        Choice(_YES, "Send it", "and do not ask again until the text changes", key="y"),
         Choice("no", "Do not send it", key="n"),
     ]
     if await context.pick("Send this prompt?", choices) != _YES:
