@@ -15,6 +15,7 @@ from . import (
     checkpoints,
     files,
     growth,
+    mcp,
     parts,
     rendering,
     resume,
@@ -48,6 +49,7 @@ def main() -> int:
             sessions,
             resume,
             checkpoints,
+            mcp,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False
