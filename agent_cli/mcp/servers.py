@@ -8,12 +8,12 @@ from agent_cli.tools.kit.base import Tool
 
 from .catalog.offer_store import OfferStore
 from .catalog.offering import allowed_tools, catalogue, entries, is_always, tokens
-from .catalog.search import Entry
 from .connection import Connect, Connection, Sample, ServerStatus
 from .tools.find_tools import CallTool, FindTools
 from .tools.server_tool import ServerTool
 from .types.client import ServerError
 from .types.definition import ServerDefinition
+from .types.offer import Entry
 
 _ATTEMPT_S = 130.0
 

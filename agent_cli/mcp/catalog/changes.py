@@ -1,7 +1,5 @@
 """How a tool's definition differs from the one the user approved."""
 
-import difflib
-
 import msgspec
 
 from agent_cli.protocol.sanitize import visible
@@ -28,6 +26,8 @@ def changed_parts(approved: ToolDefinition | None, now: ToolDefinition) -> str:
 
 def definition_diff(approved: ToolDefinition | None, now: ToolDefinition) -> str:
     """Return the change as a diff, control and invisible characters written out."""
+    import difflib
+
     before = _lines(approved) if approved else []
     found = difflib.unified_diff(before, _lines(now), "approved", "now", n=1, lineterm="")
     return "\n".join(line for line in found if not line.startswith(("---", "+++", "@@")))

@@ -11,8 +11,7 @@ from agent_cli.protocol.sanitize import visible
 from agent_cli.protocol.usage import CHARS_PER_TOKEN
 
 from ..types.definition import ToolChoice
-from ..types.offer import ToolDefinition
-from .search import Entry
+from ..types.offer import Entry, ToolDefinition
 
 _LONGEST = 64
 """What every provider takes."""

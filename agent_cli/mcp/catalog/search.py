@@ -10,9 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
-import msgspec
-
-from ..types.offer import ToolDefinition
+from ..types.offer import Entry
 from .synonyms import ABBREVIATIONS, GROUPS
 
 _K, _B = 1.2, 0.4
@@ -56,15 +54,6 @@ _SUFFIXES = (
     "e",
     "y",
 )
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """A tool that can be found."""
-
-    name: str
-    """For the model."""
-    server: str
-    tool: ToolDefinition
 
 
 class ToolIndex:

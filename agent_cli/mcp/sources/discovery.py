@@ -7,7 +7,6 @@ entry, and to the bytes of the files of the workspace that it names.
 import hashlib
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -197,6 +196,8 @@ def _decoded(path: Path) -> Mapping[str, Any]:
     if path.suffix != ".toml":
         decoded: dict[str, msgspec.Raw] = json_with_comments(data, dict[str, msgspec.Raw]) if data.strip() else {}
         return decoded
+    import tomllib
+
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -3,7 +3,7 @@ What the model is told of these two is fixed when the session begins."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -11,8 +11,11 @@ from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import BasicTool, Tool, ToolContext, ToolError, ToolOutcome
 
-from ..catalog.search import Entry, ToolIndex
+from ..types.offer import Entry
 from .server_tool import described, object_schema
+
+if TYPE_CHECKING:
+    from ..catalog.search import ToolIndex
 
 _FOUND = 8
 _MOST_FOUND = 20
@@ -55,7 +58,7 @@ class FindTools(BasicTool):
         self._entries = entries
         self._learn = learn
         self._indexed: tuple[Entry, ...] = ()
-        self._index = ToolIndex(())
+        self._index: ToolIndex | None = None
 
     def title(self, params: FindParams) -> str:
         return params.query
@@ -72,7 +75,9 @@ class FindTools(BasicTool):
 
     def _found(self, entries: tuple[Entry, ...], params: FindParams) -> list[Entry]:
         """Return what fits a query; a tool named in full stands alone."""
-        if entries != self._indexed:
+        from ..catalog.search import ToolIndex
+
+        if self._index is None or entries != self._indexed:
             self._indexed, self._index = entries, ToolIndex(entries)
         found = self._index.find(params.query, params.limit)
         return found[:1] if found and found[0].name == params.query.strip() else found

@@ -13,10 +13,9 @@ from agent_cli.tools.kit.base import Preview, ToolContext, ToolError, ToolOutcom
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 
 from ..catalog.changes import changed_parts, definition_diff
-from ..catalog.search import Entry
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition
-from ..types.offer import CallOutcome, ToolDefinition
+from ..types.offer import CallOutcome, Entry, ToolDefinition
 from .elicitation import asked_in_session
 
 _TITLE_CHARS = 120

@@ -36,6 +36,15 @@ class ToolDefinition(msgspec.Struct, frozen=True, dict=True):
         return self.says_read_only or self.annotations.get("idempotentHint") is True
 
 
+class Entry(msgspec.Struct, frozen=True):
+    """A tool under the name that the model calls it by."""
+
+    name: str
+    """For the model."""
+    server: str
+    tool: ToolDefinition
+
+
 class PromptArgument(msgspec.Struct, frozen=True):
     """An argument of a prompt."""
 

@@ -3,9 +3,9 @@
 import pytest
 
 from agent_cli.mcp.catalog.offering import entries
-from agent_cli.mcp.catalog.search import Entry, ToolIndex
+from agent_cli.mcp.catalog.search import ToolIndex
 from agent_cli.mcp.tools.find_tools import FindParams
-from agent_cli.mcp.types.offer import ToolDefinition
+from agent_cli.mcp.types.offer import Entry, ToolDefinition
 
 from .realistic import questions, servers
 
