@@ -171,6 +171,22 @@ async def test_a_call_that_is_cancelled_ends_its_command_and_the_next_one_runs(w
     assert "still here" in text(after)
 
 
+async def test_calls_that_come_together_are_all_answered(world: World) -> None:
+    async with connected(world, "--mode", "yolo", era="legacy") as client:
+        calls = [client.call_tool("shell", {"command": f"echo {number} >> log; cat log"}) for number in range(4)]
+        done = await asyncio.gather(*calls)
+    lines = [text(each).partition("[exit")[0].split() for each in done]
+    assert sorted(map(len, lines)) == [1, 2, 3, 4], "one after another"
+
+
+async def test_an_answer_that_is_none_counts_as_a_refusal(world: World) -> None:
+    async with connected(world, era="legacy", elicit=answering("Perhaps")) as client:
+        done = await client.call_tool("write_file", {"path": "new.txt", "content": "x"})
+        after = await client.call_tool("list_dir", {})
+    assert done.is_error and "The user refused this call." in text(done) and not after.is_error
+    assert not (world.work / "new.txt").exists()
+
+
 class Raw:
     """The program, spoken to in lines of JSON."""
 

@@ -111,7 +111,7 @@ class _McpServer:
                 if not context.session.can_send_request:
                     return self._returned(call, question)
                 call.answer(await _elicited(context, question))
-        except asyncio.CancelledError:
+        except BaseException:
             call.task.cancel()
             raise
 
@@ -148,7 +148,7 @@ class _McpServer:
         return call
 
     def _returned(self, call: _Call, question: Question) -> wire.InputRequiredResult:
-        """Return a question as the result; without an answer it counts as declined after a while."""
+        """Return a question as the result; without an answer the call is stopped after a while."""
         token = secrets.token_urlsafe(16)
         self._waiting[token] = call
         asyncio.get_running_loop().call_later(_ANSWER_S, self._give_up, token)
@@ -185,7 +185,7 @@ def _can_ask(context: Any) -> bool:
 async def _elicited(context: Any, question: Question) -> str | None:
     try:
         answer = await context.session.elicit_form(question.message, _schema(question), context.request_id)
-    except MCPError:  # the client cannot ask after all
+    except Exception:  # the client cannot ask after all, or sends what is no answer
         return None
     return _said(answer, question)
 
