@@ -87,7 +87,7 @@ app = typer.Typer(
 _ELSEWHERE = {
     "sessions": ("commands.sessions", "app"),
     "permissions": ("commands.permissions", "permissions"),
-    "mcp": ("commands.mcp", "mcp"),
+    "mcp": ("commands.mcp.app", "mcp"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from agent_cli.config.dirs import home_dir
 from agent_cli.mcp.sources.discovery import Found, files_of, find_servers
+from agent_cli.protocol.sanitize import visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 
+from .options import UsageError
 from .setup import Setup
 
 if TYPE_CHECKING:
@@ -32,6 +34,24 @@ def found_servers(setup: Setup) -> Found:
 def every_server(found: Found) -> "tuple[ServerDefinition, ...]":
     """Return all servers that are defined, those that are not trusted last."""
     return (*found.usable, *(each.definition for each in found.inert))
+
+
+def named_server(found: Found, name: str) -> "ServerDefinition":
+    """Return a server, by preference one that may start.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    servers = {each.name: each for each in reversed(every_server(found))}
+    if name not in servers:
+        known = f"the servers are: {visible(', '.join(sorted(servers)))}" if servers else "none is configured"
+        raise UsageError(f"there is no MCP server named {name!r}; {known}")
+    return servers[name]
+
+
+def is_trusted(found: Found, definition: "ServerDefinition") -> bool:
+    """Return whether a server may start as far as trust goes."""
+    return all(each.definition is not definition for each in found.inert)
 
 
 def is_server_name(name: str) -> bool:

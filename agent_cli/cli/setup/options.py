@@ -198,7 +198,7 @@ OTHER_COMMANDS = {
     "history": "`agent sessions list` lists saved sessions",
     "init": "`agent config init` writes a configuration; /init in a session has the model write AGENTS.md",
     "login": _KEY,
-    "logout": "there is no login to end; `agent doctor` says where the key comes from",
+    "logout": "there is no login to end; `agent mcp logout NAME` ends one at a server",
     "plugin": "plugins are not supported yet; `agent help tools` says how to add tools",
     "review": 'write it as a task: `agent run "Review the last commit"`',
     "setup": "`agent doctor` says what is missing; `agent help getting-started` explains the first steps",

@@ -1,16 +1,21 @@
 """`agent mcp`: servers are listed, added, removed, shown, trusted and tested from the shell."""
 
 import json
+import re
+import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import yaml
 
 from tests.cli.running import said
 from tests.e2e.person import Person
-from tests.e2e.world import Done, World
+from tests.e2e.world import Done, World, finish
+from tests.mcp.client.oauth_server import oauth_server
 
 FAULT_SERVER = Path(__file__).parents[2] / "mcp" / "servers" / "fault_server.py"
 RUN = [sys.executable, str(FAULT_SERVER)]
@@ -212,7 +217,13 @@ def test_trust_is_asked_for_on_a_terminal(world: World, key: str, code: int, wor
 
 def test_a_command_of_the_model_may_not_change_servers(world: World) -> None:
     of_project(world, theirs={"command": "x"})
-    for line in (["add", "a", "b"], ["remove", "a"], ["trust", "theirs", "--yes"]):
+    for line in (
+        ["add", "a", "b"],
+        ["remove", "a"],
+        ["trust", "theirs", "--yes"],
+        ["login", "a"],
+        ["logout", "a"],
+    ):
         done = world.run("mcp", *line, env={"AGENT": "agent-cli"})
         assert done.code == 2 and "a command that the agent runs may not" in done.err
     assert not (world.config / "config.yaml").exists()
@@ -222,3 +233,57 @@ def test_a_shell_completes_the_names_of_servers(world: World) -> None:
     said(world, ["mcp", "add", "tickets", "x"], ["mcp", "add", "wiki", "x"])
     env = {"_AGENT_COMPLETE": "complete_bash", "COMP_WORDS": "agent mcp test t", "COMP_CWORD": "3"}
     assert world.run(env=env).out.split() == ["tickets"]
+
+
+def redirect_of(shown: str, base: str) -> str:
+    """The address that a browser is sent to once the user has agreed."""
+    (address,) = re.findall(r"https?://\S+/authorize\S+", shown)
+    query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+    answer = {"code": "planted-code", "state": query["state"], "iss": f"{base}/as"}
+    return f"{query['redirect_uri']}?{urlencode(answer)}"
+
+
+@pytest.mark.parametrize("pasted", [False, True], ids=["browser", "pasted"])
+def test_a_login_is_made_used_and_forgotten(world: World, pasted: bool) -> None:
+    with oauth_server() as server:
+        added, wanted = said(world, ["mcp", "add", "guarded", f"{server.base}/mcp"], ["mcp", "test", "guarded"])
+        assert added.code == 0 and wanted.code == 1 and "agent mcp login guarded" in wanted.out
+        process = world.start("mcp", "login", "guarded", "--no-browser", stdin=subprocess.PIPE)
+        assert process.stdout is not None and process.stdin is not None
+        shown = ""
+        while "/authorize" not in shown:
+            shown += process.stdout.readline()
+        address = redirect_of(shown, server.base)
+        if pasted:
+            process.stdin.write(f"{address}\n")
+            process.stdin.flush()
+        else:
+            assert urllib.request.urlopen(address, timeout=60).status == 200
+        done = finish(process)
+        assert done.code == 0 and "Logged in at guarded." in done.out, done
+        assert "planted" not in done.out + done.err
+        ready, out, again, gone = said(
+            world,
+            ["mcp", "test", "guarded"],
+            ["mcp", "logout", "guarded"],
+            ["mcp", "logout", "guarded"],
+            ["mcp", "test", "guarded"],
+        )
+    assert ready.code == 0 and "whoami" in ready.out
+    assert out.out == "Logged out of guarded.\n" and again.out == "There was no login at guarded.\n"
+    assert gone.code == 1
+
+
+def test_a_login_that_cannot_be_made_says_why(world: World) -> None:
+    of_project(world, theirs={"url": "https://a.b/mcp"})
+    with oauth_server() as server:
+        server.knobs.methods = ()
+        said(world, ["mcp", "add", "guarded", f"{server.base}/mcp"], ["mcp", "add", "mine", "prog"])
+        unsafe, program, untrusted, absent = said(
+            world,
+            *(["mcp", "login", name] for name in ("guarded", "mine", "theirs", "nope")),
+        )
+    assert unsafe.code == 1 and "PKCE" in unsafe.err
+    assert program.code == 1 and "needs no login" in program.err
+    assert untrusted.code == 2 and "`agent mcp trust theirs`" in untrusted.err
+    assert absent.code == 2 and "there is no MCP server named 'nope'" in absent.err

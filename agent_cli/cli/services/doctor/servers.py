@@ -48,8 +48,8 @@ async def _tried(connection: Connection) -> Finding:
             client = await connection.ready()
     except TimeoutError:
         return Finding("note", name, f"not ready within {_LIMIT_S:g} s; a session waits longer", again)
-    except LoginNeeded as error:
-        return Finding("note", name, str(error), f"`agent mcp login {definition.name}` logs in.")
+    except LoginNeeded:
+        return Finding("note", name, "it wants a login", f"`agent mcp login {definition.name}` logs in.")
     except ServerError as error:
         return Finding("note", name, str(error), again)
     offer = client.offer

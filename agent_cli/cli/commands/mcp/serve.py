@@ -12,10 +12,10 @@ from agent_cli.model.client_calls import ClientCalls
 from agent_cli.serve.served import TASK, Served, ToolSpec
 from agent_cli.ui.signals import signal_handlers
 
-from ..services.trust_prompt import offers
-from ..setup.compose import OpenSession, open_session
-from ..setup.options import ParsedOptions
-from ..setup.setup import Setup, with_values
+from ...services.trust_prompt import offers
+from ...setup.compose import OpenSession, open_session
+from ...setup.options import ParsedOptions
+from ...setup.setup import Setup, with_values
 
 _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
 """Of no use to a client, which has its own of each."""

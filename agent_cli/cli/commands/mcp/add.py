@@ -14,11 +14,11 @@ from agent_cli.config.yaml_file import parse
 from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.redaction.env_names import is_secret
 
-from ..services.completion import server_names
-from ..setup.config_file import rewrite
-from ..setup.mcp_servers import every_server, found_servers, is_server_name
-from ..setup.options import ParsedOptions, UsageError
-from ..setup.setup import Setup
+from ...services.completion import server_names
+from ...setup.config_file import rewrite
+from ...setup.mcp_servers import every_server, found_servers, is_server_name
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.setup import Setup
 
 _KEY = "mcp_servers"
 _TRANSPORTS = ("stdio", "http", "sse")

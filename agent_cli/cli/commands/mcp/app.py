@@ -13,25 +13,28 @@ from agent_cli.mcp.catalog.changes import changed_parts
 from agent_cli.mcp.catalog.offer_store import KnownServer, OfferStore
 from agent_cli.mcp.connection import Connection
 from agent_cli.mcp.sources.discovery import Found
-from agent_cli.mcp.types.client import LoginNeeded, ServerError
+from agent_cli.mcp.types.client import ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.protocol.sanitize import visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 
-from ..services.completion import server_names
-from ..services.listings import shown_value
-from ..setup.config_file import refuse_for_the_model
-from ..setup.mcp_servers import every_server, found_servers, open_servers
-from ..setup.options import ParsedOptions, UsageError
-from ..setup.redactor import redactor_of
-from ..setup.setup import Setup
-from .mcp_add import AddCommand, add, remove
-from .mcp_serve import serve
+from ...services.completion import server_names
+from ...services.listings import shown_value
+from ...setup.config_file import refuse_for_the_model
+from ...setup.mcp_servers import every_server, found_servers, is_trusted, named_server, open_servers
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.redactor import redactor_of
+from ...setup.setup import Setup
+from .add import AddCommand, add, remove
+from .login import login, logout
+from .serve import serve
 
 mcp = typer.Typer(help="List, add, remove and test MCP servers.", no_args_is_help=True)
 mcp.command("add", cls=AddCommand)(add)
 mcp.command("remove")(remove)
+mcp.command("login")(login)
+mcp.command("logout")(logout)
 mcp.command("serve")(serve)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.", autocompletion=server_names)]
@@ -81,7 +84,7 @@ def get(name: _Name) -> int:
     """Show one server: its definition, and its tools as far as they are known. Starts nothing."""
     setup = Setup(ParsedOptions("agent", {}))
     found = found_servers(setup)
-    definition = _named(found, name)
+    definition = named_server(found, name)
     known = OfferStore(setup.state / "mcp").load(definition)
     print(_line(definition.name))
     for key, value in _facts(setup, found, definition, known):
@@ -103,7 +106,7 @@ def trust(
     found = found_servers(setup)
     offered = [each for each in found.inert if each.definition.name == name]
     if not offered:
-        definition = _named(found, name)
+        definition = named_server(found, name)
         why = "is trusted already" if definition.is_project else "is your own and needs no trust"
         print(f"{name} {why} ({definition.source}).")
         return 0
@@ -124,8 +127,8 @@ def test_server(name: _Name) -> int:
     """Connect to a server and show what it offers; the exit code is 1 where that fails."""
     setup = Setup(ParsedOptions("agent", {}))
     found = found_servers(setup)
-    definition = _named(found, name)
-    if not _is_trusted(found, definition):
+    definition = named_server(found, name)
+    if not is_trusted(found, definition):
         raise UsageError(
             f"{name} is not trusted, so it is not started; `agent mcp trust {name}` shows it and asks"
         )
@@ -160,8 +163,6 @@ def _failed(connection: Connection, error: ServerError, after: str) -> Iterator[
     name = connection.definition.name
     yield f"{name}: failed after {after}"
     yield f"  {_line(str(error))}"
-    if isinstance(error, LoginNeeded):
-        yield f"  `agent mcp login {name}` logs in."
     if connection.log:
         yield "  last lines on stderr:"
         yield from (f"    {_line(line)}" for line in list(connection.log)[-8:])
@@ -182,23 +183,6 @@ def _agrees() -> bool:
     return input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")
 
 
-def _named(found: Found, name: str) -> ServerDefinition:
-    """Return a server.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    servers = {each.name: each for each in reversed(every_server(found))}
-    if name not in servers:
-        known = f"the servers are: {', '.join(map(_line, sorted(servers)))}" if servers else "none is configured"
-        raise UsageError(f"there is no MCP server named {name!r}; {known}")
-    return servers[name]
-
-
-def _is_trusted(found: Found, definition: ServerDefinition) -> bool:
-    return all(each.definition is not definition for each in found.inert)
-
-
 def _listed(setup: Setup, found: Found, definition: ServerDefinition) -> _Listed:
     known = OfferStore(setup.state / "mcp").load(definition)
     return _Listed(
@@ -206,7 +190,7 @@ def _listed(setup: Setup, found: Found, definition: ServerDefinition) -> _Listed
         definition.transport,
         _masked(setup, "", definition.address),
         definition.source,
-        _is_trusted(found, definition),
+        is_trusted(found, definition),
         definition.enabled,
         tuple(tool.name for tool in known.offer.tools) if known else None,
         definition.problem,
@@ -233,7 +217,7 @@ def _facts(
     if definition.cwd:
         yield "cwd", definition.cwd
     trusted = "yes" if definition.is_project else "not needed: it is your own"
-    yield "trusted", trusted if _is_trusted(found, definition) else f"no (`agent mcp trust {definition.name}`)"
+    yield "trusted", trusted if is_trusted(found, definition) else f"no (`agent mcp trust {definition.name}`)"
     yield "enabled", "yes" if definition.enabled else "no"
     if definition.problem:
         yield "problem", definition.problem

@@ -1,0 +1,1 @@
+"""`agent mcp`: MCP servers from the shell, and this program as one."""

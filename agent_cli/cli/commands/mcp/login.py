@@ -1,0 +1,117 @@
+"""`agent mcp login` and `logout`: the user's login at a server that wants one."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent_cli.mcp.types.client import ServerError
+from agent_cli.mcp.types.definition import ServerDefinition
+from agent_cli.protocol.sanitize import visible
+
+from ...services.completion import server_names
+from ...setup.config_file import refuse_for_the_model
+from ...setup.mcp_servers import found_servers, is_trusted, logins_folder, named_server
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.setup import Setup
+
+if TYPE_CHECKING:
+    from agent_cli.mcp.client.tokens import TokenStore
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.", autocompletion=server_names)]
+
+
+def login(
+    name: _Name,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+) -> int:
+    """Log in at a server in your browser, or by pasting the address that a browser elsewhere was sent to."""
+    refuse_for_the_model("log in at a server")
+    setup = Setup(ParsedOptions("agent", {}))
+    found = found_servers(setup)
+    definition = named_server(found, name)
+    if not is_trusted(found, definition):
+        raise UsageError(f"{name} is not trusted; `agent mcp trust {name}` shows it and asks")
+    if definition.problem:
+        raise UsageError(f"{name} cannot be used: {definition.problem}")
+    setup.make_state()
+    try:
+        asyncio.run(_login(setup, definition, opens=not no_browser and _has_browser()))
+    except (ServerError, OSError) as error:
+        print(f"agent: {visible(str(error))}", file=sys.stderr)
+        return 1
+    print(f"Logged in at {name}. `agent mcp test {name}` tries it.")
+    return 0
+
+
+def logout(name: _Name) -> int:
+    """Forget the login at a server on this machine."""
+    refuse_for_the_model("log out of a server")
+    setup = Setup(ParsedOptions("agent", {}))
+    definition = named_server(found_servers(setup), name)
+    setup.make_state()
+    had_login = _tokens(setup).forget(definition)
+    print(f"Logged out of {name}." if had_login else f"There was no login at {name}.")
+    return 0
+
+
+def _tokens(setup: Setup) -> "TokenStore":
+    from agent_cli.mcp.client.tokens import TokenStore
+
+    return TokenStore(logins_folder(setup))
+
+
+async def _login(setup: Setup, definition: ServerDefinition, *, opens: bool) -> None:
+    from agent_cli.mcp.client.oauth import login as run_login
+
+    def show(address: str) -> None:
+        print(f"Open this address to log in at {definition.name}:\n\n  {visible(address)}\n", flush=True)
+        if opens and address.startswith(("https://", "http://")):
+            import webbrowser
+
+            webbrowser.open(address)
+
+    async with _pasted_lines() as pasted:
+        if pasted is not None:
+            print("If the browser runs on another machine, paste here the address it is sent to.", flush=True)
+        await run_login(definition, _tokens(setup), show=show, pasted=pasted)
+
+
+@contextlib.asynccontextmanager
+async def _pasted_lines() -> AsyncIterator[Callable[[], Awaitable[str]] | None]:
+    """Give what waits for a line on standard input; None where it cannot be waited for, such as a file."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+    taken = bytearray()
+
+    def read() -> None:
+        data = os.read(0, 65_536)
+        taken.extend(data)
+        if not data or b"\n" in data:
+            loop.remove_reader(0)
+        if b"\n" in data and not line.done():
+            line.set_result(bytes(taken).partition(b"\n")[0].decode("utf-8", "replace").strip())
+
+    async def pasted() -> str:
+        return await line
+
+    try:
+        loop.add_reader(0, read)
+    except (OSError, ValueError):
+        yield None
+        return
+    try:
+        yield pasted
+    finally:
+        loop.remove_reader(0)
+
+
+def _has_browser() -> bool:
+    """Return whether there is a screen here on which a browser could appear."""
+    if os.environ.get("SSH_CONNECTION"):
+        return False
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
