@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.tools.kit.base import Tool
 
 from .catalog.offer_store import OfferStore
@@ -30,6 +31,8 @@ class Servers:
         """Those that the project brings and the user has not trusted."""
         self.notes: tuple[str, ...] = ()
         """What is wrong with definitions in files."""
+        self.confine: Callable[[], Confinement | None] = lambda: None
+        """What a server that is to be confined may reach; None where nothing can be confined."""
         self.before_restart: Callable[[ServerDefinition], None] = lambda definition: None
         self._learning: asyncio.Task[None] | None = None
         self._known_before = {name for name, each in self.connections.items() if each.known}

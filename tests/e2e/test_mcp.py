@@ -165,3 +165,17 @@ def test_a_server_whose_script_the_agent_has_changed_is_not_started(world: World
     world.run("run", "go", "--mode", "auto-edit")
     assert "tools/server.sh, which it runs, has changed" in world.messages(-1, "tool")[-1]
     assert not starts.exists() and not (world.work / "hacked").exists()
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_a_server_may_be_run_in_the_sandbox(world: World, tmp_path: Path, confined: bool) -> None:
+    configure(world, rules=ALLOW, sandbox=confined)
+    outside = world.home / "outside.txt"
+    write = {"name": "mcp__demo__write_file", "arguments": {"path": str(outside), "text": "x"}}
+    world.script(
+        Reply(calls=(Call("find_tools", {"query": "write"}),)),
+        Reply(calls=(Call("call_tool", write),)),
+        Reply(text="ok"),
+    )
+    done = world.run("run", "go")
+    assert outside.exists() is not confined, (done.err, world.messages(-1, "tool"))

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from agent_cli.mcp.documents import ServerDocuments
     from agent_cli.mcp.servers import Servers
     from agent_cli.redaction.redactor import Redactor
+    from agent_cli.sandbox.profile.confinement import Confinement
     from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
     from .debug_log import DebugLog
@@ -94,10 +95,10 @@ class OpenSession(msgspec.Struct, frozen=True):
     """The project's instruction files, in one line."""
     servers: "Servers | None" = None
     """The MCP servers; None where there are none."""
-    hooks: "HookEngine | None" = None
-    """The user's hooks; None where there are none."""
     documents: "ServerDocuments | None" = None
     """Their resources and prompts."""
+    hooks: "HookEngine | None" = None
+    """The user's hooks; None where there are none."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -143,6 +144,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
 
         parts.prompts.facts = servers.news
         parts.resources = documents = ServerDocuments(servers)
+        servers.confine = parts.confinement_of_servers
     if draft is None:
         draft = fresh(setup, model, parts.prompts.system(registry.names), identifier, path)
     opened = parts.assembled(model, draft, (*problems, *env.problems), log)
@@ -318,6 +320,10 @@ class _EngineBuilder:
             session.header.session_id, path, lambda: self._permissions.mode, lambda: session.view.settings[0]
         )
         return open_hooks(setup, facts, self._processes)
+
+    def confinement_of_servers(self) -> "Confinement | None":
+        """Return what an MCP server in the sandbox may reach: what a command may, and the network."""
+        return self._permissions.confinement("network", None) if self._permissions.is_confining else None
 
     def _watch(self) -> "InstructionWatch":
         """Return what notes the files of instructions that commands change."""

@@ -14,9 +14,12 @@ from .options import UsageError
 from .setup import Setup
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent_cli.mcp.servers import Servers
     from agent_cli.mcp.types.client import Client, Handlers
     from agent_cli.mcp.types.definition import ServerDefinition
+    from agent_cli.sandbox.profile.confinement import Confinement
 
 
 def found_servers(setup: Setup) -> Found:
@@ -78,6 +81,7 @@ def open_servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":
     servers.inert = tuple(each.definition for each in found.inert)
     servers.notes = found.notes
     servers.before_restart = starter.accept_files
+    starter.confine = lambda: servers.confine()
     return servers
 
 
@@ -91,6 +95,7 @@ class _Starter:
         self._root = setup.workspace.root
         self._logins = logins_folder(setup)
         self._processes = processes
+        self.confine: Callable[[], Confinement | None] = lambda: None
         self._files = {each.name: files_of(each, self._root) for each in definitions}
 
     async def connect(self, definition: "ServerDefinition", handlers: "Handlers", spoken: str) -> "Client":
@@ -111,8 +116,15 @@ class _Starter:
                 f"The MCP server {definition.name} is not started: {changed[0]}, which it runs, has changed since"
                 f" the session began. {way}"
             )
-        tokens = TokenStore(self._logins)
-        return await connect(definition, handlers, self._processes, self._root, spoken=spoken, tokens=tokens)
+        confinement = self.confine() if definition.sandbox else None
+        if definition.sandbox and confinement is None:
+            raise ServerError(
+                f"The MCP server {definition.name} is not started: it is to run in the sandbox, and there is none."
+            )
+        return await connect(
+            definition, handlers, self._processes, self._root, spoken=spoken, tokens=TokenStore(self._logins),
+            confinement=confinement,
+        )  # fmt: skip
 
     def accept_files(self, definition: "ServerDefinition") -> None:
         """Take the files that a server runs as they are now, at the user's word; those of a project need trust."""
