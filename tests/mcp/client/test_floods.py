@@ -106,11 +106,11 @@ class SlowPerson(Answers):
     """Takes longer for an answer than a call may take."""
 
     async def elicit(self, asked: Elicitation) -> ElicitationAnswer:
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(3)
         return await super().elicit(asked)
 
 
 @pytest.mark.parametrize("kind", ["stdio-legacy", "http-modern"])
 async def test_no_time_runs_while_the_user_is_asked(lab: Lab, kind: str) -> None:
-    client = await lab.connect(await lab.define(kind, timeout_s=1.0, idle_timeout_s=1.0), SlowPerson())
+    client = await lab.connect(await lab.define(kind, timeout_s=2.5, idle_timeout_s=2.5), SlowPerson())
     assert "Ada" in (await client.call("elicit", {})).text
