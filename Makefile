@@ -68,7 +68,7 @@ $(MCP_SERVERS):
 	mkdir -p $(VENV)
 	$(PYTHON) -m venv $(VENV)/mcp1
 	$(VENV)/mcp1/bin/python -m pip install --quiet --disable-pip-version-check 'mcp>=1.30,<2' || rm -rf $(VENV)/mcp1
-	npm install --silent --no-audit --no-fund --prefix $(VENV)/mcp-node @modelcontextprotocol/server-everything \
+	npm install --silent --no-audit --no-fund --fetch-retries 1 --fetch-timeout 20000 --prefix $(VENV)/mcp-node @modelcontextprotocol/server-everything \
 		>$(VENV)/mcp-node.log 2>&1 || rm -rf $(VENV)/mcp-node
 	touch $@
 

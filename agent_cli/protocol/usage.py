@@ -6,8 +6,11 @@ import msgspec
 
 CHARS_PER_TOKEN = 4
 """Of text, and bytes of UTF-8, where nobody has counted: an estimate for English and code."""
-CallKind = Literal["main", "summary", "limit"]
-"""Why a model was called: a step, a compaction, or the closing summary when a limit is reached."""
+CallKind = Literal["main", "summary", "limit", "sampling"]
+"""Why a model was called: a step, a compaction, the closing summary when a limit is reached, or a request of an
+MCP server."""
+BESIDE: frozenset[CallKind] = frozenset({"summary", "sampling"})
+"""Calls whose answers are no part of the conversation."""
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -17,7 +17,12 @@ from agent_cli.protocol.records import (
 )
 from agent_cli.protocol.usage import CallKind, CostLine, Totals
 
-_CAUSES: dict[CallKind, str] = {"main": "turns", "summary": "summaries", "limit": "closing words"}
+_CAUSES: dict[CallKind, str] = {
+    "main": "turns",
+    "summary": "summaries",
+    "limit": "closing words",
+    "sampling": "MCP servers",
+}
 _FINISHES = frozenset(get_args(Finish))
 _BREAKS_PREFIX = (
     CompactionSaved | Shortened | CompactionReverted | Marked | TurnsUndone | TurnsRedone | Quarantined

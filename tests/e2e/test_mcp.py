@@ -179,3 +179,20 @@ def test_a_server_may_be_run_in_the_sandbox(world: World, tmp_path: Path, confin
     )
     done = world.run("run", "go")
     assert outside.exists() is not confined, (done.err, world.messages(-1, "tool"))
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_server_may_ask_the_model_only_where_that_is_allowed_and_it_is_paid_for(
+    world: World, allowed: bool
+) -> None:
+    configure(world, rules=ALLOW, sampling=allowed)
+    replies = [
+        Reply(calls=(Call("find_tools", {"query": "sample"}),)),
+        Reply(calls=(Call("call_tool", {"name": "mcp__demo__sample", "arguments": {}}),)),
+    ]
+    world.script(*replies, *([Reply(text="sampled words")] if allowed else []), Reply(text="ok"))
+    assert world.run("run", "go").code == 0
+    told = world.messages(-1, "tool")[-1]
+    assert ("sampled words" in told) is allowed
+    kinds = [record["kind"] for record in world.records("model_call")]
+    assert kinds.count("sampling") == allowed

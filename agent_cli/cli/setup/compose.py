@@ -145,6 +145,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
         parts.prompts.facts = servers.news
         parts.resources = documents = ServerDocuments(servers)
         servers.confine = parts.confinement_of_servers
+        parts.servers = servers
     if draft is None:
         draft = fresh(setup, model, parts.prompts.system(registry.names), identifier, path)
     opened = parts.assembled(model, draft, (*problems, *env.problems), log)
@@ -174,6 +175,7 @@ class _EngineBuilder:
         self._interactive = interactive
         self.resources: Resources | None = None
         self._session: Session | None = None
+        self.servers: Servers | None = None
         self._spill = setup.state / "spill" / session_id
         self._permissions = _permissions(setup, confining, self._untrusted_sources, self._spill)
         self._redactor = redactor_of(setup, env)
@@ -238,6 +240,10 @@ class _EngineBuilder:
         _check_examples(setup, permissions)
         effort = setup.chosen.text("effort") or session.view.settings[2]
         services = self._services(session, model, effort, draft, log)
+        if self.servers is not None:
+            from .mcp_servers import sampler
+
+            self.servers.allow_sampling(sampler(services))
         _note_changes(session, model, mode, effort)
         ignored = [
             f"{place}: `{key}` is ignored: not allowed in a project file" for key, place in setup.loaded.ignored

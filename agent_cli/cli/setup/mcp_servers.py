@@ -1,5 +1,6 @@
 """The MCP servers of a session: found in configuration files, connected when they are needed."""
 
+import asyncio
 import os
 import re
 from pathlib import Path
@@ -16,10 +17,14 @@ from .setup import Setup
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agent_cli.engine.services import SessionServices
+    from agent_cli.mcp.connection import Sample
     from agent_cli.mcp.servers import Servers
-    from agent_cli.mcp.types.client import Client, Handlers
+    from agent_cli.mcp.types.client import Client, Handlers, SamplingRequest
     from agent_cli.mcp.types.definition import ServerDefinition
     from agent_cli.sandbox.profile.confinement import Confinement
+
+_MOST_SAMPLED_TOKENS = 8_000
 
 
 def found_servers(setup: Setup) -> Found:
@@ -130,3 +135,36 @@ class _Starter:
         """Take the files that a server runs as they are now, at the user's word; those of a project need trust."""
         if not definition.is_project:
             self._files[definition.name] = files_of(definition, self._root)
+
+
+def sampler(services: "SessionServices") -> "Sample":
+    """Return how servers that may ask the model do so: at the user's cost, within every limit, one at a time."""
+    from agent_cli.engine.model_calls.budget import OverBudget
+    from agent_cli.mcp.types.client import SamplingAnswer, ServerError
+    from agent_cli.model.types.base import ModelError, ModelRequest
+    from agent_cli.protocol.messages import AssistantMessage, UserMessage, new_id
+
+    one_at_a_time = asyncio.Lock()
+
+    async def sample(server: str, asked: "SamplingRequest") -> SamplingAnswer:
+        messages = tuple(
+            UserMessage(id=new_id("ask"), text=text)
+            if role == "user"
+            else AssistantMessage(id=new_id("ask"), text=text)
+            for role, text in asked.messages
+        )
+        request = ModelRequest(
+            asked.system,
+            tuple(services.redacted(messages)),
+            max_output_tokens=min(asked.max_tokens, _MOST_SAMPLED_TOKENS),
+            session_id=services.session.header.session_id,
+        )
+        async with one_at_a_time:
+            try:
+                answer, _ = await services.caller.call(request, services.scope(), kind="sampling", step=0)
+            except (ModelError, OverBudget) as error:
+                raise ServerError(f"the model gave no answer: {error}") from error
+        reason = "maxTokens" if answer.finish == "length" else "endTurn"
+        return SamplingAnswer(answer.text, services.models.model.info.name, reason)
+
+    return sample

@@ -22,6 +22,7 @@ from agent_cli.protocol.messages import FileChange, Image
 from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from agent_cli.protocol.sanitize import clean, escape_json
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason, exit_code
+from agent_cli.protocol.usage import BESIDE
 
 from ..services import SHUTDOWN_S
 from ..text import lines
@@ -240,7 +241,7 @@ class _Run:
         match event:
             case ev.SessionStarted():
                 self._session_id = event.session_id
-            case ev.StepStarted() if event.kind != "summary":
+            case ev.StepStarted() if event.kind not in BESIDE:
                 self._turns += 1
             case ev.AnswerCompleted():
                 self._recovered()
