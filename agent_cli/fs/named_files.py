@@ -3,25 +3,33 @@ command is bound to."""
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from .files import read_regular
 
 _MAX_BYTES = 200_000_000
+_BETWEEN = re.compile(r"[\s=,;:&|<>()'\"`]+")
 
 
-def named_files(words: Iterable[str], root: Path) -> dict[str, str]:
-    """Return the regular files below `root` that are named among words, relative to it, with their hashes. Words
-    may be relative to it, or hold the name behind a `=`."""
-    found = {path for word in words for path in _named(word, root)}
+def named_files(words: Iterable[str], root: Path, folders: Sequence[Path] = ()) -> dict[str, str]:
+    """Return the regular files below `root` that are named among words, relative to it, with their hashes.
+
+    Args:
+        words: of a command, or its environment.
+        root: the folder that counts.
+        folders: what relative names may start from; `root` where there are none.
+    """
+    found = {path for word in words for folder in folders or (root,) for path in _named(word, folder, root)}
     return {str(path.relative_to(root)): _hash(path) for path in sorted(found)}
 
 
-def _named(word: str, root: Path) -> Iterator[Path]:
-    for each in {word, word.partition("=")[2]} - {""}:
-        path = Path(os.path.normpath(root / os.path.expanduser(each)))
-        if path.is_relative_to(root) and path.is_file():
+def _named(word: str, folder: Path, root: Path) -> Iterator[Path]:
+    """Yield the files that a word names, in full or within: `--config=a.json`, `sh -c "node a.js"`."""
+    for each in {word, *_BETWEEN.split(word)} - {""}:
+        path = Path(os.path.normpath(folder / os.path.expanduser(each)))
+        if path.is_relative_to(root) and os.path.isfile(path):
             yield path
 
 

@@ -4,8 +4,6 @@ The nearest definition of a name counts. What a repository brings is inert until
 entry, and to the bytes of the files of the workspace that it names.
 """
 
-import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,17 +14,16 @@ import msgspec
 from agent_cli.config.dirs import SERVER_FILES_OF_PROJECTS, SERVER_FILES_OF_USERS, home_dir
 from agent_cli.config.schema import McpServer
 from agent_cli.fs.files import read_regular
+from agent_cli.fs.named_files import named_files
 
 from ..types.definition import ServerDefinition
 from .configured import configured
 from .formats import FormatError, claude, codex, cursor, gemini, json_with_comments, opencode
 
 _MAX_BYTES = 32_000_000
-_MAX_NAMED_BYTES = 200_000_000
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 """Not for names of servers: a slash would make `a/b` a tool of `a` to the rules, and `*` a pattern."""
 _LONGEST_NAME = 64
-_BETWEEN = re.compile(r"[\s=,;:&|<>()'\"`]+")
 
 Entries = Callable[[Mapping[str, Any], Path], Any]
 
@@ -211,25 +208,8 @@ def _content(raw: Any, definition: ServerDefinition, root: Path) -> bytes:
 
 def files_of(definition: ServerDefinition, root: Path) -> dict[str, str]:
     """Return the files of the workspace that starting a server would run, with the hashes of their contents."""
-    folders = {root, Path(definition.cwd)} if definition.cwd else {root}
-    words = (*definition.command, *definition.env.values())
-    named = {path for word in words for folder in folders for path in _files_named(word, folder, root)}
-    return {str(path.relative_to(root)): _hash(path) for path in sorted(named)}
-
-
-def _files_named(word: str, folder: Path, root: Path) -> Iterator[Path]:
-    """Yield the files that a word names, in full or within: `--config=a.json`, `sh -c "node a.js"`."""
-    for each in {word, *_BETWEEN.split(word)} - {""}:
-        path = Path(os.path.normpath(folder / os.path.expanduser(each)))
-        if path.is_relative_to(root) and os.path.isfile(path):
-            yield path
-
-
-def _hash(path: Path) -> str:
-    try:
-        return hashlib.sha256(read_regular(path, _MAX_NAMED_BYTES, follow=True)).hexdigest()
-    except OSError:  # what cannot be read is never what it was
-        return os.urandom(16).hex()
+    folders = (root, Path(definition.cwd)) if definition.cwd else (root,)
+    return named_files((*definition.command, *definition.env.values()), root, folders)
 
 
 def _effects(name: str, server: McpServer) -> Iterator[str]:

@@ -161,7 +161,23 @@ def described(tool: ToolDefinition) -> str:
 def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema of parameters that every provider takes: an object at the top."""
     plain = schema if isinstance(schema.get("properties", {}), dict) else {}
-    return {**plain, "type": "object", "properties": plain.get("properties", {})}
+    shown: dict[str, Any] = _with_words_visible(plain)
+    return {**shown, "type": "object", "properties": shown.get("properties", {})}
+
+
+_WORDS = ("description", "title", "$comment")
+
+
+def _with_words_visible(value: Any) -> Any:
+    """Write out control and invisible characters in the words of a schema; its values stay as they are."""
+    if isinstance(value, list):
+        return [_with_words_visible(each) for each in value]
+    if isinstance(value, dict):
+        return {
+            key: visible(each) if key in _WORDS and isinstance(each, str) else _with_words_visible(each)
+            for key, each in value.items()
+        }
+    return value
 
 
 def _fits(value: Any, kind: str) -> bool:

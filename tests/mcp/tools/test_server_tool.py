@@ -14,7 +14,7 @@ import pytest
 from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.mcp.client.connect import connect
 from agent_cli.mcp.servers import Servers
-from agent_cli.mcp.tools.server_tool import Arguments
+from agent_cli.mcp.tools.server_tool import Arguments, object_schema
 from agent_cli.mcp.types.client import Client, Handlers
 from agent_cli.mcp.types.definition import ServerDefinition, ToolChoice
 from agent_cli.protocol.events import ApprovalRequested
@@ -275,3 +275,12 @@ async def test_odd_names_can_be_called(tmp_path: Path) -> None:
             await it.prompt("go")
             assert [each.status for each in results(it)] == ["ok"] * len(odd)
             assert all(f"text {at}" in each.text for at, each in enumerate(results(it)))
+
+
+def test_hidden_characters_in_the_words_of_a_schema_are_written_out() -> None:
+    hidden = "a\u200bb"
+    schema = object_schema(
+        {"properties": {"x": {"type": "string", "description": hidden, "enum": [hidden], "title": "\x1b[2J"}}}
+    )
+    x = schema["properties"]["x"]
+    assert x["description"] == "a⟨U+200B⟩b" and "\x1b" not in x["title"] and x["enum"] == [hidden]
