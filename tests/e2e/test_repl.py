@@ -444,7 +444,7 @@ def test_a_command_of_the_users_own_shows_that_it_runs(world: World) -> None:
         person.say("!sleep 60")
         person.wait("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] .*Esc stops")
         person.send("\x1b")
-        person.wait("· stopped")
+        person.wait("· interrupted")
         person.leave()
 
 
@@ -481,7 +481,7 @@ def test_ctrl_b_leaves_a_private_command_in_the_foreground(world: World) -> None
         person.send("\x02")
         person.wait("model could read")
         person.send("\x1b")
-        person.wait("· stopped")
+        person.wait("· interrupted")
         person.leave()
 
 

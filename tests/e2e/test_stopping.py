@@ -72,7 +72,7 @@ def _compaction(world: World, person: Person) -> str:
 def _own_command(world: World, person: Person) -> str:
     person.say("!sleep 60")
     until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
-    return "· stopped"
+    return "· interrupted"
 
 
 STATES: list[Callable[[World, Person], str]] = [
