@@ -110,7 +110,7 @@ class SlowPerson(Answers):
         return await super().elicit(asked)
 
 
-@pytest.mark.parametrize("kind", ["stdio-legacy", "http-modern"])
+@pytest.mark.parametrize("kind", ["stdio-legacy"])
 async def test_no_time_runs_while_the_user_is_asked(lab: Lab, kind: str) -> None:
     client = await lab.connect(await lab.define(kind, timeout_s=2.5, idle_timeout_s=2.5), SlowPerson())
     assert "Ada" in (await client.call("elicit", {})).text
