@@ -43,7 +43,7 @@ async def refused(client: Client, tool: str = "echo") -> ServerError:
     return caught.value
 
 
-@pytest.mark.parametrize("kind", map(_seldom, STDIO))
+@pytest.mark.parametrize("kind", [*map(_seldom, STDIO)])
 async def test_noise_between_the_messages_does_no_harm(lab: Lab, kind: str) -> None:
     answers = Answers()
     client = await lab.connect(await lab.define(kind, "--fault", "noise", "--fault", "foreign-id"), answers)
@@ -51,7 +51,7 @@ async def test_noise_between_the_messages_does_no_harm(lab: Lab, kind: str) -> N
     assert any("(not a message) Welcome to the server!" in line for line in answers.lines)
 
 
-@pytest.mark.parametrize("kind", map(_seldom, KINDS))
+@pytest.mark.parametrize("kind", [*map(_seldom, KINDS)])
 async def test_bad_schemas_cost_their_own_tools_only(lab: Lab, kind: str) -> None:
     answers = Answers()
     client = await lab.connect(await lab.define(kind, "--fault", "bad-schema"), answers)
@@ -63,7 +63,7 @@ async def test_bad_schemas_cost_their_own_tools_only(lab: Lab, kind: str) -> Non
     assert (await client.call("add", {"a": 1, "b": 2})).text == '3\n{"sum":3}'
 
 
-@pytest.mark.parametrize("kind", map(_seldom, KINDS))
+@pytest.mark.parametrize("kind", [*map(_seldom, KINDS)])
 async def test_odd_names_are_listed_once_and_called(lab: Lab, kind: str) -> None:
     answers = Answers()
     client = await lab.connect(await lab.define(kind, "--fault", "odd-names"), answers)
@@ -75,14 +75,14 @@ async def test_odd_names_are_listed_once_and_called(lab: Lab, kind: str) -> None
     assert (await client.call("日本語", {"text": "kanji"})).text == "kanji"
 
 
-@pytest.mark.parametrize("kind", map(_seldom, KINDS))
+@pytest.mark.parametrize("kind", [*map(_seldom, KINDS)])
 async def test_ten_thousand_tools_come_by_pages(lab: Lab, kind: str) -> None:
     client = await lab.connect(await lab.define(kind, "--tools", "10000", "--page", "3000"))
     assert len(client.offer.tools) > 10_000
     assert await says(client) == "hi"
 
 
-@pytest.mark.parametrize("kind", map(_seldom, KINDS))
+@pytest.mark.parametrize("kind", [*map(_seldom, KINDS)])
 async def test_endless_pages_end(lab: Lab, kind: str) -> None:
     answers = Answers()
     client = await lab.connect(await lab.define(kind, "--fault", "endless-pages"), answers)
@@ -114,7 +114,7 @@ async def test_a_call_without_an_answer_ends_and_the_next_one_works(
     assert (await client.read_resource("note://today")).text == "The note at note://today"
 
 
-@pytest.mark.parametrize("kind", map(_seldom, STDIO))
+@pytest.mark.parametrize("kind", [*map(_seldom, STDIO)])
 @pytest.mark.parametrize(
     ("fault", "words"),
     [("die-in-call", "die-in-call: out of memory"), ("cut-line", "cut-line: broken pipe")],
@@ -133,7 +133,7 @@ async def test_a_server_that_dies_in_a_call_is_gone_with_its_last_words(
     assert isinstance(again, ServerGone) and str(again) == str(error)
 
 
-@pytest.mark.parametrize("kind", map(_seldom, HTTP))
+@pytest.mark.parametrize("kind", [*map(_seldom, HTTP)])
 async def test_a_server_that_dies_behind_http_cannot_be_reached(lab: Lab, kind: str) -> None:
     client = await lab.connect(await lab.define(kind, "--fault", "die-in-call"))
     error = await refused(client)
@@ -153,7 +153,7 @@ async def gone(lab: Lab):  # type: ignore[no-untyped-def]
     return definition
 
 
-@pytest.mark.parametrize("kind", map(_seldom, STDIO))
+@pytest.mark.parametrize("kind", [*map(_seldom, STDIO)])
 async def test_a_server_that_dies_in_the_handshake_says_why(lab: Lab, kind: str, tmp_path: Path) -> None:
     answers, starts = Answers(), tmp_path / "starts"
     definition = await lab.define(kind, "--fault", "die-in-handshake", "--starts-file", str(starts))
@@ -185,7 +185,7 @@ async def test_a_server_that_only_does_not_answer_is_not_started_twice(lab: Lab,
     assert len(pids(starts)) <= 1 and not any(map(is_alive, pids(starts)))
 
 
-@pytest.mark.parametrize("kind", map(_seldom, KINDS))
+@pytest.mark.parametrize("kind", [*map(_seldom, KINDS)])
 async def test_an_answer_of_100_mb_is_not_kept(lab: Lab, kind: str) -> None:
     client = await lab.connect(await lab.define(kind, "--fault", "huge-answer"))
     error = await refused(client)
@@ -208,7 +208,7 @@ async def test_progress_resets_the_idle_clock_but_not_the_total_one(lab: Lab, ki
     assert await says(client) == "hi"
 
 
-@pytest.mark.parametrize("kind", map(_seldom, KINDS))
+@pytest.mark.parametrize("kind", [*map(_seldom, KINDS)])
 async def test_asking_without_end_is_stopped(lab: Lab, kind: str) -> None:
     answers = Answers()
     client = await lab.connect(await lab.define(kind, "--fault", "sampling-loop", sampling=True), answers)
@@ -219,7 +219,7 @@ async def test_asking_without_end_is_stopped(lab: Lab, kind: str) -> None:
     assert client.closed.done() == (kind in LEGACY)
 
 
-@pytest.mark.parametrize("kind", map(_seldom, LEGACY))
+@pytest.mark.parametrize("kind", [*map(_seldom, LEGACY)])
 async def test_asking_without_end_is_stopped_where_it_is_not_even_allowed(lab: Lab, kind: str) -> None:
     client = await lab.connect(await lab.define(kind, "--fault", "sampling-loop"))
     assert "asked more than 100 questions during one call" in str(await refused(client))
@@ -244,7 +244,7 @@ async def test_a_slow_start_is_waited_for(lab: Lab) -> None:
     assert client.offer.protocol == "2026-07-28" and await says(client) == "hi"
 
 
-@pytest.mark.parametrize("kind", map(_seldom, KINDS))
+@pytest.mark.parametrize("kind", [*map(_seldom, KINDS)])
 async def test_a_cancelled_call_is_cancelled_at_the_server(lab: Lab, kind: str, tmp_path: Path) -> None:
     answers = Answers()
     client = await lab.connect(await lab.define(kind), answers)
