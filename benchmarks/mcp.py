@@ -101,6 +101,7 @@ async def _measure_calls(folder: Path) -> dict[str, float]:
 
     cold = await _timed(call)
     await connection.aclose()
+    connection.restarted()
     restarted = await _timed(call)
     calls = [await _timed(call) for _ in range(CALLS)]
     bare = await _bare()
