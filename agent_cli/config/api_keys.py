@@ -261,6 +261,8 @@ def _check_privacy(status: os.stat_result, path: Path) -> None:
 
 
 def _parsed(text: str, path: Path) -> KeyFile:
+    if not text.strip():  # mostly there is no file, and YAML takes long to load
+        return KeyFile(str(path))
     import yaml
 
     try:
