@@ -15,6 +15,12 @@ _CONTEXT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})
 """Whose plain output is text for the model."""
 _NO_START = (126, 127)
 _DENIES = ("deny", "block")
+_ASKS = ("ask", "defer")
+_ALLOWS = ("allow", "approve")
+
+
+class _MeaninglessError(Exception):
+    """A part of an answer that means nothing."""
 
 
 class HookProcess(msgspec.Struct, frozen=True):
@@ -65,13 +71,13 @@ def read_answer(hook: Hook, ended: HookProcess) -> HookAnswer:
         return _failed(hook, f"could not start (exit code {code}): {_first_line(ended.stderr)}", is_broken=True)
     if code is None or code > 128:
         return _failed(hook, f"was killed (exit code {code})", is_broken=True)
-    text = ended.stdout.strip()
-    if text.startswith("{"):
+    text = ended.stdout.removeprefix("\ufeff").strip()
+    if json := _json_in(hook, text):
         try:
-            given = msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+            given = msgspec.json.decode(json, type=dict[str, Any])
+            answer = _from_json(hook, given)
+        except (msgspec.DecodeError, RecursionError, _MeaninglessError) as error:
             return _failed(hook, f"printed JSON that cannot be read: {error}", is_broken=True)
-        answer = _from_json(hook, given)
     elif code == 0 and hook.event in _CONTEXT_EVENTS:
         answer = HookAnswer(context=_cut(text))
     else:
@@ -80,6 +86,14 @@ def read_answer(hook: Hook, ended: HookProcess) -> HookAnswer:
         failed = _failed(hook, f"failed with exit code {code}: {_first_line(ended.stderr)}", is_broken=False)
         return answer if answer.decision == "deny" else failed
     return answer
+
+
+def _json_in(hook: Hook, text: str) -> str:
+    """Return the JSON of an output; where plain text means nothing it may follow lines of a log."""
+    if text.startswith("{") or hook.event in _CONTEXT_EVENTS:
+        return text if text.startswith("{") else ""
+    begin = text.find("\n{")
+    return text[begin + 1 :] if begin >= 0 else ""
 
 
 def _failed(hook: Hook, what: str, *, is_broken: bool) -> HookAnswer:
@@ -93,8 +107,9 @@ def _failed(hook: Hook, what: str, *, is_broken: bool) -> HookAnswer:
 
 
 def _from_json(hook: Hook, given: Mapping[str, Any]) -> HookAnswer:
-    specific = given.get("hookSpecificOutput")
-    specific = specific if isinstance(specific, dict) else {}
+    specific = given.get("hookSpecificOutput") or {}
+    if not isinstance(specific, dict):
+        raise _MeaninglessError("hookSpecificOutput is no object")
     return HookAnswer(
         decision=_decision(given, specific),
         reason=_cut(
@@ -117,16 +132,23 @@ def _from_json(hook: Hook, given: Mapping[str, Any]) -> HookAnswer:
 
 
 def _decision(given: Mapping[str, Any], specific: Mapping[str, Any]) -> Decision | None:
-    """Return the strictest of the decisions in an answer, in the words of every dialect."""
-    words = {
-        _lower(specific.get("permissionDecision")), _lower(given.get("decision")), _lower(given.get("permission")),
-        _lower(_nested(specific, "decision", "behavior")),
-    }  # fmt: skip
+    """Return the strictest of the decisions in an answer, in the words of every dialect.
+
+    Raises:
+        _MeaninglessError: one of them is none that is known.
+    """
+    written = (
+        specific.get("permissionDecision"), given.get("permissionDecision"), given.get("decision"),
+        given.get("permission"), _nested(specific, "decision", "behavior"),
+    )  # fmt: skip
+    words = {each.lower() if isinstance(each, str) else str(each) for each in written if each not in (None, "")}
+    if unknown := words.difference(_DENIES, _ASKS, _ALLOWS):
+        raise _MeaninglessError(f"there is no decision {clean(min(unknown))[:40]!r}")
     if words.intersection(_DENIES) or (given.get("continue") is False and "hookSpecificOutput" not in given):
         return "deny"
-    if words & {"ask", "defer"} or given.get("followup_message"):
-        return "ask" if words & {"ask", "defer"} else "deny"
-    return "allow" if words & {"allow", "approve"} else None
+    if words.intersection(_ASKS) or given.get("followup_message"):
+        return "ask" if words.intersection(_ASKS) else "deny"
+    return "allow" if words else None
 
 
 def _new_input(given: Mapping[str, Any], specific: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -153,10 +175,6 @@ def _nested(given: Mapping[str, Any], *keys: str) -> Any:
 
 def _text(*offered: Any) -> str:
     return next((each for each in offered if isinstance(each, str) and each), "")
-
-
-def _lower(value: Any) -> str:
-    return value.lower() if isinstance(value, str) else ""
 
 
 def _first_line(text: str) -> str:

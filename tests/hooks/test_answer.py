@@ -59,6 +59,34 @@ def test_a_definition_says_what_holds_when_it_fails(on_error: str, decision: str
     assert answer("", event="PostToolUse", code=1, on_error=on_error, dialect="claude").decision == decision
 
 
+@pytest.mark.parametrize(
+    "printed",
+    [
+        {"decision": "reject"},
+        {"decision": False},
+        {"permission": "no"},
+        {"hookSpecificOutput": {"permissionDecision": "denied"}},
+        {"hookSpecificOutput": {"decision": {"behavior": "refuse"}}},
+        {"hookSpecificOutput": "deny"},
+        '{"a":' * 100_000,
+        'checking\n{"decision": ',
+    ],
+)
+def test_an_answer_that_means_nothing_refuses(printed: Any) -> None:
+    refused = answer(printed, dialect="claude")
+    assert refused.decision == "deny" and "cannot be read" in refused.failure
+    assert answer(printed, event="PostToolUse").decision is None
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "loading\n", "[1/2] loading\n\n"])
+def test_an_answer_is_read_behind_a_byte_order_mark_and_lines_of_a_log(before: str) -> None:
+    assert answer(f'{before}{{"decision": "block"}}').decision == "deny"
+
+
+def test_a_decision_may_stand_at_the_top() -> None:
+    assert answer({"permissionDecision": "deny"}).decision == "deny"
+
+
 def test_plain_output_is_context_only_where_that_is_so() -> None:
     assert answer("hello", event="SessionStart").context == "hello"
     assert answer("hello", event="UserPromptSubmit").context == "hello"
