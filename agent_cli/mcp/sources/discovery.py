@@ -208,8 +208,8 @@ def _content(raw: Any, definition: ServerDefinition, root: Path) -> bytes:
 
 def files_of(definition: ServerDefinition, root: Path) -> dict[str, str]:
     """Return the files of the workspace that starting a server would run, with the hashes of their contents."""
-    folders = (root, Path(definition.cwd)) if definition.cwd else (root,)
-    return named_files((*definition.command, *definition.env.values()), root, folders)
+    words = (*definition.command, *definition.env.values())
+    return named_files(words, root, Path(definition.cwd) if definition.cwd else None)
 
 
 def _effects(name: str, server: McpServer) -> Iterator[str]:
