@@ -6,6 +6,7 @@ async with engine(tmp_path, say("hello")) as it:
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +28,8 @@ from agent_cli.engine.services import SessionServices
 from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
 from agent_cli.engine.tool_calls.call_rules import as_permissions, bind
 from agent_cli.engine.undo.turn_undo import TurnUndo
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.engine import HookEngine, HookSession
 from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import Model
 from agent_cli.policy.rules.rule import parse_rule
@@ -168,6 +171,7 @@ def build(
     confining: SandboxProfiles | None = None,
     processes: ProcessRunner | None = None,
     tools: Mapping[str, Any] = MappingProxyType({}),
+    hooks: Sequence[Hook] = (),
 ) -> Engine:
     root = base / "work"
     root.mkdir(exist_ok=True)
@@ -213,6 +217,7 @@ def build(
         may_show=lambda path: isinstance(permissions.authorize(ReadPath(path, path)), Allow),
         **tools,
     )
+    told = HookSession("s1", str(path), root, os.environ, lambda: permissions.mode, lambda: "scripted/model")
     services = SessionServices(
         session=session,
         bus=bus,
@@ -229,6 +234,7 @@ def build(
         retry=retry or RetryPolicy(attempts=3, patient_attempts=3, base_s=0.001, horizon_s=5.0),
         day=day,
         rules=bind(checked),
+        hooks=HookEngine(hooks, told, processes) if hooks else None,
     )
     return Engine(Agent(Dispatcher(services)), session, model, root, path, services.tools)
 

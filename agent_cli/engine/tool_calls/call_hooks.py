@@ -45,7 +45,9 @@ class CallHooks:
 
     async def before(self, batch: Sequence[PendingCall]) -> None:
         """Ask the hooks about calls that are about to be made, but for those that a rule denies."""
-        asked = [pending for pending in batch if self._is_open(pending)]
+        asked = [pending for pending in batch if self.is_open(pending)]
+        for pending in asked:
+            pending.hooked_arguments = pending.arguments
         if asked and self._engine.has("PreToolUse"):
             await asyncio.gather(*(self._before(pending) for pending in asked))
         if self._engine.has("PermissionRequest"):
@@ -71,7 +73,9 @@ class CallHooks:
         said = (result.reason,) if result.decision == "deny" else ()
         return _with_notes(outcome, (*contexts, *said, *result.contexts))
 
-    def _is_open(self, pending: PendingCall) -> bool:
+    @staticmethod
+    def is_open(pending: PendingCall) -> bool:
+        """Return whether a call may come to run as hooks were not asked about it yet."""
         is_asked = pending.hooked_arguments == pending.arguments
         return pending.result is None and not is_asked and not isinstance(pending.authorized.verdict, Deny)
 
@@ -91,7 +95,6 @@ class CallHooks:
         elif result.decision is not None:
             pending.ruling = HookRuling(result.decision, rule, result.reason or f"the hook {names} wants it asked")
         if pending.result is None:
-            pending.hooked_arguments = pending.arguments
             self._gate.judge(pending)
 
     async def _on_question(self, pending: PendingCall) -> None:
@@ -119,6 +122,7 @@ class CallHooks:
             return
         pending.arguments = pending.hooked_arguments = arguments
         pending.rewritten_by = result.rewriter
+        pending.approved, pending.hunks = False, None
         reason = f"the hook {result.rewriter} changed it, from: {before}"
         pending.ruling = HookRuling(result.decision or "ask", f"hook {result.rewriter}", reason)
 

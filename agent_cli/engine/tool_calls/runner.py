@@ -208,8 +208,7 @@ class ToolRunner:
 
     async def _run_alone(self, pending: PendingCall, prepared: list[PendingCall]) -> None:
         if pending.result is None:
-            await self._gate.decide(pending, prepared[prepared.index(pending) :])
-            await self._ask_hooks_again(pending)
+            await self._decide(pending, prepared[prepared.index(pending) :])
         try:
             if pending.result is None:
                 await self._execute(pending)
@@ -217,14 +216,14 @@ class ToolRunner:
             if pending.result is not None:
                 self._record(pending, pending.result)
 
-    async def _ask_hooks_again(self, pending: PendingCall) -> None:
-        """Ask the hooks about a call that the person edited: what runs is what they were asked about."""
-        if self._hooks is None or not pending.edited or pending.result is not None:
-            return
-        await self._hooks.before([pending])
-        if pending.result is None and isinstance(pending.authorized.verdict, Deny):
-            reason, rule = pending.authorized.verdict.reason, pending.authorized.verdict.rule
-            pending.result = failure(pending, "denied", f"Denied: {reason}.", rule)
+    async def _decide(self, pending: PendingCall, rest: list[PendingCall]) -> None:
+        """Settle whether a call may run. Hooks are asked again about one that the person edited, and the person
+        about one that a hook then changed: what runs is what both have seen."""
+        await self._gate.decide(pending, rest)
+        while self._hooks is not None and pending.edited and self._hooks.is_open(pending):
+            await self._hooks.before([pending])
+            if pending.result is None:
+                await self._gate.decide(pending, rest)
 
     @property
     def stopped_by_hook(self) -> str:
