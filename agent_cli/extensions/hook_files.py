@@ -118,7 +118,7 @@ def _read_file(path: Path, dialect: Dialect, notes: list[str]) -> list[Hook]:
         return []
     try:
         content = tomllib.loads(data.decode()) if path.suffix == ".toml" else msgspec.json.decode(data)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError, RecursionError) as error:
         notes.append(f"{path} is left out: {error}")
         return []
     hooks = content.get("hooks") if isinstance(content, dict) else None

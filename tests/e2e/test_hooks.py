@@ -212,6 +212,23 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def test_a_file_that_a_prompt_names_is_not_read_where_a_hook_wants_it_asked(world: World) -> None:
+    (world.work / "private.txt").write_text("the plan\n", encoding="utf-8")
+    configure(world, PreToolUse=[{"command": hook(world, "reads", "sys.exit(126)"), "on_error": "ask"}])
+    world.script(Reply(text="ok"))
+    assert world.run("run", "look at @private.txt").code == 0
+    assert "the plan" not in world.messages(-1, "user")[-1]
+
+
+@pytest.mark.parametrize("name", [".claude/settings.json", ".cursor/hooks.json", ".codex/config.toml"])
+def test_a_file_of_a_project_that_is_nested_without_end_stops_nothing(world: World, name: str) -> None:
+    path = world.work / name
+    path.parent.mkdir()
+    path.write_text(("hooks = " if path.suffix == ".toml" else '{"hooks": ') + "[" * 100_000, encoding="utf-8")
+    world.script(Reply(text="ok"))
+    assert world.run("run", "go").code == 0
+
+
 def test_a_hook_that_always_refuses_stops_every_tool(world: World) -> None:
     """A new tool fails here until it has arguments above."""
     assert set(TOOLS) == set(ARGUMENTS)

@@ -59,6 +59,8 @@ class SessionHooks:
         call = ToolCallFacts(new_id("mention"), tool, {key: what}, str(self._session.root))
         result = await self._engine.before_call(call)
         announce(result, self._session, scope)
+        if result.decision == "ask":
+            return f"{result.reason or 'it wants it asked'}; a call of the model asks"
         return result.reason or "no reason given" if result.decision == "deny" or result.stop else ""
 
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
