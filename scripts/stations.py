@@ -113,7 +113,7 @@ def watch(folder: Path) -> list[Call]:
     shown = Output(terminal)
     shown.until("ask", rest_s=1.0)
     os.write(terminal, b"go on\r")
-    shown.until("Allow", rest_s=1.5)
+    shown.until("Yes", rest_s=1.5)
     os.write(terminal, b"y\r")
     shown.until("Done.", rest_s=1.0)
     os.write(terminal, b"\x04")
