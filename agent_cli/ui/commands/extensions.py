@@ -122,7 +122,8 @@ def _turned(context: CommandContext, found: tuple[HookLine, ...], name: str, *, 
 def _hook_rows(hook: HookLine, theme: Theme) -> list[str]:
     matched = f" for {lines.one_line(hook.matcher, 60)}" if hook.matcher else ""
     state = theme.paint("warning", " (off)") if hook.is_off else ""
-    runs = f"{hook.runs} run{'s' * (hook.runs != 1)}, last: {lines.one_line(hook.last, 160)}" if hook.runs else "not run yet"
+    count = f"{hook.runs} run{'s' * (hook.runs != 1)}"
+    runs = f"{count}, last: {lines.one_line(hook.last, 160)}" if hook.runs else "not run yet"
     return [
         f"  {theme.paint('strong', lines.one_line(hook.name, 60))}{state}  {hook.event}{matched}",
         theme.paint("muted", f"    {lines.one_line(hook.command, 100)}"),
