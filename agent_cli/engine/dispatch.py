@@ -91,6 +91,7 @@ class Dispatcher:
         patience = None if stop or failure else _ABORT_PATIENCE_S
         changes = await self._end_turn(turn, reason, failure=failure, within_s=patience)
         if failure is not None:
+            await self._tell_hooks(failure, turn)
             self.outcomes.failed(submission, failure, changes)
         elif stop is None:
             self._leave_steers(submission.id)
@@ -107,6 +108,11 @@ class Dispatcher:
                     submission_id=submission.id,
                 )
             )
+
+    async def _tell_hooks(self, failure: Exception, turn: Turn) -> None:
+        if self.services.session_hooks is not None:
+            with contextlib.suppress(Exception):  # the turn's own end must still be told
+                await self.services.session_hooks.on_failure(str(failure), turn.scope)
 
     def _leave_steers(self, submission_id: str) -> None:
         """Guidance for a turn that was stopped from outside is offered again when the session is resumed."""

@@ -159,6 +159,15 @@ def test_hooks_are_told_of_results_and_of_the_session(world: World) -> None:
     assert "mind the style" in world.messages(-1, "tool")[0]
 
 
+def test_a_hook_is_told_of_a_turn_that_failed(world: World) -> None:
+    configure(world, StopFailure=[{"command": hook(world, "failures", "pass")}])
+    world.may_refuse = True
+    world.script(Reply(status=401))
+    assert world.run("run", "go").code == 3
+    (told,) = given(world, "failures")
+    assert told["hook_event_name"] == "StopFailure" and told["error"]
+
+
 SAY_YES = (
     "from agent_cli.cli.setup.options import parse\nfrom agent_cli.cli.setup.setup import Setup\n"
     "from agent_cli.cli.services.trust_prompt import offers\nsetup = Setup(parse('run', ['x']))\n"
