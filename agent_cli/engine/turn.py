@@ -70,6 +70,8 @@ class Turn:
         services.reminders.begin_turn()
         self.steers = Steers()
         """Guidance that waits for the next step."""
+        self._passed_steers: dict[str, str] = {}
+        """Guidance that hooks were asked about and did not refuse, with what they add to it."""
         self._pieces: list[str] = []
         self._unmet: tuple[str, ...] = ()
         self._truncated = 0
@@ -140,10 +142,12 @@ class Turn:
         while True:
             if (forbidden := await self._forbidden()) is not None:
                 return forbidden
-            self._deliver_steers()
+            await self._deliver_steers()
             if reminder := self._services.reminders.due():
                 self._say("hint", reminder)
             stop = await self._step()
+            if stop is not None and stop not in _FINAL:
+                await self._ask_hooks_about_steers()
             if stop is not None and (not self.steers or stop in _FINAL):
                 self._warn_of_cost()
                 return stop
@@ -295,12 +299,29 @@ class Turn:
             return
         self._pieces[:] = [answer.text]
 
-    def _deliver_steers(self) -> None:
+    async def _deliver_steers(self) -> None:
+        await self._ask_hooks_about_steers()
         for text in self.steers:
             self._say("human", text, beside=self._services.inbox.take(text))
+            if context := self._passed_steers.get(text):
+                self._say("hook", f"{_SAID_BY_HOOK}{context}")
             self.scope.emit(Steered(text=text))
             self._pieces.clear()
         self.steers.clear()
+
+    async def _ask_hooks_about_steers(self) -> None:
+        """Drop the guidance that the user's hooks refuse; more may be typed, or taken back, while they run."""
+        hooks = self._services.session_hooks
+        if hooks is None:
+            return
+        while (text := next((each for each in self.steers if each not in self._passed_steers), None)) is not None:
+            ruling = await hooks.on_prompt(text, self.scope)
+            if not ruling.refusal:
+                self._passed_steers[text] = ruling.context
+            elif self.steers.take_back(text):
+                self.scope.notice(f"The prompt was refused by a hook: {ruling.refusal}")
+                if taken := self._services.inbox.take(text):
+                    self._session.append(*taken)
 
     def _additions(self) -> PromptAdditions:
         return self._services.prompt_additions(self._session.visible())
@@ -356,9 +377,10 @@ class Turn:
     def _from_hooks(self, moment: PromptAdditions) -> PromptAdditions:
         if not self._hook_context:
             return moment
-        said = f"Said by a hook of the user's:\n{self._hook_context}"
+        said = f"{_SAID_BY_HOOK}{self._hook_context}"
         return msgspec.structs.replace(moment, text=f"{moment.text}\n\n{said}".strip())
 
 
+_SAID_BY_HOOK = "Said by a hook of the user's:\n"
 _FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})
 """Guidance that still waits does not revive the turn after these; it becomes an input of its own."""
