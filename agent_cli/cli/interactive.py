@@ -73,7 +73,7 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         NoModel, MissingKey: nobody could be asked for a key.
     """
     try:
-        return asyncio.run(_sessions(setup, first_input))
+        return _looped(setup, first_input)
     except (NoModel, MissingKey) as error:
         provider = error.provider if isinstance(error, MissingKey) else ""
         helps = bool(provider) or isinstance(error, NoModel)
@@ -82,7 +82,22 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         code = cannot_start(error)
     from .services.key_entry import ask_for_key
 
-    return asyncio.run(_sessions(setup, first_input)) if ask_for_key(setup, provider) else code
+    return _looped(setup, first_input) if ask_for_key(setup, provider) else code
+
+
+def _looped(setup: Setup, first_input: FirstInput) -> int:
+    """Run the sessions in an event loop. An interrupt that comes while the loop is made waits until it stands."""
+    interrupts = {signal.SIGINT}
+
+    async def sessions() -> int:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
+        return await _sessions(setup, first_input)
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
+    try:
+        return asyncio.run(sessions())
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
 
 
 def _first_input(chosen: ParsedOptions) -> FirstInput:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.model.types.base import Answer, ModelError
-from agent_cli.protocol.events import Steered
+from agent_cli.protocol.events import InputReturned, Steered
 from agent_cli.protocol.messages import AssistantMessage, Image, Origin, UserMessage, new_id
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.records import InputTaken, Marked
@@ -123,7 +123,11 @@ class Turn:
         hooks = self._services.session_hooks
         if hooks is None or not user_input.text.strip():
             return ""
-        ruling = await hooks.on_prompt(user_input.text, self.scope)
+        try:
+            ruling = await hooks.on_prompt(user_input.text, self.scope)
+        except asyncio.CancelledError:  # it is not saved before hooks have seen it
+            self.scope.emit(InputReturned(texts=(user_input.text,)))
+            raise
         self._hook_context = ruling.context
         return ruling.refusal
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from agent_cli.tools.registry import built_in
-from tests.e2e.world import World
+from tests.e2e.person import Person
+from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
 
@@ -166,6 +167,17 @@ def test_a_hook_is_told_of_a_turn_that_failed(world: World) -> None:
     assert world.run("run", "go").code == 3
     (told,) = given(world, "failures")
     assert told["hook_event_name"] == "StopFailure" and told["error"]
+
+
+def test_a_prompt_that_is_interrupted_while_a_hook_looks_at_it_comes_back(world: World) -> None:
+    configure(world, UserPromptSubmit=[{"command": hook(world, "slow", "import time; time.sleep(60)")}])
+    with Person(world) as person:
+        person.type("think about it\r")
+        until(lambda: bool(given(world, "slow")))
+        person.type("\x1b")
+        person.wait("Interrupted")
+        person.wait(r"(?m)^> think about it")
+    assert not world.bodies()
 
 
 SAY_YES = (

@@ -253,7 +253,7 @@ def test_ctrl_c_while_the_program_starts(world: World) -> None:
                 person.pump(0.2)
                 person.send("\x04")
             person.finish()
-            assert "agent_cli/" not in person.text.replace(world_path, ""), "a trace of ours"
+            assert "agent_cli/" not in person.text.replace(world_path, ""), f"a trace of ours: {person.text}"
 
 
 def test_what_is_queued_at_an_open_question_waits_for_the_end_of_the_turn(world: World) -> None:

@@ -249,7 +249,8 @@ class _EngineBuilder:
             f"{place}: `{key}` is ignored: not allowed in a project file" for key, place in setup.loaded.ignored
         ]
         logged = (f"log: {log.path}",) if log else ()
-        told = (*about_mode, *ignored, *notes, *draft.notes, *self._memory.problems(), *logged)
+        about_hooks = services.hooks.notes if services.hooks is not None else ()
+        told = (*about_mode, *ignored, *about_hooks, *notes, *draft.notes, *self._memory.problems(), *logged)
         return OpenSession(
             Agent(Dispatcher(services)),
             permissions,

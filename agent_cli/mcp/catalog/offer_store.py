@@ -45,14 +45,15 @@ class OfferStore:
 
     def remember(self, definition: ServerDefinition, offer: Offer) -> KnownServer:
         """Save what a server offers. The tools of its first connection count as approved; those that come or
-        change later do not.
+        change later do not, and none does where what was approved cannot be read any more.
 
         What cannot be saved is known for this session only.
         """
         with self._locked(definition):
             earlier = self.load(definition)
             first = {tool.name: tool for tool in reversed(offer.tools)}  # of two with one name the first counts
-            approved = first if earlier is None else earlier.approved
+            is_damaged = earlier is None and self._path(definition).exists()
+            approved = {} if is_damaged else first if earlier is None else earlier.approved
             known = KnownServer(definition.name, definition.address, offer, approved)
             if known != earlier:
                 self._write(definition, known)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -180,13 +181,20 @@ def server_env(base: Mapping[str, str], given: Mapping[str, str]) -> dict[str, s
     kept = {
         name: value
         for name, value in base.items()
-        if name in _PASSED_ON or (name.startswith(_PASSED_ON_PREFIXES) and not _holds_secret(name))
+        if name in _PASSED_ON or (name.startswith(_PASSED_ON_PREFIXES) and not _holds_secret(name, value))
     }
     return {**kept, **given}
 
 
-def _holds_secret(name: str) -> bool:
-    return any(word in name.upper() for word in ("TOKEN", "AUTH", "PASSWORD", "SECRET", "KEY"))
+_SECRET_WORDS = ("TOKEN", "AUTH", "PASS", "SECRET", "KEY", "CRED")
+
+
+def _holds_secret(name: str, value: str) -> bool:
+    """Return whether a variable may hold a secret: by its name, its value, or a user in an address."""
+    from agent_cli.redaction.env_names import is_secret
+
+    is_named = any(word in name.upper() for word in _SECRET_WORDS)
+    return is_named or is_secret(name, value) or re.search(r"://[^/\s]*@", value) is not None
 
 
 def _is_json(line: bytes) -> bool:

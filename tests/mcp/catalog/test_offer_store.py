@@ -60,13 +60,14 @@ def test_of_two_tools_with_one_name_the_first_is_approved(folder: Path) -> None:
     "damage",
     [b"", b"{", b"null", b"[]", b"\xff\xfe", b'{"name": 3}', b"[" * 100_000, b'{"name":"demo","approved":[]}'],
 )
-def test_a_damaged_file_is_as_none(folder: Path, damage: bytes) -> None:
+def test_after_damage_between_sessions_nothing_counts_as_approved(folder: Path, damage: bytes) -> None:
     OfferStore(folder).remember(SERVER, Offer((OLD,)))
     the_file(folder).write_bytes(damage)
     store = OfferStore(folder)
     assert store.load(SERVER) is None
-    store.remember(SERVER, Offer((OLD,)))
-    assert OfferStore(folder).load(SERVER) is not None
+    assert store.remember(SERVER, Offer((OLD,))).approved == {}
+    known = OfferStore(folder).load(SERVER)
+    assert known is not None and known.approved == {}
 
 
 def test_damage_during_a_session_approves_nothing(folder: Path) -> None:
