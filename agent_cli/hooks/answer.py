@@ -51,8 +51,6 @@ class HookAnswer(msgspec.Struct, frozen=True):
     stop: bool = False
     """The turn ends."""
     stop_reason: str = ""
-    title: str = ""
-    """For the session."""
     failure: str = ""
     """What was wrong with the hook itself; empty when nothing was."""
     merges_input: bool = False
@@ -127,7 +125,6 @@ def _from_json(hook: Hook, given: Mapping[str, Any]) -> HookAnswer:
         new_output=_new_output(specific),
         stop=given.get("continue") is False and hook.written_event != "beforeSubmitPrompt",
         stop_reason=_cut(clean(_text(given.get("stopReason")))),
-        title=clean(_text(specific.get("sessionTitle")))[:200],
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from .call_names import NamedCall, ToolCallFacts, named_calls
 from .definition import Event, Hook
 
 _MAX_OUTPUT = 1_000_000
-_SLOW_S = 0.5
 _RUNS_KEPT = 200
 _STRICTNESS: dict[Decision | None, int] = {None: 0, "allow": 1, "ask": 2, "deny": 3}
 _MODES = {"plan": "plan", "ask": "default", "auto-edit": "acceptEdits", "yolo": "bypassPermissions"}
@@ -52,7 +51,8 @@ class HookResult(msgspec.Struct, frozen=True):
     new_output: str | None = None
     stop: bool = False
     stop_reason: str = ""
-    title: str = ""
+    deciders: str = ""
+    """The hooks that decided, by name."""
     runs: tuple[HookRun, ...] = ()
 
 
@@ -210,10 +210,8 @@ def combined(answers: Sequence[Answered], arguments: Mapping[str, Any] | None = 
     rewrites = _rewrites(answers, arguments)
     clash = len({msgspec.json.encode(new, order="sorted") for _, new in rewrites}) > 1
     if clash and _STRICTNESS[decision] < _STRICTNESS["ask"]:
-        decision, reasons = (
-            "ask",
-            ["hooks want to change the call in different ways, so it is as the model made it"],
-        )
+        decision = "ask"
+        reasons = ["hooks want to change the call in different ways, so it is as the model made it"]
     stopping = next((each.answer for each in answers if each.answer.stop), None)
     outputs = [each.answer.new_output for each in answers if each.answer.new_output is not None]
     return HookResult(
@@ -226,7 +224,7 @@ def combined(answers: Sequence[Answered], arguments: Mapping[str, Any] | None = 
         new_output=outputs[-1] if outputs else None,
         stop=stopping is not None,
         stop_reason=stopping.stop_reason if stopping else "",
-        title=next((each.answer.title for each in answers if each.answer.title), ""),
+        deciders=", ".join(dict.fromkeys(each.hook.label for each in answers if each.answer.decision == decision)),
         runs=tuple(each.run for each in answers),
     )
 
@@ -253,9 +251,7 @@ def _messages(each: Answered) -> tuple[str, ...]:
         failure = f"{failure} What it guards goes on without it."
     elif failure:
         failure = f"{failure} `/hooks off {each.hook.label}` or --no-hooks goes on without it."
-    slow = each.run.duration_s > _SLOW_S
-    timing = f"The hook {each.hook.label} took {each.run.duration_s:.1f} s." if slow else ""
-    return (failure, each.answer.message, timing)
+    return (failure, each.answer.message)
 
 
 def _call_facts(hook: Hook, call: ToolCallFacts, named: NamedCall) -> dict[str, Any]:

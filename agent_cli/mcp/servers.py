@@ -1,10 +1,11 @@
 """All servers of a session, and the tools of theirs that it has."""
 
 import asyncio
+import contextlib
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.tools.kit.base import Tool
 
 from .catalog.offer_store import OfferStore
@@ -23,17 +24,26 @@ class Servers:
     """The servers of a session. None is started before one of its tools is called, or `learn` is."""
 
     def __init__(
-        self, definitions: Sequence[ServerDefinition], store: OfferStore, connect: Connect, roots: tuple[str, ...]
+        self,
+        definitions: Sequence[ServerDefinition],
+        store: OfferStore,
+        connect: Connect,
+        roots: tuple[str, ...],
+        *,
+        inert: tuple[ServerDefinition, ...] = (),
+        notes: tuple[str, ...] = (),
+        before_restart: Callable[[ServerDefinition], None] = lambda definition: None,
     ) -> None:
+        """`inert` are those that the project brings and the user has not trusted; `notes` say what is wrong with
+        definitions in files; `before_restart` is called when the user restarts a server."""
+        self.inert = inert
+        self.notes = notes
+        self._before_restart = before_restart
         self.connections = {each.name: Connection(each, store, connect, roots) for each in definitions}
         self._tools: dict[tuple[str, str], ServerTool] = {}
-        self.inert: tuple[ServerDefinition, ...] = ()
-        """Those that the project brings and the user has not trusted."""
-        self.notes: tuple[str, ...] = ()
-        """What is wrong with definitions in files."""
-        self.confine: Callable[[], Confinement | None] = lambda: None
-        """What a server that is to be confined may reach; None where nothing can be confined."""
-        self.before_restart: Callable[[ServerDefinition], None] = lambda definition: None
+        self._listed: dict[str, Entry] = {}
+        self._listed_from: tuple[object, ...] = ()
+        """The servers whose tools are listed, and what was known of each."""
         self._learning: asyncio.Task[None] | None = None
         self._known_before = {name for name, each in self.connections.items() if each.known}
         """The servers that the model is told of in the tools' definitions."""
@@ -70,17 +80,23 @@ class Servers:
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every tool that the model may call, sorted by name."""
-        found = (
-            entry
-            for each in self.connections.values()
-            if self._is_usable(each)
-            for entry in self._entries_of(each)
-        )
-        return tuple(sorted(found, key=lambda entry: entry.name))
+        return tuple(self._by_name().values())
 
     def find(self, name: str) -> Tool | None:
         """Return a tool by the name for the model."""
-        return next((self._tool(entry) for entry in self.entries() if entry.name == name), None)
+        entry = self._by_name().get(name)
+        return self._tool(entry) if entry else None
+
+    def _by_name(self) -> dict[str, Entry]:
+        """Return the tools of all servers in use, listed anew only when one of them is known by something else."""
+        usable = self.usable()
+        now = tuple(part for each in usable for part in (each, each.known))
+        if len(now) != len(self._listed_from) or any(map(operator.is_not, now, self._listed_from)):
+            found = sorted(
+                (entry for each in usable for entry in self._entries_of(each)), key=lambda entry: entry.name
+            )
+            self._listed, self._listed_from = {entry.name: entry for entry in found}, now
+        return self._listed
 
     def unknown(self, name: str) -> str:
         """That there is no such tool, and which was probably meant, or that its server is switched off."""
@@ -129,7 +145,7 @@ class Servers:
         connection = self.connections[name]
         await connection.aclose()
         connection.restarted()
-        self.before_restart(connection.definition)
+        self._before_restart(connection.definition)
         await self._attempt(connection)
         return connection.error
 
@@ -149,10 +165,8 @@ class Servers:
         await asyncio.gather(*(each.aclose() for each in self.connections.values()), return_exceptions=True)
 
     async def _attempt(self, connection: Connection) -> None:
-        try:
+        with contextlib.suppress(ServerError, TimeoutError):  # what went wrong is in its status
             await asyncio.wait_for(connection.ready(), _ATTEMPT_S)
-        except (ServerError, TimeoutError):
-            pass  # it is in the status
 
     def _tool(self, entry: Entry) -> ServerTool:
         key = (entry.name, entry.tool.digest)

@@ -4,13 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.world import World
+from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
 FAULT_SERVER = Path(__file__).parents[1] / "mcp" / "servers" / "fault_server.py"
@@ -104,14 +103,6 @@ def test_nothing_of_a_server_lives_after_the_agent_was_killed(world: World, tmp_
     until(lambda: not any(map(is_alive, pids)))
 
 
-def until(holds: Any, within_s: float = 60.0) -> None:
-    """Wait for something, generously."""
-    end = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < end, "it did not come to be"
-        time.sleep(0.02)
-
-
 def project_server(world: World, *options: str) -> Path:
     """Have the project bring a server whose script lies in the workspace."""
     script = world.work / "tools" / "server.sh"
@@ -179,6 +170,9 @@ def test_a_server_may_be_run_in_the_sandbox(world: World, tmp_path: Path, confin
     )
     done = world.run("run", "go")
     assert outside.exists() is not confined, (done.err, world.messages(-1, "tool"))
+    tried = world.run("mcp", "test", "demo")
+    assert tried.code == 0, tried.out
+    assert "ok    MCP server demo: fault" in world.run("doctor").out
 
 
 @pytest.mark.parametrize("allowed", [True, False])

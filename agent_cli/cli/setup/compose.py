@@ -3,7 +3,7 @@ class."""
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -133,7 +133,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
     setup.make_state()
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
-    servers = _servers(setup, processes) if has_servers else None
+    servers = _servers(setup, processes, lambda: parts.confinement_of_servers()) if has_servers else None
     documents = None
     if servers is not None:
         room = (model.info.context_window or DEFAULT_WINDOW) * setup.config.tools.mcp_share
@@ -144,12 +144,27 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
 
         parts.prompts.facts = servers.news
         parts.resources = documents = ServerDocuments(servers)
-        servers.confine = parts.confinement_of_servers
         parts.servers = servers
     if draft is None:
         draft = fresh(setup, model, parts.prompts.system(registry.names), identifier, path)
     opened = parts.assembled(model, draft, (*problems, *env.problems), log)
     return msgspec.structs.replace(opened, servers=servers, documents=documents)
+
+
+async def servers_alone(setup: Setup, processes: ProcessRunner) -> "Servers | None":
+    """Return the MCP servers without a session, to try them; None where there are none.
+
+    Raises:
+        UsageError: a flag asks for a sandbox, and none can be had.
+    """
+    permissions = _permissions(setup, await confining_for(setup, processes), tuple, setup.state / "spill")
+    return _servers(setup, processes, partial(_confinement_of_servers, permissions))
+
+
+async def _confinement_of_servers(permissions: Permissions) -> "Confinement | None":
+    """Return what an MCP server in the sandbox may reach: what a command may, and the network."""
+    await permissions.measure_sandbox()
+    return permissions.confinement("network", None) if permissions.is_confining else None
 
 
 class _EngineBuilder:
@@ -328,9 +343,9 @@ class _EngineBuilder:
         )
         return open_hooks(setup, facts, self._processes)
 
-    def confinement_of_servers(self) -> "Confinement | None":
-        """Return what an MCP server in the sandbox may reach: what a command may, and the network."""
-        return self._permissions.confinement("network", None) if self._permissions.is_confining else None
+    async def confinement_of_servers(self) -> "Confinement | None":
+        """Return what an MCP server in the sandbox may reach."""
+        return await _confinement_of_servers(self._permissions)
 
     def _watch(self) -> "InstructionWatch":
         """Return what notes the files of instructions that commands change."""
@@ -436,13 +451,15 @@ def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tupl
         raise UsageError(str(error)) from error
 
 
-def _servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":
+def _servers(
+    setup: Setup, processes: ProcessRunner, confine: "Callable[[], Awaitable[Confinement | None]]"
+) -> "Servers | None":
     """Return the MCP servers of this session; None where there are none."""
     if not setup.config.mcp_servers and not defines_servers(setup.workspace.root):
         return None
     from .mcp_servers import open_servers
 
-    return open_servers(setup, processes)
+    return open_servers(setup, processes, confine)
 
 
 def _settings(config: Config, draft: SessionStart) -> Settings:

@@ -28,7 +28,11 @@ class HookFacts(msgspec.Struct, frozen=True):
 
 
 def found_hooks(setup: Setup) -> FoundHooks:
-    """Return what configuration files define."""
+    """Return what configuration files define; they are read once, until the configuration is read again."""
+    return setup.once(_found)
+
+
+def _found(setup: Setup) -> FoundHooks:
     return find_hooks(
         setup.config.hooks,
         own_source=setup.loaded.place("hooks") if setup.config.hooks else "",

@@ -15,7 +15,7 @@ from .options import UsageError
 from .setup import Setup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from agent_cli.engine.services import SessionServices
     from agent_cli.mcp.connection import Sample
@@ -28,7 +28,11 @@ _MOST_SAMPLED_TOKENS = 8_000
 
 
 def found_servers(setup: Setup) -> Found:
-    """Return what configuration files define."""
+    """Return what configuration files define; they are read once, until the configuration is read again."""
+    return setup.once(_found)
+
+
+def _found(setup: Setup) -> Found:
     return find_servers(
         setup.config.mcp_servers,
         own_source=setup.loaded.place("mcp_servers") if setup.config.mcp_servers else "",
@@ -72,22 +76,27 @@ def logins_folder(setup: Setup) -> Path:
     return setup.state / "mcp" / "logins"
 
 
-def open_servers(setup: Setup, processes: ProcessRunner) -> "Servers | None":
-    """Return the servers of a session, none of which is started; None where there are none."""
+def open_servers(
+    setup: Setup, processes: ProcessRunner, confine: "Callable[[], Awaitable[Confinement | None]]"
+) -> "Servers | None":
+    """Return the servers of a session, none of which is started; None where there are none. `confine` gives what a
+    server in the sandbox may reach, None where nothing can be confined."""
     from agent_cli.mcp.catalog.offer_store import OfferStore
     from agent_cli.mcp.servers import Servers
 
     found = found_servers(setup)
     if not found.usable and not found.inert and not found.notes:
         return None
-    starter = _Starter(setup, processes, found.usable)
-    roots = tuple(str(root) for root in setup.workspace.roots)
-    servers = Servers(found.usable, OfferStore(setup.state / "mcp"), starter.connect, roots)
-    servers.inert = tuple(each.definition for each in found.inert)
-    servers.notes = found.notes
-    servers.before_restart = starter.accept_files
-    starter.confine = lambda: servers.confine()
-    return servers
+    starter = _Starter(setup, processes, found.usable, confine)
+    return Servers(
+        found.usable,
+        OfferStore(setup.state / "mcp"),
+        starter.connect,
+        tuple(map(str, setup.workspace.roots)),
+        inert=tuple(each.definition for each in found.inert),
+        notes=found.notes,
+        before_restart=starter.accept_files,
+    )
 
 
 class _Starter:
@@ -95,12 +104,16 @@ class _Starter:
     session began: the agent may have written to it since, and a server is not confined."""
 
     def __init__(
-        self, setup: Setup, processes: ProcessRunner, definitions: "tuple[ServerDefinition, ...]"
+        self,
+        setup: Setup,
+        processes: ProcessRunner,
+        definitions: "tuple[ServerDefinition, ...]",
+        confine: "Callable[[], Awaitable[Confinement | None]]",
     ) -> None:
         self._root = setup.workspace.root
         self._logins = logins_folder(setup)
         self._processes = processes
-        self.confine: Callable[[], Confinement | None] = lambda: None
+        self._confine = confine
         self._files = {each.name: files_of(each, self._root) for each in definitions}
 
     async def connect(self, definition: "ServerDefinition", handlers: "Handlers", spoken: str) -> "Client":
@@ -121,7 +134,7 @@ class _Starter:
                 f"The MCP server {definition.name} is not started: {changed[0]}, which it runs, has changed since"
                 f" the session began. {way}"
             )
-        confinement = self.confine() if definition.sandbox else None
+        confinement = await self._confine() if definition.sandbox else None
         if definition.sandbox and confinement is None:
             raise ServerError(
                 f"The MCP server {definition.name} is not started: it is to run in the sandbox, and there is none."

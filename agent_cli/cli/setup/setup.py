@@ -2,10 +2,10 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -24,6 +24,8 @@ from agent_cli.workspace.instructions import instruction_bytes
 from agent_cli.workspace.paths import PathError, Workspace
 
 from .options import ParsedOptions, UsageError
+
+T = TypeVar("T")
 
 _FLAG_KEYS = {
     "model": "model",
@@ -63,8 +65,16 @@ class Setup:
         self.memory = LearntFile(self.state / "learnt.json")
         self.reload()
 
+    def once(self, find: "Callable[[Setup], T]") -> T:
+        """Return what `find` finds, which is kept until `reload`."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        found: T = self._found[find]
+        return found
+
     def reload(self) -> None:
         """Read the configuration again, after the project's file was trusted for example."""
+        self._found: dict[object, Any] = {}
         project, self.untrusted = self.trust.project_layer(self.workspace.root)
         """The content of the project's configuration, where it does not count."""
         explicit = self.chosen.text("config")

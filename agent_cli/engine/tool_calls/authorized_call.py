@@ -49,8 +49,8 @@ class AuthorizedCall(msgspec.Struct, frozen=True):
         return all(isinstance(action, ReadPath) for action in self.actions)
 
     @property
-    def runs_beside_others(self) -> bool:
-        """Whether it may run at the same time as other such calls; an external tool by the word of its server."""
+    def can_run_in_parallel(self) -> bool:
+        """Whether it may run in parallel with other such calls; of an external tool, its server says so."""
         return all(
             isinstance(action, ReadPath) or (isinstance(action, CallExternal) and action.says_read_only)
             for action in self.actions

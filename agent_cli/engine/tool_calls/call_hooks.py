@@ -84,16 +84,14 @@ class CallHooks:
         announce(result, self._session, self._scope)
         self._take_stop(result)
         pending.hook_contexts = result.contexts
-        names = ", ".join(dict.fromkeys(run.hook for run in result.runs))
-        rule = f"hook {names}"
         if result.decision == "deny" or result.stop:
-            reason = result.reason or result.stop_reason or "no reason given"
-            pending.result = failure(pending, "denied", f"Refused by a hook of the user's: {reason}", rule, reason)
+            self._refuse(pending, result)
             return
         if result.new_arguments is not None:
             self._rewrite(pending, result)
         elif result.decision is not None:
-            pending.ruling = HookRuling(result.decision, rule, result.reason or f"the hook {names} wants it asked")
+            reason = result.reason or f"the hook {result.deciders} wants it asked"
+            pending.ruling = HookRuling(result.decision, f"hook {result.deciders}", reason)
         if pending.result is None:
             self._gate.judge(pending)
 
@@ -102,13 +100,17 @@ class CallHooks:
         result = await self._engine.on_permission(self._facts(pending))
         announce(result, self._session, self._scope)
         self._take_stop(result)
-        rule = f"hook {', '.join(dict.fromkeys(run.hook for run in result.runs))}"
         if result.decision == "deny":
-            reason = result.reason or "no reason given"
-            pending.result = failure(pending, "denied", f"Refused by a hook of the user's: {reason}", rule, reason)
+            self._refuse(pending, result)
         elif result.decision == "allow":
-            pending.ruling = HookRuling("allow", rule, result.reason)
+            pending.ruling = HookRuling("allow", f"hook {result.deciders}", result.reason)
             self._gate.judge(pending)
+
+    @staticmethod
+    def _refuse(pending: PendingCall, result: "HookResult") -> None:
+        reason = result.reason or result.stop_reason or "no reason given"
+        text, rule = f"Refused by a hook of the user's: {reason}", f"hook {result.deciders}"
+        pending.result = failure(pending, "denied", text, rule, reason)
 
     def _rewrite(self, pending: PendingCall, result: "HookResult") -> None:
         """Take the arguments that a hook wants instead. They are judged anew; only a person's or a rule's yes runs

@@ -123,7 +123,7 @@ class ToolRunner:
         if pending.name == Finish.name or self.rules.ended_by(pending.name, pending.authorized.actions):
             return index
         together = pending.result is not None or (
-            pending.authorized.runs_beside_others and isinstance(pending.authorized.verdict, Allow)
+            pending.authorized.can_run_in_parallel and isinstance(pending.authorized.verdict, Allow)
         )
         return -1 if together else index
 

@@ -3,12 +3,13 @@
 import secrets
 import socket
 import ssl
-from collections.abc import Iterator
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 import msgspec
+
+from agent_cli.net.causes import causes
 
 from ..types.client import LoginNeeded, ServerError, ServerGone
 
@@ -84,8 +85,8 @@ def of_status(response: httpx2.Response, *, has_own_credentials: bool, in_sessio
 
 def of_exception(error: BaseException) -> HttpFailure:
     """Return what an exception on the way to the server means."""
-    causes = list(_causes(error))
-    for cause in causes:
+    chain = list(causes(error))
+    for cause in chain:
         match cause:
             case ssl.SSLCertVerificationError():
                 return HttpFailure(
@@ -95,11 +96,11 @@ def of_exception(error: BaseException) -> HttpFailure:
                 return HttpFailure("gone", f"failed the TLS handshake: {cause.reason or cause}")
             case socket.gaierror():
                 return HttpFailure("gone", f"cannot be reached: {cause.strerror}")
-    if any(isinstance(cause, httpx2.ProxyError) for cause in causes):
-        return HttpFailure("refused", f"cannot be reached through the proxy: {_first_words(causes)}")
-    if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
+    if any(isinstance(cause, httpx2.ProxyError) for cause in chain):
+        return HttpFailure("refused", f"cannot be reached through the proxy: {_first_words(chain)}")
+    if any(isinstance(cause, httpx2.TimeoutException) for cause in chain):
         return HttpFailure("gone", "cannot be reached: no connection in time")
-    return HttpFailure("gone", f"cannot be reached: {_first_words(causes)}")
+    return HttpFailure("gone", f"cannot be reached: {_first_words(chain)}")
 
 
 def shown_url(url: str) -> str:
@@ -109,24 +110,11 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
-def _first_words(causes: list[BaseException]) -> str:
-    for cause in reversed(causes):
+def _first_words(chain: list[BaseException]) -> str:
+    for cause in reversed(chain):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
-    return next((text for cause in causes if (text := str(cause).strip())), type(causes[0]).__name__)
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    waiting = [error]
-    while waiting:
-        found = waiting.pop(0)
-        if found is None or id(found) in seen:
-            continue
-        seen.add(id(found))
-        yield found
-        waiting += found.exceptions if isinstance(found, BaseExceptionGroup) else ()
-        waiting += (found.__cause__, found.__context__)
+    return next((text for cause in chain if (text := str(cause).strip())), type(chain[0]).__name__)
 
 
 def _unreadable() -> str:

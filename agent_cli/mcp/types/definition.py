@@ -52,7 +52,7 @@ class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     max_result_tokens: int | None = None
     """The longest result the model is given; None for the bound of all tools."""
     sampling: bool = False
-    """Whether it may ask the model."""
+    """Whether it may request completions from the user's model."""
     sandbox: bool = False
     """Whether its process is confined as commands are, with the network."""
     source: str = ""

@@ -4,7 +4,6 @@ it in the same words."""
 import os
 import socket
 import ssl
-from collections.abc import Iterator
 from typing import Literal
 
 from agent_cli.net.certificates import unreadable
@@ -151,22 +150,10 @@ def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreach
     return Unreachable("timeout", f"{message} within {limit_s:g} s", hop, hint)
 
 
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and everything behind it, outermost first."""
-    seen: set[int] = set()
-    waiting = [error]
-    while waiting:
-        found = waiting.pop(0)
-        if found is None or id(found) in seen:
-            continue
-        seen.add(id(found))
-        yield found
-        waiting += found.exceptions if isinstance(found, BaseExceptionGroup) else ()
-        waiting += (found.__cause__, found.__context__)
-
-
 def reason(error: BaseException) -> str:
     """Return why, in a few words and never empty: the system's own words where there are some."""
+    from agent_cli.net.causes import causes
+
     chain = list(causes(error))
     for found in reversed(chain):
         if isinstance(found, OSError) and not isinstance(found, TimeoutError) and (found.strerror or found.args):
@@ -183,6 +170,8 @@ def broken(error: BaseException, hop: Hop, host: str, place: str, via: Proxy | N
         place: its HOST:PORT.
         via: the proxy, if any.
     """
+    from agent_cli.net.causes import causes
+
     for cause in causes(error):
         match cause:
             case socket.gaierror():

@@ -2,9 +2,13 @@
 server, over each transport they have."""
 
 import asyncio
+import contextlib
 import json
+import os
 import shutil
+import socket
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -165,11 +169,42 @@ async def test_sampling_is_not_offered_unless_it_is_allowed(lab: Lab, kind: str)
     assert answers.asked == []
 
 
+@contextlib.asynccontextmanager
+async def reference_server(transport: str) -> AsyncIterator[ServerDefinition]:
+    """Give the definition of the reference server; over HTTP it runs meanwhile."""
+    command = (str(shutil.which("node")), str(EVERYTHING))
+    if transport == "stdio":
+        yield ServerDefinition(name="demo", transport="stdio", command=(*command, "stdio"))
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    quiet = asyncio.subprocess.DEVNULL
+    env = {**os.environ, "PORT": str(port)}
+    process = await asyncio.create_subprocess_exec(*command, "streamableHttp", env=env, stdout=quiet, stderr=quiet)
+    try:
+        await until(lambda: is_listening(port) or process.returncode is not None)
+        yield ServerDefinition(name="demo", transport="http", url=f"http://127.0.0.1:{port}/mcp")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
 @needs_node
-async def test_the_reference_server(lab: Lab) -> None:
-    command = (str(shutil.which("node")), str(EVERYTHING), "stdio")
-    answers = Answers()
-    client = await lab.connect(ServerDefinition(name="demo", transport="stdio", command=command), answers)
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_the_reference_server(lab: Lab, transport: str) -> None:
+    async with reference_server(transport) as definition:
+        await check_reference_server(await lab.connect(definition))
+
+
+async def check_reference_server(client: Client) -> None:
+    """Use what the reference server offers."""
     names = {tool.name for tool in client.offer.tools}
     assert {"echo", "get-sum", "get-tiny-image", "get-structured-content"} <= names
     assert client.offer.prompts and client.offer.resources

@@ -21,8 +21,9 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 
 from ...services.completion import server_names
 from ...services.listings import shown_value
+from ...setup.compose import servers_alone
 from ...setup.config_file import refuse_for_the_model
-from ...setup.mcp_servers import every_server, found_servers, is_trusted, named_server, open_servers
+from ...setup.mcp_servers import every_server, found_servers, is_trusted, named_server
 from ...setup.options import ParsedOptions, UsageError
 from ...setup.redactor import redactor_of
 from ...setup.setup import Setup
@@ -139,7 +140,7 @@ def test_server(name: _Name) -> int:
 
 async def _tested(setup: Setup, name: str) -> int:
     processes = ProcessRunner()
-    servers = open_servers(setup, processes)
+    servers = await servers_alone(setup, processes)
     assert servers is not None
     connection = servers.connections[name]
     began = time.monotonic()

@@ -7,7 +7,8 @@ from agent_cli.mcp.types.client import LoginNeeded, ServerError
 from agent_cli.protocol.sanitize import visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 
-from ...setup.mcp_servers import found_servers, open_servers
+from ...setup.compose import servers_alone
+from ...setup.mcp_servers import found_servers
 from ...setup.setup import Setup
 from .endpoint import Finding
 
@@ -24,7 +25,7 @@ async def server_findings(setup: Setup) -> list[Finding]:
     ]  # fmt: skip
     notes = [Finding("note", "MCP servers", note) for note in found.notes]
     processes = ProcessRunner()
-    servers = open_servers(setup, processes)
+    servers = await servers_alone(setup, processes)
     if servers is None:
         return []
     try:
