@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace"},
     "mcp": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "tools"},
     "hooks": {"protocol", "fs", "config", "sandbox"},
-    "extensions": {"protocol", "fs", "config", "hooks"},
+    "extensions": {"protocol", "fs", "config", "tools", "hooks"},
     "engine": {
         *("protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "store"),
         *("policy", "model", "session", "tools", "hooks"),

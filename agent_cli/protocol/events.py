@@ -348,7 +348,7 @@ class Attached(Event, frozen=True, kw_only=True, tag="attached"):
 
     name: str
     """Path or address, as it was typed; `!` and the command for what the user ran."""
-    kind: Literal["file", "folder", "url", "image", "command", "resource"]
+    kind: Literal["file", "folder", "url", "image", "command", "resource", "skill"]
     tokens: int
     """Estimated size in tokens."""
     note: str = ""

@@ -26,6 +26,28 @@ class UserCommand(msgspec.Struct, frozen=True):
     """How it ended, such as `exit 0` or `stopped`."""
 
 
+class InsertedCommand(msgspec.Struct, frozen=True):
+    """A shell command whose output takes the place of a part of a text."""
+
+    marker: str
+    """The part, such as `` !`git status` ``, as it stands in the text."""
+    command: str
+
+
+class BroughtText(msgspec.Struct, frozen=True):
+    """A text that goes along with a prompt, such as the instructions of a skill that the user called."""
+
+    name: str
+    """What it is called, such as `skill deploy`."""
+    text: str
+    insertions: tuple[InsertedCommand, ...] = ()
+    """Run like commands of the model: rules, questions, hooks and the sandbox apply."""
+    allowed: tuple[str, ...] = ()
+    """Permission rules that allow calls without a question until the turn ends; a deny rule counts more."""
+    source: str = ""
+    """Where the text came from, when neither the user nor the project wrote it; it is then marked as data."""
+
+
 class UserInput(msgspec.Struct, frozen=True, tag=True):
     """A prompt. Empty text carries on with the history as it is and appends no message."""
 
@@ -35,6 +57,10 @@ class UserInput(msgspec.Struct, frozen=True, tag=True):
     """Whether it was piped in: naming a file in it is no consent to read that."""
     commands: tuple[UserCommand, ...] = ()
     """What the user ran since the last prompt, for the model to see."""
+    insertions: tuple[InsertedCommand, ...] = ()
+    """Commands in `text` to run first; their output takes their place."""
+    brought: tuple[BroughtText, ...] = ()
+    """Texts that go along with the prompt."""
 
 
 class Steer(msgspec.Struct, frozen=True, tag=True):

@@ -9,7 +9,7 @@ the model reads lies beside the tool as `<name>.md`.
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -18,6 +18,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, Reach
 from agent_cli.protocol.messages import FileChange, Image, MemoryChange, PlanItem, ResultKind
+from agent_cli.protocol.operations import InsertedCommand
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.files.content_cache import ContentCache
@@ -127,6 +128,10 @@ Confine = Callable[[Path | None], Confinement | None]
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user `question` with `options`; gives their words."""
 
+Insert = Callable[[str, Sequence[InsertedCommand], Sequence[str]], Awaitable[str]]
+"""Runs commands of a text like calls of the model, and gives the text with their output in their places; the last
+argument are permission rules that hold until the turn ends."""
+
 
 async def _no_history(query: str) -> tuple[str, str]:
     return "There is no earlier conversation.", ""
@@ -176,6 +181,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Silence from which on that is said, and a command looks as if it waited for input."""
 
     call_id: str = ""
+    insert: Insert | None = None
+    """Runs commands whose output belongs into the result, as those of a skill do; None where there can be none."""
     emit: Callable[[str], None] = lambda text: None
     """Shows a piece of live output."""
     silent: Callable[[float], None] = lambda silent_s: None

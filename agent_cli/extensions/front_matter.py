@@ -1,0 +1,56 @@
+"""Read the front matter of a Markdown file: the YAML between two lines of `---` at its beginning.
+
+Many write what is not quite YAML, such as `argument-hint: [file] [line]` or a description with a colon. What
+cannot be read as YAML is read line by line.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli.config.layer import ConfigError
+from agent_cli.config.yaml_file import load_yaml
+
+_LONGEST = 16_000
+"""Characters of what stands before the text."""
+_BLOCK = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
+
+
+class FrontMatter(msgspec.Struct, frozen=True):
+    """The parts of a Markdown file."""
+
+    values: dict[str, Any]
+    body: str
+    problem: str = ""
+    """Why the front matter is no YAML or cannot be used; empty where nothing is wrong."""
+
+
+def read_front_matter(text: str, path: Path) -> FrontMatter:
+    """Split a file's text; without front matter all of it is the body."""
+    found = _BLOCK.match(text)
+    if found is None:
+        return FrontMatter({}, text)
+    block, body = found.group(1), text[found.end() :]
+    if len(block) > _LONGEST:
+        return FrontMatter({}, body, f"its front matter is longer than {_LONGEST:,} characters")
+    try:
+        values, _ = load_yaml(block, path)
+    except ConfigError as error:
+        return FrontMatter(_line_by_line(block), body, f"its front matter is not valid YAML: {error}")
+    if not isinstance(values, dict):
+        return FrontMatter({}, body, "its front matter holds no keys" if block.strip() else "")
+    return FrontMatter({str(key): value for key, value in values.items()}, body)
+
+
+def _line_by_line(block: str) -> dict[str, str]:
+    pairs = (line.partition(":") for line in block.split("\n") if line[:1] not in (" ", "\t", "#"))
+    return {key.strip(): value.strip().strip("\"'") for key, colon, value in pairs if colon}
+
+
+def one_line(value: Any) -> str:
+    """Return a value in one line; a list is how some write `[file]`."""
+    if isinstance(value, list):
+        return "[" + " ".join(str(item) for item in value) + "]"
+    return "" if value is None else " ".join(str(value).split())

@@ -1,0 +1,114 @@
+"""Folders in which this agent and others look for skills, commands and agents, the strongest first.
+
+Those of a project lie in the working directory and every folder above it up to the root of its repository.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["skills", "commands", "agents"]
+Product = Literal["agent", "agents", "claude", "codex", "gemini", "opencode", "cursor", "kimi", "pi"]
+"""Whose format the files of a folder have; `agents` is the folder that several products share."""
+Origin = Literal["project", "user", "plugin"]
+
+_PROJECT: Mapping[Kind, tuple[tuple[str, Product], ...]] = {
+    "skills": (
+        (".agent/skills", "agent"),
+        (".agents/skills", "agents"),
+        (".claude/skills", "claude"),
+        (".codex/skills", "codex"),
+        (".gemini/skills", "gemini"),
+        (".opencode/skill", "opencode"),
+        (".opencode/skills", "opencode"),
+        (".cursor/skills", "cursor"),
+        (".kimi/skills", "kimi"),
+        (".pi/skills", "pi"),
+    ),
+    "commands": (
+        (".agent/commands", "agent"),
+        (".claude/commands", "claude"),
+        (".codex/prompts", "codex"),
+        (".gemini/commands", "gemini"),
+        (".opencode/command", "opencode"),
+        (".opencode/commands", "opencode"),
+        (".cursor/commands", "cursor"),
+    ),
+    "agents": (
+        (".agent/agents", "agent"),
+        (".claude/agents", "claude"),
+        (".codex/agents", "codex"),
+        (".gemini/agents", "gemini"),
+        (".opencode/agent", "opencode"),
+        (".opencode/agents", "opencode"),
+    ),
+}
+_USER: Mapping[Kind, tuple[tuple[str, Product], ...]] = {
+    "skills": (
+        (".config/agents/skills", "agents"),
+        (".agents/skills", "agents"),
+        (".claude/skills", "claude"),
+        (".codex/skills", "codex"),
+        (".gemini/skills", "gemini"),
+        (".config/opencode/skill", "opencode"),
+        (".config/opencode/skills", "opencode"),
+        (".cursor/skills", "cursor"),
+        (".kimi/skills", "kimi"),
+        (".pi/agent/skills", "pi"),
+    ),
+    "commands": (
+        (".claude/commands", "claude"),
+        (".codex/prompts", "codex"),
+        (".gemini/commands", "gemini"),
+        (".config/opencode/command", "opencode"),
+        (".config/opencode/commands", "opencode"),
+        (".cursor/commands", "cursor"),
+    ),
+    "agents": (
+        (".claude/agents", "claude"),
+        (".codex/agents", "codex"),
+        (".gemini/agents", "gemini"),
+        (".config/opencode/agent", "opencode"),
+        (".config/opencode/agents", "opencode"),
+    ),
+}
+_MOST_FOLDERS_UP = 32
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A folder that may hold extensions of one kind."""
+
+    folder: Path
+    product: Product
+    origin: Origin
+    plugin: str = ""
+    """The plug-in it belongs to; names in it are `PLUGIN:NAME`."""
+
+
+def places(kind: Kind, *, root: Path, home: Path, config_dir: Path) -> tuple[Place, ...]:
+    """Return the folders that are there: those of the project, the nearest first, then the user's.
+
+    Args:
+        kind: what they hold.
+        root: the working directory.
+        home: the user's home directory; a folder of it is the user's even where the project lies in it.
+        config_dir: the user's configuration folder.
+    """
+    found = [
+        Place(folder / name, product, "project")
+        for folder in _upward(root, home)
+        for name, product in _PROJECT[kind]
+    ]
+    found.append(Place(config_dir / kind, "agent", "user"))
+    found += [Place(home / name, product, "user") for name, product in _USER[kind]]
+    return tuple(place for place in found if place.folder.is_dir())
+
+
+def _upward(root: Path, home: Path) -> Iterator[Path]:
+    """Yield the working directory and the folders above it up to the root of its repository; the home directory is
+    none of them."""
+    above = [root, *root.parents][:_MOST_FOLDERS_UP]
+    last = next((at for at, folder in enumerate(above) if (folder / ".git").exists()), 0)
+    yield from (folder for folder in above[: last + 1] if folder != home)
