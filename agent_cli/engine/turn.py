@@ -68,6 +68,7 @@ class Turn:
         self._recovery = Recovery(services, scope)
         self._questions = UserQuestions(services.approvals, scope)
         services.reminders.begin_turn()
+        services.permissions.begin_turn()
         self.steers = Steers()
         """Guidance that waits for the next step."""
         self._passed_steers: dict[str, str] = {}
@@ -333,17 +334,21 @@ class Turn:
     async def _prompt(self, user_input: UserInput) -> None:
         """Save a prompt with what it names. It is on disk before anything is read, and saved as a message even
         when a stop comes meanwhile."""
-        if "@" in user_input.text and not self._services.inbox.holds(user_input.text):
+        needs_time = "@" in user_input.text or user_input.insertions or user_input.brought
+        if needs_time and not self._services.inbox.holds(user_input.text):
             self._services.inbox.queue(user_input.text, user_input.images)
         brought: Attachments | None = None
+        text = user_input.text
         try:
-            brought = (
-                None if user_input.is_data else await self._services.attach(user_input.text, user_input.commands)
-            )
+            if not user_input.is_data:
+                brought = await self._services.attach(user_input.text, user_input.commands)
+                if user_input.insertions or user_input.brought:
+                    text, completed = await self._completed(user_input)
+                    brought = completed.joined(brought)
         finally:
             self._say(
                 "human",
-                user_input.text,
+                text,
                 moment=self._from_hooks(self._additions()),
                 images=user_input.images,
                 brought=brought,
@@ -354,6 +359,21 @@ class Turn:
 
             for each in brought.counted:
                 self.scope.emit(attached_event(each))
+
+    async def _completed(self, user_input: UserInput) -> "tuple[str, Attachments]":
+        """Return the text of a prompt with the output of its commands, and the texts that go along with it. What
+        commands print names nothing that is read: the user has not written it."""
+        from .context.brought_texts import attach_text, origin_of
+        from .context.mentions import Attachments
+
+        text, brought = user_input.text, Attachments()
+        if user_input.insertions:
+            inserted = await self._tools.insert(text, user_input.insertions)
+            text, brought = inserted.text, origin_of(inserted.untrusted)
+        for each in user_input.brought:
+            inserted = await self._tools.insert(each.text, each.insertions, each.allowed)
+            brought = brought.joined(attach_text(each, inserted.text, inserted.untrusted))
+        return text, brought
 
     def _say(
         self,

@@ -32,6 +32,8 @@ class InsertedCommand(msgspec.Struct, frozen=True):
     marker: str
     """The part, such as `` !`git status` ``, as it stands in the text."""
     command: str
+    at: int
+    """Where the part begins in the text, in characters."""
 
 
 class BroughtText(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
@@ -114,6 +115,7 @@ class Permissions:
         self._stores = grants
         self._grants: list[Rule] = []
         self._grant_changes = 0
+        self._turn_rules: tuple[Rule, ...] = ()
         for store in grants.values():
             self._grants += [_parse_grant(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
 
@@ -330,7 +332,23 @@ class Permissions:
 
     def rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""
-        return (*self._rules, *self._grants)
+        return (*self._rules, *self._grants, *self._turn_rules)
+
+    def allow_for_turn(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """Add rules that allow calls until the turn ends; returns those that can be read and are new."""
+        known, found = {rule.text for rule in self._turn_rules}, []
+        for text in texts:
+            with contextlib.suppress(RuleError):
+                if (rule := parse_rule(text, "allow", "this turn")).text not in known:
+                    found.append(rule)
+        self._turn_rules += tuple(found)
+        self._grant_changes += bool(found)
+        return tuple(rule.text for rule in found)
+
+    def begin_turn(self) -> None:
+        """Drop the rules of the turn before."""
+        self._grant_changes += bool(self._turn_rules)
+        self._turn_rules = ()
 
     def add_grant(self, text: str, scope: GrantScope) -> Rule:
         """Keep a rule from now on; for `session` the caller records it.

@@ -66,6 +66,10 @@ class PendingCall:
         """How long the person was waited for while it ran."""
         self.feedback = ""
         """The user's words when they did not let it out of the sandbox."""
+        self.is_inserted = False
+        """Whether its output goes into a text, so that its result is no message of the conversation."""
+        self.inserted_source = ""
+        """Where untrusted text came from that commands within its result printed."""
         self.result: ToolResult | None = None
 
     @property

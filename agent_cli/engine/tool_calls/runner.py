@@ -23,6 +23,7 @@ from agent_cli.protocol.events import (
     ToolSilent,
 )
 from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
+from agent_cli.protocol.operations import InsertedCommand
 from agent_cli.protocol.records import CallStarted
 from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
 from agent_cli.session.placeholders import mark_untrusted
@@ -46,6 +47,7 @@ from .pending_call import (
 if TYPE_CHECKING:
     from ..services import SessionServices
     from .call_hooks import CallHooks
+    from .inserted_commands import InsertedText
 
 
 class ToolRunner:
@@ -63,6 +65,10 @@ class ToolRunner:
         self._scope = scope
         self._one_effect = asyncio.Lock()
         """Held for what comes before an effect: calls may run together, checkpoints are taken one by one."""
+        self._inserting = asyncio.Lock()
+        """Held while commands within a text run: texts are completed one by one."""
+        self._recorded: set[str] = set()
+        """The calls within texts that have ended."""
         self._last_checkpoint = ""
         """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
         self._gate = ApprovalGate(services, self.rules, scope)
@@ -75,6 +81,28 @@ class ToolRunner:
         await self._run(prepared)
         end = self._ending_call(prepared)
         return end.final if end else ""
+
+    async def insert(
+        self, text: str, insertions: Sequence[InsertedCommand], allowed: Sequence[str] = ()
+    ) -> "InsertedText":
+        """Return a text with the output of its commands, which run as calls of the model do. `allowed` are rules
+        that hold until the turn ends."""
+        from .inserted_commands import InsertedText, insert_output
+
+        if allowed and (added := self._permissions.allow_for_turn(allowed)):
+            self._scope.notice(f"Allowed until this turn ends: {', '.join(added)}", "info")
+        return await insert_output(text, insertions, self._run_inserted) if insertions else InsertedText(text)
+
+    async def _run_inserted(self, commands: Sequence[str]) -> list[ToolResult]:
+        prepared = []
+        for command in commands:
+            arguments = msgspec.json.encode({"command": command}).decode()
+            pending = self._prepare(ToolCall(new_id("inserted"), "shell", arguments), self._scope.turn_id)
+            pending.is_inserted = True
+            prepared.append(pending)
+        async with self._inserting:
+            await self._run(prepared)
+        return [pending.result for pending in prepared if pending.result is not None]
 
     async def _run(self, prepared: list[PendingCall]) -> None:
         for pending in prepared:
@@ -319,9 +347,18 @@ class ToolRunner:
             silent=self._silence_callback(pending),
             confine=partial(self._permissions.confinement, reach),
             ask=self._ask_user if self._approvals.interactive else None,
+            insert=partial(self._insert_into, pending),
             hunks=pending.hunks,
             leaves=reach == "outside" and self._permissions.is_confining,
         )
+
+    async def _insert_into(
+        self, pending: PendingCall, text: str, insertions: Sequence[InsertedCommand], allowed: Sequence[str]
+    ) -> str:
+        """As `insert`, for a text that becomes the result of a call."""
+        inserted = await self.insert(text, insertions, allowed)
+        pending.inserted_source = pending.inserted_source or inserted.untrusted
+        return inserted.text
 
     async def _name_discarded_state(self, pending: PendingCall) -> str:
         """Return how to bring back what git keeps beside the files, where a command may throw it away."""
@@ -415,7 +452,7 @@ class ToolRunner:
             job=outcome.job,
             cwd=outcome.cwd,
             memory=outcome.memory,
-            untrusted=untrusted,
+            untrusted=untrusted or pending.inserted_source,
         )
 
     def _close(self, prepared: Sequence[PendingCall], text: str) -> None:
@@ -425,10 +462,14 @@ class ToolRunner:
 
     def _record(self, pending: PendingCall, result: ToolResult) -> None:
         """Save a result once and announce it."""
-        if pending.call.id in self._session.answered:
+        if pending.call.id in self._recorded or pending.call.id in self._session.answered:
             return
         result = msgspec.structs.replace(result, turn_id=pending.turn_id)
-        self._session.append(result)
+        if pending.is_inserted:
+            pending.result = result
+            self._recorded.add(pending.call.id)
+        else:
+            self._session.append(result)
         self._context.seen.update(result.seen)
         self._guard.record(pending.call, result)
         if pending.tool is not None:

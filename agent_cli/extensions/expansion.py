@@ -1,0 +1,207 @@
+"""Expand a text that stands for a prompt: arguments take the places of their placeholders, and the shell commands
+in it are found. Each product writes both in its own way.
+
+What is put in is never looked at again, so an argument can neither name a file nor run a command by itself.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from agent_cli.protocol.operations import InsertedCommand
+
+from .places import Product
+
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(!?)[^\n]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"(?:(?<=\s)|^)!`([^`\n]*[^`\s][^`\n]*)`", re.MULTILINE)
+_DOLLAR = re.compile(
+    r"(?P<escape>\\\$|\$\$)|\$(?:(?P<all>ARGUMENTS)(?:\[(?P<index>\d+)\])?(?!\w)|(?P<digit>\d)(?!\d)"
+    r"|\{(?P<variable>\w+)\}|(?P<name>[A-Za-z_]\w*))"
+)
+_COUNTS_FROM_0 = re.compile(r"(?<!\\)\$(?:0(?!\d)|ARGUMENTS\[)")
+_COUNTS_FROM_1 = re.compile(r"(?<!\\)\$[1-9](?!\d)")
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+class Expanded(msgspec.Struct, frozen=True):
+    """A text with its arguments."""
+
+    text: str
+    insertions: tuple[InsertedCommand, ...] = ()
+    """The commands in it, in their order."""
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A piece of a text: words, or a command with what stands around it."""
+
+    before: str
+    text: str
+    after: str = ""
+    is_command: bool = False
+
+
+def expand(
+    text: str,
+    argument: str,
+    product: Product,
+    *,
+    names: Sequence[str] = (),
+    variables: Mapping[str, str] = _NO_VARIABLES,
+) -> Expanded:
+    """Return the prompt that a text stands for. A text without a placeholder has the arguments after a blank line.
+
+    Args:
+        text: the file without its front matter.
+        argument: what was typed after the name.
+        product: whose placeholders the text has.
+        names: what its arguments are called, by their positions.
+        variables: values of `${NAME}`.
+    """
+    places = (
+        _Braces(argument) if product == "gemini" else _Dollars(text, argument, product, tuple(names), variables)
+    )
+    pieces: list[str] = []
+    insertions = []
+    length = 0
+    for part in _braced(text) if product == "gemini" else _parts(text):
+        piece = part.before + places.put(part.text, quoted=part.is_command) + part.after
+        if part.is_command:
+            command = places.put(part.text, quoted=True).strip()
+            insertions.append(InsertedCommand(piece, command, length))
+        pieces.append(piece)
+        length += len(piece)
+    said = "".join(pieces)
+    if argument and not places.placed:
+        said = f"{said.rstrip()}\n\n{argument}"
+    return Expanded(said, tuple(insertions))
+
+
+def has_commands(text: str, product: Product) -> bool:
+    """Return whether expanding a text finds commands to run."""
+    return any(part.is_command for part in (_braced(text) if product == "gemini" else _parts(text)))
+
+
+def _parts(text: str) -> Iterator[_Part]:
+    """Yield the parts of a text; a fenced block is words, unless it is marked as one to run."""
+    end = 0
+    for found in _FENCE.finditer(text):
+        yield from _inline(text[end : found.start()])
+        if found.group(2):
+            start, stop = found.span(3)
+            yield _Part(text[found.start() : start], text[start:stop], text[stop : found.end()], is_command=True)
+        else:
+            yield _Part("", found.group())
+        end = found.end()
+    yield from _inline(text[end:])
+
+
+def _inline(text: str) -> Iterator[_Part]:
+    end = 0
+    for found in _INLINE.finditer(text):
+        yield _Part("", text[end : found.start()])
+        yield _Part("!`", found.group(1), "`", is_command=True)
+        end = found.end()
+    yield _Part("", text[end:])
+
+
+def _braced(text: str) -> Iterator[_Part]:
+    """Yield the parts of a text in which `!{…}` is a command and `@{…}` a file, with balanced braces."""
+    end = 0
+    for found in re.finditer(r"[!@]\{", text):
+        if found.start() < end or (stop := _closing(text, found.end())) < 0:
+            continue
+        yield _Part("", text[end : found.start()])
+        inner = text[found.end() : stop]
+        if found.group() == "!{":
+            yield _Part("!{", inner, "}", is_command=True)
+        else:
+            yield _Part('@"', inner.strip(), '"')
+        end = stop + 1
+    yield _Part("", text[end:])
+
+
+def _closing(text: str, start: int) -> int:
+    depth = 1
+    for at in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    return -1
+
+
+class _Braces:
+    """Puts arguments in place of `{{args}}`, quoted where a shell reads them."""
+
+    def __init__(self, argument: str) -> None:
+        self._argument = argument
+        self.placed = False
+
+    def put(self, text: str, *, quoted: bool) -> str:
+        self.placed = self.placed or "{{args}}" in text
+        return text.replace("{{args}}", shlex.quote(self._argument) if quoted else self._argument)
+
+
+class _Dollars:
+    """Puts arguments in place of `$ARGUMENTS`, `$1` and names."""
+
+    def __init__(
+        self, text: str, argument: str, product: Product, names: tuple[str, ...], variables: Mapping[str, str]
+    ) -> None:
+        self._argument = argument
+        self._product = product
+        self._words = words_of(argument)
+        self._names = names
+        self._variables = variables
+        self._given: dict[str, str] = {}
+        if product == "codex":
+            pairs = [word.partition("=") for word in self._words]
+            self._given = {name: value for name, equals, value in pairs if equals and name.isidentifier()}
+        counts_from_0 = product in ("claude", "agents") and (
+            _COUNTS_FROM_0.search(text) is not None or not _COUNTS_FROM_1.search(text)
+        )
+        self._first = 0 if counts_from_0 else 1
+        numbers = [int(found.group()[1:]) for found in _COUNTS_FROM_1.finditer(text)]
+        self._takes_rest = max(numbers, default=0) if product == "opencode" else 0
+        self.placed = False
+
+    def put(self, text: str, *, quoted: bool) -> str:
+        return _DOLLAR.sub(self._value, text)
+
+    def _value(self, found: "re.Match[str]") -> str:
+        if escape := found.group("escape"):
+            return "$" if escape != "$$" or self._product in ("agent", "codex") else escape
+        if (variable := found.group("variable")) is not None:
+            return self._variables.get(variable, found.group())
+        if (name := found.group("name")) is not None:
+            return self._named(name, found.group())
+        self.placed = True
+        if found.group("all"):
+            index = found.group("index")
+            return self._argument if index is None else self._word(int(index))
+        digit = int(found.group("digit"))
+        if digit and digit == self._takes_rest:
+            return " ".join(self._words[digit - 1 :])
+        return self._word(digit - self._first)
+
+    def _named(self, name: str, written: str) -> str:
+        if name in self._names:
+            self.placed = True
+            return self._word(self._names.index(name))
+        if name in self._given:
+            self.placed = True
+            return self._given[name]
+        return written
+
+    def _word(self, at: int) -> str:
+        return self._words[at] if 0 <= at < len(self._words) else ""
+
+
+def words_of(argument: str) -> list[str]:
+    """Split arguments as a shell would; where a quote is not closed, at the blanks."""
+    try:
+        return shlex.split(argument)
+    except ValueError:
+        return argument.split()

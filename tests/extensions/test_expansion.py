@@ -1,0 +1,69 @@
+"""Arguments and shell commands of texts that stand for prompts, in the words of each product."""
+
+import pytest
+
+from agent_cli.extensions.expansion import expand, has_commands
+from agent_cli.extensions.places import Product
+
+
+@pytest.mark.parametrize(
+    ("product", "text", "argument", "said"),
+    [
+        ("agent", "Fix $1 and $2", "a 'b c'", "Fix a and b c"),
+        ("agent", "All: $ARGUMENTS, $$1", "a b", "All: a b, $1"),
+        ("agent", "Tidy up.\n", "soon", "Tidy up.\n\nsoon"),
+        ("agent", "Costs $5 and $x", "", "Costs  and $x"),
+        ("claude", "First $0, then $1", "a b", "First a, then b"),
+        ("claude", "First $1, then $2", "a b", "First a, then b"),
+        ("claude", "At $ARGUMENTS[1] of $ARGUMENTS", "a b", "At b of a b"),
+        ("claude", r"Pay \$1 for $0", "it", "Pay $1 for it"),
+        ("claude", "echo $$ of $ARGUMENTS", "x", "echo $$ of x"),
+        ("claude", "In ${CLAUDE_SKILL_DIR}, ${OTHER}", "", "In /s, ${OTHER}"),
+        ("claude", "$issue by $who", "12 Ann", "12 by Ann"),
+        ("codex", "Review $FILE for $1", "FILE=a.py x", "Review a.py for FILE=a.py"),
+        ("opencode", "Name $1, text $2", "n a b c", "Name n, text a b c"),
+        ("gemini", "Explain {{args}} in @{docs/a b.md}", "this", 'Explain this in @"docs/a b.md"'),
+        ("gemini", "Explain.", "this", "Explain.\n\nthis"),
+        ("cursor", "Review the code.", "now", "Review the code.\n\nnow"),
+    ],
+)
+def test_arguments_take_their_places(product: Product, text: str, argument: str, said: str) -> None:
+    variables = {"CLAUDE_SKILL_DIR": "/s"}
+    assert expand(text, argument, product, names=("issue", "who"), variables=variables).text == said
+
+
+def test_commands_are_found_where_they_stand() -> None:
+    text = "State: !`git status -s` and\n!`git log $1`\n```!\nmake $1\nls\n```\nend"
+    found = expand(text, "v1", "claude")
+    assert [each.command for each in found.insertions] == ["git status -s", "git log v1", "make v1\nls"]
+    assert all(found.text.startswith(each.marker, each.at) for each in found.insertions)
+
+
+def test_commands_of_gemini_quote_their_arguments() -> None:
+    found = expand("Look:\n!{grep -r {{args}} . | awk '{print $1}'}\nand {{args}}", "a; rm -rf /", "gemini")
+    assert [each.command for each in found.insertions] == ["grep -r 'a; rm -rf /' . | awk '{print $1}'"]
+    assert found.text.endswith("and a; rm -rf /")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "an inline `!x` and x!`y`",
+        "```\n!`touch a`\n```",
+        "~~~sh\n!`touch a`\n~~~",
+        "!` `` ",
+        "wow!`ls`",
+    ],
+)
+def test_what_only_looks_like_a_command_is_not_run(text: str) -> None:
+    assert expand(text, "", "claude").insertions == ()
+    assert not has_commands(text, "claude")
+
+
+@pytest.mark.parametrize("argument", ["!`touch x`", "$ARGUMENTS", "!{touch x}", "```!\ntouch x\n```"])
+@pytest.mark.parametrize("product", ["agent", "claude", "codex", "gemini", "opencode"])
+def test_arguments_run_nothing(product: Product, argument: str) -> None:
+    found = expand("Do $ARGUMENTS {{args}} with !`git status` !{git diff}", argument, product)
+    assert [each.command for each in found.insertions] == (["git diff"] if product == "gemini" else ["git status"])
+    assert all(found.text.startswith(each.marker, each.at) for each in found.insertions)
+    assert argument in found.text
