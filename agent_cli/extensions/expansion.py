@@ -17,10 +17,10 @@ from .places import Product
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(!?)[^\n]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?:(?<=\s)|^)!`([^`\n]*[^`\s][^`\n]*)`", re.MULTILINE)
-_DOLLAR = re.compile(
-    r"(?P<escape>\\\$|\$\$)|\$(?:(?P<all>ARGUMENTS)(?:\[(?P<index>\d+)\])?(?!\w)|(?P<digit>\d)(?!\d)"
-    r"|\{(?P<variable>\w+)\}|(?P<name>[A-Za-z_]\w*))"
-)
+_NAMES = r"\{(?P<variable>\w+)\}|(?P<name>[A-Za-z_]\w*)"
+_ALL = r"(?P<all>ARGUMENTS)(?:\[(?P<index>\d+)\])?(?!\w)"
+_OURS = re.compile(rf"(?P<escape>\$\$)|\$(?:{_ALL}|(?P<digit>[1-9])|{_NAMES})")
+_THEIRS = re.compile(rf"(?P<escape>\\\$|\$\$)|\$(?:{_ALL}|(?P<digit>\d)(?!\d)|{_NAMES})")
 _COUNTS_FROM_0 = re.compile(r"(?<!\\)\$(?:0(?!\d)|ARGUMENTS\[)")
 _COUNTS_FROM_1 = re.compile(r"(?<!\\)\$[1-9](?!\d)")
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
@@ -168,7 +168,7 @@ class _Dollars:
         self.placed = False
 
     def put(self, text: str, *, quoted: bool) -> str:
-        return _DOLLAR.sub(self._value, text)
+        return (_OURS if self._product == "agent" else _THEIRS).sub(self._value, text)
 
     def _value(self, found: "re.Match[str]") -> str:
         if escape := found.group("escape"):

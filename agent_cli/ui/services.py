@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from agent_cli.protocol.messages import Image
+from agent_cli.protocol.operations import UserInput
 
 SHUTDOWN_S = 8.0
 """How long a front end that is done waits for the engine's end and its last words."""
@@ -118,6 +119,8 @@ class OwnPrompt(msgspec.Struct, frozen=True):
     problem: str = ""
     source: Literal["file", "server"] = "file"
     """`server`: an MCP server gave the text, arguments included."""
+    input: UserInput = UserInput("")
+    """What is sent, with its arguments."""
 
 
 class CommandEnd(msgspec.Struct, frozen=True):
@@ -267,8 +270,9 @@ class Host(Protocol):
         """Return the commands that the user and the project have written, as they are now."""
         ...
 
-    def own_prompt(self, name: str) -> OwnPrompt | None:
-        """Return what such a command stands for now; None where there is none of that name."""
+    def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
+        """Return what such a command stands for now, with what was typed after its name; None where there is none
+        of that name."""
         ...
 
     async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.extensions.expansion import expand
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, RewindPoint, Snapshot, WaitingInput
 from agent_cli.protocol.messages import Image
@@ -329,8 +330,11 @@ class FakeHost:
     async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
         return None
 
-    def own_prompt(self, name: str) -> OwnPrompt | None:
-        return self.own.get(name)
+    def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
+        if (prompt := self.own.get(name)) is None:
+            return None
+        text = expand(prompt.text, argument, "agent").text
+        return msgspec.structs.replace(prompt, input=UserInput(text))
 
     def agree(self, prompt: OwnPrompt) -> None:
         self.agreed.append(prompt)

@@ -1,53 +1,86 @@
-"""The slash commands that the user and the project have written, and the prompts of MCP servers: which there are,
-and which the user has agreed to. Text of others would be sent in the user's name, so each is shown and asked about
-once, and again when it has changed."""
+"""The slash commands that the user and the project have written, for this agent or for others, and the prompts of
+MCP servers: which there are, and which the user has agreed to. Text of others would be sent in the user's name, so
+each is shown and asked about once, and again when it has changed."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_cli.config.dirs import home_dir
 from agent_cli.config.layer import ConfigError
+from agent_cli.extensions.command_files import CommandFile, command_files
+from agent_cli.extensions.expansion import expand
+from agent_cli.extensions.names import unique_name
+from agent_cli.extensions.places import Place, places
+from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
+from agent_cli.ui.commands.registry import is_built_in
 from agent_cli.ui.services import OwnCommand, OwnPrompt
 
 from ..setup.setup import Setup
-from .custom_command_files import CommandFile, command_files
 
 if TYPE_CHECKING:
     from agent_cli.mcp.documents import ServerDocuments
 
-FOLDER = "commands"
-_PROJECT = ".agent"
-
 
 def own_commands(setup: Setup) -> tuple[OwnCommand, ...]:
-    """Return all of them, the user's first; of two with one name the first counts."""
-    lines: list[OwnCommand] = []
-    taken: dict[str, str] = {}
-    for file in _files(setup):
-        line = OwnCommand(file.name, file.description, file.hint, _shown(setup, file), file.problem)
-        if file.name and not file.problem:
-            if first := taken.get(file.name):
-                line = msgspec.structs.replace(line, problem=f"{first} has the same name")
-            taken.setdefault(file.name, line.place)
-        lines.append(line)
-    return tuple(lines)
+    """Return all of them, the user's first; of two with one name the second says in its name where it is from."""
+    return tuple(
+        OwnCommand(name, file.description, file.hint, _shown(setup, file), file.problem)
+        for name, file in commands(setup)
+    )
 
 
-def own_prompt(setup: Setup, name: str) -> OwnPrompt | None:
-    """Return what a command stands for now; a file that cannot be used only counts where no other has its name."""
-    found = [file for file in _files(setup) if file.name == name]
-    file = next((each for each in found if not each.problem), found[0] if found else None)
+def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
+    """Return what a command stands for now; None where there is none of that name."""
+    file = next((file for known, file in commands(setup) if known == name), None)
     if file is None:
         return None
-    prompt = OwnPrompt(file.text, file.path, agreed=True, problem=file.problem)
-    if file.problem or not _is_of_project(setup, file):
+    found = expand(
+        file.text, argument, file.place.product, names=file.arguments, variables=_variables(setup, file)
+    )
+    prompt = OwnPrompt(
+        file.text,
+        file.path,
+        agreed=True,
+        problem=file.problem,
+        input=UserInput(found.text, insertions=found.insertions),
+    )
+    if file.problem or file.place.origin != "project":
         return prompt
     try:
         return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
     except ConfigError as error:
         return msgspec.structs.replace(prompt, agreed=False, problem=str(error))
+
+
+def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:
+    """Yield the command files with the names that they are called by; one that cannot be used has the name of its
+    file, unless another has it."""
+    taken: set[str] = set()
+    broken = []
+    for place in command_places(setup):
+        for file in command_files(place):
+            if file.problem:
+                broken.append(file)
+                continue
+            name = unique_name(file.name, place, lambda name: name in taken or is_built_in(name))
+            taken.add(name)
+            yield name, file
+    yield from ((file.name if file.name not in taken else "", file) for file in broken)
+
+
+def command_places(setup: Setup) -> tuple[Place, ...]:
+    """Return the folders of commands, the user's first."""
+    found = places("commands", root=setup.workspace.root, home=home_dir(), config_dir=setup.config_dir)
+    return tuple(sorted(found, key=lambda place: place.origin == "project"))
+
+
+def _variables(setup: Setup, file: CommandFile) -> dict[str, str]:
+    return {"CLAUDE_PROJECT_DIR": str(setup.workspace.root)} | (
+        {"CLAUDE_PLUGIN_ROOT": str(file.place.folder.parent)} if file.place.plugin else {}
+    )
 
 
 def server_commands(documents: "ServerDocuments") -> Iterator[OwnCommand]:
@@ -69,7 +102,7 @@ async def server_prompt(
         return OwnPrompt("", _place_of(name), agreed=False, problem=str(error))
     if text is None:
         return None
-    prompt = OwnPrompt(text, _place_of(name), agreed=False, source="server")
+    prompt = OwnPrompt(text, _place_of(name), agreed=False, source="server", input=UserInput(text))
     try:
         return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
     except ConfigError as error:
@@ -93,15 +126,6 @@ def _as_one(prompt: OwnPrompt) -> tuple[str, bytes]:
     return prompt.place, prompt.text.encode("utf-8")
 
 
-def _files(setup: Setup) -> list[CommandFile]:
-    own = command_files(setup.config_dir / FOLDER, follows_links=True)
-    return [*own, *command_files(setup.workspace.root / _PROJECT / FOLDER, follows_links=False)]
-
-
-def _is_of_project(setup: Setup, file: CommandFile) -> bool:
-    return not file.path.startswith(f"{setup.config_dir / FOLDER}/")
-
-
 def _shown(setup: Setup, file: CommandFile) -> str:
     """Return a project's file from the root on."""
-    return file.path.removeprefix(f"{setup.workspace.root}/") if _is_of_project(setup, file) else file.path
+    return file.path.removeprefix(f"{setup.workspace.root}/") if file.place.origin == "project" else file.path

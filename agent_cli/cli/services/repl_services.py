@@ -185,10 +185,10 @@ class SessionHost:
         documents = self._opened.documents
         return (*own_commands(self._setup), *(server_commands(documents) if documents else ()))
 
-    def own_prompt(self, name: str) -> OwnPrompt | None:
+    def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
         from .custom_commands import own_prompt
 
-        return own_prompt(self._setup, name)
+        return own_prompt(self._setup, name, argument)
 
     async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
         from .custom_commands import server_prompt

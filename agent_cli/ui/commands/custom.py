@@ -1,24 +1,21 @@
-"""Commands that the user or the project has written as Markdown files: a name for a prompt, with places for what
-is typed behind it. Nothing of a file is run; what it stands for is sent as if it had been typed."""
+"""Commands that the user or the project has written as files: a name for a prompt, with places for what is typed
+behind it. What it stands for is sent as if it had been typed; shell commands in it run like those of the model."""
 
 import asyncio
-import re
 import shlex
 
-from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import visible
 
 from ..services import OwnPrompt
 from ..text import lines
 from .api import Choice, CommandContext
 
-_PLACE = re.compile(r"\$(?:(\$)|ARGUMENTS\b|([1-9]))")
 _YES = "yes"
 
 
 async def run(context: CommandContext, name: str, argument: str) -> bool:
     """Send what a command stands for; False when there is none of that name."""
-    found = await asyncio.to_thread(context.host.own_prompt, name)
+    found = await asyncio.to_thread(context.host.own_prompt, name, argument)
     if found is None and ":" in name:
         found = await context.host.server_prompt(name, _words(argument))
     if found is None:
@@ -26,8 +23,7 @@ async def run(context: CommandContext, name: str, argument: str) -> bool:
     if found.problem:
         context.say(f"/{lines.one_line(name, 80)} cannot be used: {lines.one_line(found.problem, 300)}")
     elif found.agreed or await _agreed(context, name, found):
-        text = found.text if found.source == "server" else expand_arguments(found.text, argument)
-        await context.submit(UserInput(text))
+        await context.submit(found.input)
     return True
 
 
@@ -46,28 +42,6 @@ async def _agreed(context: CommandContext, name: str, found: OwnPrompt) -> bool:
         return False
     context.host.agree(found)
     return True
-
-
-def expand_arguments(text: str, argument: str) -> str:
-    """The prompt that a text stands for.
-
-    `$ARGUMENTS` is all that was typed, `$1` to `$9` are its words (quotes keep words together), `$$` is a dollar.
-    A text without a place for it has what was typed behind a blank line. What is put in is not looked at again.
-    """
-    words = _words(argument)
-    placed = False
-
-    def put(found: re.Match[str]) -> str:
-        nonlocal placed
-        if found.group(1):
-            return "$"
-        placed = True
-        if found.group(2):
-            return "".join(words[int(found.group(2)) - 1 : int(found.group(2))])
-        return argument
-
-    said = _PLACE.sub(put, text)
-    return said if placed or not argument else f"{said.rstrip()}\n\n{argument}"
 
 
 def _words(argument: str) -> list[str]:

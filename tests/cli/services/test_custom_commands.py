@@ -26,33 +26,33 @@ def theirs(setup: Setup, name: str, text: str) -> None:
 
 def test_a_command_of_the_user_counts_at_once_and_so_do_its_edits(setup: Setup) -> None:
     mine(setup, "fix.md", "Fix it.")
-    prompt = own_prompt(setup, "fix")
+    prompt = own_prompt(setup, "fix", "")
     assert prompt and (prompt.text, prompt.agreed) == ("Fix it.", True)
     mine(setup, "fix.md", "Fix it well.")
-    prompt = own_prompt(setup, "fix")
+    prompt = own_prompt(setup, "fix", "")
     assert prompt and (prompt.text, prompt.agreed) == ("Fix it well.", True)
-    assert own_prompt(setup, "other") is None
+    assert own_prompt(setup, "other", "") is None
 
 
 def test_a_command_of_the_project_counts_as_it_was_agreed_to(setup: Setup) -> None:
     theirs(setup, "x.md", "First.")
-    prompt = own_prompt(setup, "x")
+    prompt = own_prompt(setup, "x", "")
     assert prompt and not prompt.agreed
     agree(setup, prompt)
-    again = own_prompt(setup, "x")
+    again = own_prompt(setup, "x", "")
     assert again and again.agreed
     theirs(setup, "x.md", "Second.")
-    changed = own_prompt(setup, "x")
+    changed = own_prompt(setup, "x", "")
     assert changed and changed.text == "Second." and not changed.agreed
 
 
 def test_what_was_shown_is_agreed_to_and_not_what_came_afterwards(setup: Setup) -> None:
     theirs(setup, "x.md", "Shown.")
-    shown = own_prompt(setup, "x")
+    shown = own_prompt(setup, "x", "")
     assert shown
     theirs(setup, "x.md", "Swapped.")
     agree(setup, shown)
-    now = own_prompt(setup, "x")
+    now = own_prompt(setup, "x", "")
     assert now and not now.agreed
 
 
@@ -60,11 +60,13 @@ def test_the_users_own_comes_before_the_projects(setup: Setup) -> None:
     mine(setup, "x.md", "Mine.")
     theirs(setup, "x.md", "Theirs.")
     theirs(setup, "y.md", "---\ndescription: About y\nargument-hint: N\n---\nY")
-    prompt = own_prompt(setup, "x")
+    prompt = own_prompt(setup, "x", "")
     assert prompt and prompt.text == "Mine." and prompt.agreed
     first, second, third = own_commands(setup)
     assert (first.name, first.problem, first.place) == ("x", "", str(setup.config_dir / "commands" / "x.md"))
-    assert second.problem == f"{first.place} has the same name" and second.place == ".agent/commands/x.md"
+    assert (second.name, second.problem, second.place) == ("agent:x", "", ".agent/commands/x.md")
+    other = own_prompt(setup, "agent:x", "")
+    assert other and other.text == "Theirs." and not other.agreed
     assert (third.name, third.description, third.hint) == ("y", "About y", "N")
 
 
@@ -81,5 +83,28 @@ def test_answers_that_cannot_be_read_agree_to_nothing(setup: Setup) -> None:
     theirs(setup, "x.md", "X.")
     setup.state.mkdir(parents=True)
     (setup.state / "trust.json").write_text("nonsense", encoding="utf-8")
-    prompt = own_prompt(setup, "x")
+    prompt = own_prompt(setup, "x", "")
     assert prompt and not prompt.agreed and "trust.json" in prompt.problem
+
+
+def test_commands_of_other_agents_are_read_where_they_lie(setup: Setup) -> None:
+    root = setup.workspace.root
+    for name, text in {
+        ".claude/commands/review.md": "Review $0.\n!`git diff $0`",
+        ".gemini/commands/git/review.toml": 'prompt = "Review {{args}}"',
+        ".opencode/command/init.md": "Begin.",
+        ".cursor/commands/review.md": "Look.",
+    }.items():
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(text, encoding="utf-8")
+    found = {each.name: each.place for each in own_commands(setup)}
+    assert found == {
+        "review": ".claude/commands/review.md",
+        "git:review": ".gemini/commands/git/review.toml",
+        "opencode:init": ".opencode/command/init.md",  # /init is built in
+        "cursor:review": ".cursor/commands/review.md",
+    }
+    prompt = own_prompt(setup, "review", "a.py")
+    assert prompt and not prompt.agreed
+    assert prompt.input.text == "Review a.py.\n!`git diff a.py`"
+    assert [each.command for each in prompt.input.insertions] == ["git diff a.py"]

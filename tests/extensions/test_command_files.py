@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cli.services.custom_command_files import CommandFile, command_files
+from agent_cli.extensions.command_files import CommandFile, command_files
+from agent_cli.extensions.places import Place
 
 
 def put(folder: Path, name: str, data: str | bytes) -> Path:
@@ -17,7 +18,8 @@ def put(folder: Path, name: str, data: str | bytes) -> Path:
 
 def read(folder: Path, *, follows_links: bool = False) -> dict[str, CommandFile]:
     """By name, or by path where a file has none."""
-    return {file.name or file.path: file for file in command_files(folder.resolve(), follows_links=follows_links)}
+    place = Place(folder.resolve(), "agent", "user" if follows_links else "project")
+    return {file.name or file.path: file for file in command_files(place)}
 
 
 def test_a_file_is_a_command_and_folders_are_before_its_name(tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ def test_the_head_describes_it_and_is_not_sent(tmp_path: Path) -> None:
         ("big.md", "x" * 100_001, "larger than 100,000 bytes"),
         ("latin.md", b"caf\xe9", "not UTF-8 text (byte 3)"),
         ("empty.md", "---\ndescription: x\n---\n \n", "no text"),
-        ("head.md", "---\n" + "# x\n" * 2_000 + "---\nText", "its head is longer than 4,000 characters"),
+        ("head.md", "---\n" + "# x\n" * 5_000 + "---\nText", "its front matter is longer than 16,000"),
         ("bomb.md", "---\n" + "".join(f"{c}: &{c} [*{c}]\n" for c in "ab") + "---\n", "no text"),
     ],
 )
@@ -86,7 +88,7 @@ def test_links_count_only_in_a_folder_of_the_users_own(tmp_path: Path) -> None:
     assert mine["stolen"].text == "secret" and mine["all:secret"].text == "secret"
     strangers = read(folder)
     assert strangers["stolen"].problem == "it is a link" and set(strangers) == {"real", "stolen"}
-    assert list(command_files(tmp_path / "whole", follows_links=False)) == []
+    assert list(command_files(Place(tmp_path / "whole", "agent", "project"))) == []
 
 
 def test_pipes_and_endless_trees_hold_nothing_up(tmp_path: Path) -> None:
@@ -99,5 +101,18 @@ def test_pipes_and_endless_trees_hold_nothing_up(tmp_path: Path) -> None:
 def test_there_is_an_end_to_how_many_are_read(tmp_path: Path) -> None:
     for number in range(205):
         put(tmp_path, f"c{number:03}.md", "x")
-    found = list(command_files(tmp_path.resolve(), follows_links=False))
+    found = list(command_files(Place(tmp_path.resolve(), "agent", "project")))
     assert len(found) == 201 and "more than 200" in found[-1].problem
+
+
+def test_each_product_has_its_own_form(tmp_path: Path) -> None:
+    put(tmp_path, "claude/front/test.md", "---\nallowed-tools: Bash(git add:*), Read\nmodel: x\n---\nTest $0.")
+    put(tmp_path, "gemini/git/fix.toml", 'description = "Fixes"\nprompt = """\nFix {{args}}.\n"""\n')
+    put(tmp_path, "gemini/git/broken.toml", "prompt = ")
+    put(tmp_path, "gemini/none.toml", "description = 'x'")
+    put(tmp_path, "gemini/ignored.md", "x")
+    (claude,) = command_files(Place(tmp_path / "claude", "claude", "user"))
+    assert (claude.name, claude.allowed, claude.unused) == ("test", ("Bash(git add:*)", "Read"), ("model",))
+    none, broken, fix = command_files(Place(tmp_path / "gemini", "gemini", "user"))
+    assert (fix.name, fix.text, fix.description) == ("git:fix", "Fix {{args}}.", "Fixes")
+    assert "not valid TOML" in broken.problem and "no `prompt`" in none.problem
