@@ -9,7 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from agent_cli.protocol.messages import Image
+from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
@@ -35,18 +38,17 @@ def run_command(chosen: ParsedOptions) -> int:
     if schema:
         chosen = with_values(chosen, answer_request=schema.request)
     setup = Setup(chosen)
-    task = _task(chosen)
+    given, piped = _task(chosen)
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
     _check_output_file(chosen)
     if not chosen.flag("quiet"):
         for offer in offers(setup):
             print(f"{offer.place} {offer.otherwise}. Start `agent` once.", file=sys.stderr)
-    return asyncio.run(_run(setup, task, images, schema.read if schema else None))
+    prompt = msgspec.structs.replace(_prompt(setup, given, piped), images=images)
+    return asyncio.run(_run(setup, prompt, schema.read if schema else None))
 
 
-async def _run(
-    setup: Setup, task: str, images: tuple[Image, ...], structure: Callable[[str], object] | None
-) -> int:
+async def _run(setup: Setup, prompt: UserInput, structure: Callable[[str], object] | None) -> int:
     stopper = Stopper()
     interrupted, terminated = partial(stopper.stop, "interrupted"), partial(stopper.stop, "terminated")
     if (timeout_s := setup.chosen.number("timeout")) is not None:
@@ -60,9 +62,7 @@ async def _run(
         async with opened.running():
             result = await run_task(
                 opened.agent,
-                task,
-                images,
-                is_data=setup.chosen.positional in (None, "-"),
+                prompt,
                 output_format=setup.chosen.values.get("output_format", "text"),
                 quiet=setup.chosen.flag("quiet"),
                 settings=setup.config.ui,
@@ -101,13 +101,32 @@ def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]
     return verify
 
 
-def _task(chosen: ParsedOptions) -> str:
-    """Return the task: the argument, standard input, or both.
+def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
+    """Return what is sent for a task: that of a command of the user's own where it calls one.
+
+    Raises:
+        UsageError: the command cannot be used, or comes with the project and is not approved.
+    """
+    from .setup.piped_input import beside
+
+    if setup.chosen.positional in (None, "-"):
+        return UserInput(given, is_data=True)
+    prompt = None
+    if given.startswith("/"):
+        from .services.custom_commands import called_prompt
+
+        prompt = called_prompt(setup, given)
+    prompt = prompt or UserInput(given)
+    return msgspec.structs.replace(prompt, text=beside(prompt.text, piped))
+
+
+def _task(chosen: ParsedOptions) -> tuple[str, str]:
+    """Return the task, and what is piped in beside it. Without an argument the task is standard input.
 
     Raises:
         UsageError: there is none.
     """
-    from .setup.piped_input import beside, read_all, read_piped
+    from .setup.piped_input import read_all, read_piped
 
     given = chosen.positional
     if given is None or given == "-":
@@ -116,10 +135,10 @@ def _task(chosen: ParsedOptions) -> str:
         given = read_all()
         if not given.strip():
             raise UsageError("the task on standard input is empty")
-        return given
+        return given, ""
     if not given.strip():
         raise UsageError("the task is empty")
-    return beside(given, read_piped(patient=False) or "")
+    return given, read_piped(patient=False) or ""
 
 
 def _image(path: Path) -> Image:

@@ -18,6 +18,7 @@ from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.commands.registry import is_built_in
 from agent_cli.ui.services import OwnCommand, OwnPrompt
 
+from ..setup.options import UsageError
 from ..setup.setup import Setup
 
 if TYPE_CHECKING:
@@ -53,6 +54,26 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
         return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
     except ConfigError as error:
         return msgspec.structs.replace(prompt, agreed=False, problem=str(error))
+
+
+def called_prompt(setup: Setup, line: str) -> UserInput | None:
+    """Return what a line sends that calls a command; None where no command has the name.
+
+    Raises:
+        UsageError: the command cannot be used, or comes with the project and is not approved.
+    """
+    name, _, argument = line.removeprefix("/").partition(" ")
+    prompt = own_prompt(setup, name, argument.strip())
+    if prompt is None:
+        return None
+    if prompt.problem:
+        raise UsageError(f"/{name} cannot be used: {prompt.problem}")
+    if not prompt.agreed:
+        raise UsageError(
+            f"/{name} comes with the project ({prompt.place}) and is not approved as it is now. Start `agent` and"
+            f" type /{name} once to read and approve it."
+        )
+    return prompt.input
 
 
 def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:

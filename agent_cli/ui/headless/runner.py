@@ -18,7 +18,7 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.hints import Hint
-from agent_cli.protocol.messages import FileChange, Image
+from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from agent_cli.protocol.sanitize import clean, escape_json
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason, exit_code
@@ -119,10 +119,8 @@ class Stopper:
 
 async def run_task(
     client: Client,
-    task: str,
-    images: tuple[Image, ...] = (),
+    task: UserInput,
     *,
-    is_data: bool = False,
     output_format: OutputFormat = "text",
     quiet: bool = False,
     settings: Ui | None = None,
@@ -132,7 +130,7 @@ async def run_task(
     structure: Callable[[str], object] | None = None,
     stopper: Stopper | None = None,
 ) -> RunResult:
-    """Run `task` to its end and write the result to `out`. With `is_data` it was piped in.
+    """Run `task` to its end and write the result to `out`.
 
     `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final
     text into data, raising ValueError where it does not fit; the model is then told so once and may answer
@@ -140,7 +138,7 @@ async def run_task(
     shut down at the end.
     """
     run = _Run(client, output_format, Pipe(out), Pipe(err), quiet)
-    work = asyncio.ensure_future(run.work(UserInput(task, images, is_data), verify, structure))
+    work = asyncio.ensure_future(run.work(task, verify, structure))
     stopper = stopper or Stopper()
     watch = asyncio.ensure_future(stopper.wait())
     over = asyncio.ensure_future(run.turn_over.wait())  # what comes after the turn is stopped at once

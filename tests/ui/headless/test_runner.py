@@ -39,7 +39,7 @@ async def simple(client: FakeClient, submission: str, text: str) -> ev.AnyEvent:
 
 async def run(script: Any, **options: Any) -> tuple[RunResult, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    result = await run_task(FakeClient(script), "task", out=out, err=err, **options)
+    result = await run_task(FakeClient(script), UserInput("task"), out=out, err=err, **options)
     return result, out.getvalue(), err.getvalue()
 
 
@@ -107,7 +107,7 @@ async def test_a_denied_call_says_why_on_standard_error() -> None:
         "exit 6: 1 call was denied: it runs a command and nobody is there (decided by mode ask)\n"
     )
     errors = io.StringIO()
-    await run_task(FakeClient(script), "twice", out=io.StringIO(), err=errors)
+    await run_task(FakeClient(script), UserInput("twice"), out=io.StringIO(), err=errors)
     assert "exit 6: 2 calls were denied, the first: it runs" in errors.getvalue()
     assert (await run(script, quiet=True))[2] == ""
 
@@ -116,7 +116,7 @@ async def test_a_denied_call_says_why_on_standard_error() -> None:
 async def test_last_words_of_the_engine_are_progress_and_no_output(output_format: Any) -> None:
     client, out, err = FakeClient(simple), io.StringIO(), io.StringIO()
     client.last_words = ("job 1 was ended: make watch",)
-    await run_task(client, "task", output_format=output_format, out=out, err=err)
+    await run_task(client, UserInput("task"), output_format=output_format, out=out, err=err)
     assert "info: job 1 was ended: make watch\n" in err.getvalue()
     assert "job 1" not in out.getvalue()
     assert client.operations(Shutdown) == [Shutdown()]
@@ -160,7 +160,7 @@ async def test_a_signal_interrupts_and_the_result_is_still_written(reason: Any, 
     client, out, stopper = FakeClient(script), io.StringIO(), Stopper()
     asyncio.get_running_loop().call_later(0.05, stopper.stop, reason)
     result = await run_task(
-        client, "task", output_format="stream-json", out=out, err=io.StringIO(), stopper=stopper
+        client, UserInput("task"), output_format="stream-json", out=out, err=io.StringIO(), stopper=stopper
     )
     assert client.operations(Interrupt)
     assert json.loads(out.getvalue().splitlines()[-1])["stop_reason"] == reason
@@ -200,7 +200,7 @@ async def test_an_answer_that_does_not_fit_is_corrected_once() -> None:
         return text
 
     client = FakeClient(script)
-    result = await run_task(client, "task", out=io.StringIO(), err=io.StringIO(), structure=structure)
+    result = await run_task(client, UserInput("task"), out=io.StringIO(), err=io.StringIO(), structure=structure)
     assert (result.exit_code, result.structured, result.text) == (0, "right", "right")
     task, correction = client.operations(UserInput)
     assert task == UserInput("task") and "at $: 42 is wrong" in correction.text
@@ -211,7 +211,7 @@ async def test_an_answer_cut_short_by_a_limit_is_not_corrected() -> None:
         return ev.TurnCompleted(stop_reason="turn_limit", text="so far", steps=1, duration_s=1)
 
     client, err = FakeClient(script), io.StringIO()
-    result = await run_task(client, "task", out=io.StringIO(), err=err, structure=json.loads)
+    result = await run_task(client, UserInput("task"), out=io.StringIO(), err=err, structure=json.loads)
     assert (result.exit_code, result.stop_reason, len(client.operations(UserInput))) == (5, "turn_limit", 1)
     assert "--max-turns" in err.getvalue()
 
@@ -232,6 +232,6 @@ async def test_a_reader_that_went_away_does_no_harm() -> None:
     os.close(read)
     with os.fdopen(write, "w", encoding="utf-8") as out:
         result = await run_task(
-            FakeClient(simple), "task", output_format="stream-json", out=out, err=io.StringIO()
+            FakeClient(simple), UserInput("task"), output_format="stream-json", out=out, err=io.StringIO()
         )
         assert result.exit_code == 0

@@ -1,0 +1,85 @@
+"""Commands of users, projects and other agents through the program: what they send, and what they may run."""
+
+from pathlib import Path
+
+from tests.e2e.person import GUARD_S, Person
+from tests.e2e.world import World
+from tests.model.server import Reply
+
+
+def command(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def choose(person: Person, key: str) -> None:
+    """Answer the question about the text."""
+    person.wait("Send this prompt")
+    person.pump(GUARD_S)
+    person.send(key)
+
+
+REVIEW = "---\ndescription: Reviews\n---\nReview $0.\nState: !`touch ran; echo fresh`\nDone."
+
+
+def test_a_command_of_a_project_runs_nothing_before_a_yes_to_its_text_and_one_to_its_command(world: World) -> None:
+    command(world.work, ".claude/commands/review.md", REVIEW)
+    ran = world.work / "ran"
+    world.script(Reply(text="Looks good."), Reply(text="Again."))
+    refused = world.run("run", "/review a.py")
+    assert refused.code == 2 and "comes with the project" in refused.err and not world.bodies()
+    with Person(world, "--sandbox", "off") as person:
+        person.say("/review a.py")
+        choose(person, "y")
+        person.wait("touch ran")
+        assert not ran.exists()
+        person.decide("Run  touch ran", "1")
+        person.turn_over()
+        assert ran.exists()
+        (asked,) = world.messages(-1, "user")
+        assert "Review a.py.\nState: fresh\nDone." in asked
+        person.say("/undo")
+        person.wait("Undid 1 turn")
+        assert not ran.exists()
+        person.leave()
+    done = world.run("run", "/review b.py", "--sandbox", "off")
+    assert done.code == 6 and not ran.exists()
+    assert "Review b.py.\nState: (the command was not run:" in world.messages(-1, "user")[-1]
+
+
+def test_a_changed_command_is_asked_about_again(world: World) -> None:
+    path = command(world.work, ".gemini/commands/git/fix.toml", 'prompt = "Fix {{args}}"\n')
+    world.script(Reply(text="One."), Reply(text="Two."))
+    with Person(world) as person:
+        person.say("/git:fix it")
+        choose(person, "y")
+        person.turn_over()
+        path.write_text('prompt = "Break {{args}}"\n', encoding="utf-8")
+        person.say("/git:fix it")
+        choose(person, "n")
+        person.wait("Nothing sent")
+        assert len(world.bodies()) == 1 and "Fix it" in world.messages(-1, "user")[-1]
+        person.leave()
+
+
+def test_commands_of_the_user_need_no_question_and_their_shell_follows_the_rules(world: World) -> None:
+    command(world.home, ".claude/commands/look.md", "Files: !`ls` and !`cat .env`\n!`git status --short`")
+    (world.work / "seen.txt").write_text("x", encoding="utf-8")
+    (world.work / ".env").write_text("TOKEN=verysecretvalue1234\n", encoding="utf-8")
+    world.script(Reply(text="Ok."))
+    assert world.run("run", "/look", "--mode", "yolo").code in (0, 6)
+    asked = world.messages(-1, "user")[-1]
+    assert (
+        "Files: seen.txt" in asked and "verysecretvalue1234" not in asked and "(the command was not run:" in asked
+    )
+
+
+def test_a_task_that_only_looks_like_a_command_is_sent_as_it_is(world: World) -> None:
+    world.script(Reply(text="Ok."), Reply(text="Ok."))
+    assert world.run("run", "/usr/bin/env is odd").code == 0
+    assert "/usr/bin/env is odd" in world.messages(-1, "user")[-1]
+    command(world.home, ".claude/commands/look.md", "Look at $ARGUMENTS closely.")
+    assert world.run("run", "/look this").code == 0
+    assert "Look at this closely." in world.messages(-1, "user")[-1]
