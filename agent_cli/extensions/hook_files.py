@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.config.json_comments import json_with_comments
 from agent_cli.config.schema import HookEntry
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
@@ -39,6 +40,8 @@ HOOK_FILES_OF_USERS: Mapping[str, Dialect] = {
     ".cursor/hooks.json": "cursor",
 }
 """Below the home directory."""
+PLACE = "hooks of "
+"""Before the path of a file in the place of a yes; places of servers in the same file begin with the path."""
 
 
 class ProjectHooks(msgspec.Struct, frozen=True):
@@ -66,8 +69,9 @@ def find_hooks(
     root: Path,
     home: Path,
     trusts: Callable[[str, bytes], bool],
+    plugins: Sequence[Hook] = (),
 ) -> FoundHooks:
-    """Return the hooks of the user's configuration, of the user's other agents, and of the project.
+    """Return the hooks of the user's configuration, of the user's other agents, of plug-ins, and of the project.
 
     Args:
         own: entries under `hooks`, by event.
@@ -75,16 +79,18 @@ def find_hooks(
         root: the workspace.
         home: the user's home directory.
         trusts: whether the user has agreed to a place and its content.
+        plugins: hooks of plug-ins that the user has agreed to.
     """
     notes: list[str] = []
     usable = list(_own(own, own_source, notes))
     inert: list[ProjectHooks] = []
     for name, dialect in HOOK_FILES_OF_USERS.items():
         usable += _read_file(home / name, dialect, notes)
+    usable += plugins
     for name, dialect in HOOK_FILES_OF_PROJECTS.items():
         if not (hooks := _read_file(root / name, dialect, notes)):
             continue
-        place, content = f"{root / name}#hooks", _content(hooks, root)
+        place, content = f"{PLACE}{root / name}", _content(hooks, root)
         if trusts(place, content):
             usable += hooks
         else:
@@ -111,27 +117,57 @@ def _own(own: Mapping[str, Sequence[HookEntry]], source: str, notes: list[str]) 
             )  # fmt: skip
 
 
+def plugin_hooks(
+    root: Path, dialect: Dialect, plugin: str, file: Path | Mapping[str, Any]
+) -> tuple[tuple[Hook, ...], tuple[str, ...]]:
+    """Return the hooks of a plug-in, and what of them is not run and why.
+
+    Args:
+        root: the folder of the plug-in.
+        dialect: whose plug-in it is.
+        plugin: its name.
+        file: the file that defines them, or that part of its manifest.
+    """
+    notes: list[str] = []
+    source = f"plug-in {plugin}"
+    if isinstance(file, Path):
+        source = f"{source} ({file})"
+        content = _content_of(file, source, notes)
+    else:
+        content = file if "hooks" in file else {"hooks": file}
+    found = _hooks(content, dialect, source, notes)
+    return tuple(msgspec.structs.replace(hook, root=str(root)) for hook in found), tuple(notes)
+
+
 def _read_file(path: Path, dialect: Dialect, notes: list[str]) -> list[Hook]:
+    return _hooks(_content_of(path, str(path), notes), dialect, str(path), notes)
+
+
+def _content_of(path: Path, source: str, notes: list[str]) -> Any:
+    """Return what a file holds; None where there is none, or it cannot be read."""
     try:
         data = read_regular(path, _MAX_BYTES, follow=True)
     except OSError:
-        return []
+        return None
     try:
-        content = tomllib.loads(data.decode()) if path.suffix == ".toml" else msgspec.json.decode(data)
+        return tomllib.loads(data.decode("utf-8-sig")) if path.suffix == ".toml" else json_with_comments(data)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError, RecursionError) as error:
-        notes.append(f"{path} is left out: {error}")
-        return []
-    hooks = content.get("hooks") if isinstance(content, dict) else None
-    if not isinstance(hooks, dict) or content.get("disableAllHooks") is True:
-        return []
-    return [hook for name, groups in hooks.items() for hook in _event(str(name), groups, dialect, path, notes)]
+        notes.append(f"{source} is left out: {error}")
+        return None
 
 
-def _event(name: str, groups: Any, dialect: Dialect, path: Path, notes: list[str]) -> Iterator[Hook]:
+def _hooks(content: Any, dialect: Dialect, source: str, notes: list[str]) -> list[Hook]:
+    hooks = content.get("hooks") if isinstance(content, Mapping) else None
+    if not isinstance(hooks, Mapping) or content.get("disableAllHooks") is True:
+        return []
+    return [hook for name, groups in hooks.items() for hook in _event(str(name), groups, dialect, source, notes)]
+
+
+def _event(name: str, groups: Any, dialect: Dialect, source: str, notes: list[str]) -> Iterator[Hook]:
     event = event_named(name)
     if event is None:
         if isinstance(groups, list) and groups:
-            notes.append(f"{path}: hooks for {name} are not run: there is no such event here")
+            notes.append(f"{source}: hooks for {name} are not run: there is no such event here")
         return
     for group in groups if isinstance(groups, list) else ():
         if not isinstance(group, dict):
@@ -140,7 +176,7 @@ def _event(name: str, groups: Any, dialect: Dialect, path: Path, notes: list[str
         handlers = group["hooks"] if isinstance(group.get("hooks"), list) else [group]
         for handler in handlers:
             if isinstance(handler, dict):
-                yield from _handler(event, name, matcher, handler, dialect, path, notes)
+                yield from _handler(event, name, matcher, handler, dialect, source, notes)
 
 
 def _handler(
@@ -149,13 +185,13 @@ def _handler(
     matcher: str,
     handler: Mapping[str, Any],
     dialect: Dialect,
-    path: Path,
+    source: str,
     notes: list[str],
 ) -> Iterator[Hook]:
     kind = handler.get("type", "command")
     command = handler.get("command")
     if kind != "command" or not isinstance(command, str) or not command.strip():
-        notes.append(f"{path}: a hook of the type {kind} for {name} is not run")
+        notes.append(f"{source}: a hook of the type {kind} for {name} is not run")
         return
     arguments = handler.get("args")
     line: str | tuple[str, ...] = command
@@ -170,7 +206,7 @@ def _handler(
         dialect,
         None,
         shown if isinstance(shown, str) else "",
-        str(path),
+        source,
         name,
     )
 

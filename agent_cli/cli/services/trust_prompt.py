@@ -59,6 +59,8 @@ def _hooks(setup: Setup) -> list[TrustRequest]:
     """Return the hooks that the project brings and the user has not agreed to as they are now."""
     if not defines_hooks(setup.workspace.root):
         return []
+    from agent_cli.extensions.hook_files import PLACE
+
     from ..setup.hooks import found_hooks
 
     return [
@@ -66,7 +68,7 @@ def _hooks(setup: Setup) -> list[TrustRequest]:
             each.place,
             each.content,
             tuple(f"hook at {hook.event}: runs {_line(hook.command)}" for hook in each.hooks),
-            ((each.place.removesuffix("#hooks"), each.content),),
+            ((each.place.removeprefix(PLACE), each.content),),
         )
         for each in found_hooks(setup).inert
     ]

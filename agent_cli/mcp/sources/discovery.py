@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from agent_cli.config.dirs import SERVER_FILES_OF_PROJECTS, SERVER_FILES_OF_USERS, home_dir
+from agent_cli.config.json_comments import json_with_comments
 from agent_cli.config.schema import McpServer
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 
 from ..types.definition import ServerDefinition
 from .configured import configured
-from .formats import FormatError, claude, codex, cursor, gemini, json_with_comments, opencode
+from .formats import FormatError, claude, codex, cursor, gemini, opencode
 
 _MAX_BYTES = 32_000_000
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
@@ -180,7 +181,7 @@ def _entries(
             raise FormatError("what should hold the MCP servers is no mapping")
     except OSError:
         return
-    except FormatError as error:
+    except (FormatError, msgspec.DecodeError) as error:
         contents[file.path] = {}  # it is noted once, though two parts of it are looked for
         notes.append(f"{_shown_path(file.path)} is left out: {error}")
         return

@@ -151,27 +151,6 @@ def opencode(raw: Any) -> McpServer:
     )
 
 
-def json_with_comments(data: bytes, kind: Any = Any) -> Any:
-    """Decode JSON that may hold comments and commas before a closing bracket, as editors write it.
-
-    Raises:
-        FormatError: it is none, or not of this type.
-    """
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        text = _COMMENT.sub(lambda found: found["text"] or "", data.decode("utf-8-sig"))
-        return msgspec.json.decode(_LAST_COMMA.sub(lambda found: found["text"] or "", text), type=kind)
-    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-        raise FormatError(f"not valid JSON: {error}") from error
-
-
-_TEXT = r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
-_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
-"""A text or a comment without an end goes on to the end of the file, so that none is read twice."""
-_LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
 _DOLLAR = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _EDITOR = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -1,0 +1,59 @@
+"""Where hooks are defined, and which of them count."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.extensions.hook_files import FoundHooks, find_hooks, plugin_hooks
+
+GROUPS: list[dict[str, Any]] = [{"matcher": "Bash", "hooks": [{"type": "command", "command": "guard"}]}]
+
+
+def found(root: Path, **more: Any) -> FoundHooks:
+    values: dict[str, Any] = {"own_source": "", "root": root, "home": root / "home", "trusts": lambda *_: False}
+    return find_hooks({}, **values | more)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_plugin_brings_hooks_from_a_file_or_its_manifest(tmp_path: Path) -> None:
+    file = write(tmp_path / "hooks" / "hooks.json", json.dumps({"hooks": {"PreToolUse": GROUPS}}))
+    for given in (file, {"hooks": {"PreToolUse": GROUPS}}, {"PreToolUse": GROUPS}):
+        (hook,), notes = plugin_hooks(tmp_path, "claude", "tidy", given)
+        assert (hook.event, hook.command, hook.matcher, hook.dialect) == ("PreToolUse", "guard", "Bash", "claude")
+        assert hook.root == str(tmp_path) and "plug-in tidy" in hook.source and not notes
+
+
+def test_what_a_plugin_defines_and_is_not_run_is_said(tmp_path: Path) -> None:
+    hooks, notes = plugin_hooks(tmp_path, "claude", "tidy", {"Nonsense": GROUPS, "Stop": [{"type": "prompt"}]})
+    assert not hooks and len(notes) == 2 and all("plug-in tidy" in note for note in notes)
+    hooks, notes = plugin_hooks(tmp_path, "claude", "tidy", write(tmp_path / "hooks.json", "{"))
+    assert not hooks and "is left out" in notes[0]
+    assert plugin_hooks(tmp_path, "claude", "tidy", tmp_path / "none.json") == ((), ())
+
+
+def test_hooks_of_plugins_come_behind_those_of_the_user(tmp_path: Path) -> None:
+    write(tmp_path / "home" / ".claude" / "settings.json", json.dumps({"hooks": {"PreToolUse": GROUPS}}))
+    hooks, _ = plugin_hooks(tmp_path, "claude", "tidy", {"PreToolUse": GROUPS})
+    sources = [hook.source for hook in found(tmp_path, plugins=hooks).usable]
+    assert len(sources) == 2 and "settings.json" in sources[0] and "plug-in tidy" in sources[1]
+
+
+@pytest.mark.parametrize("name", [".claude/settings.json", ".gemini/settings.json", ".cursor/hooks.json"])
+def test_comments_and_trailing_commas_are_read(tmp_path: Path, name: str) -> None:
+    text = '// mine\n{"hooks": {"PreToolUse": [{"command": "guard", /* runs */},],},}'
+    write(tmp_path / "home" / name, text)
+    (hook,) = found(tmp_path).usable
+    assert hook.command == "guard"
+
+
+def test_a_yes_to_a_server_named_hooks_is_none_to_the_hooks_of_its_file(tmp_path: Path) -> None:
+    file = write(tmp_path / ".gemini" / "settings.json", json.dumps({"hooks": {"PreToolUse": GROUPS}}))
+    (inert,) = found(tmp_path).inert
+    assert inert.place != f"{file}#hooks" and not inert.place.startswith(str(file))
