@@ -217,7 +217,12 @@ class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether its process runs in the sandbox, with the network."""
 
 
-class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HookEntry(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    rename={"only_if": "if", "runs_beside": "async"},
+):
     """A program to run at an event."""
 
     command: str | tuple[str, ...]
@@ -230,6 +235,12 @@ class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What holds when it fails; null: block where it decides, else allow."""
     name: str = ""
     """What it is called in messages."""
+    only_if: str = ""
+    """A permission rule such as shell(git *): it is run for calls that the rule covers; none means all."""
+    runs_beside: bool = False
+    """Whether it runs in the background, decides nothing, and is stopped when the session ends."""
+    once: bool = False
+    """Whether it is run once a session."""
 
 
 class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -141,6 +141,12 @@ class Agent:
         """Unified diff of the workspace against its state before the session's first change."""
         return await self._dispatcher.services.undo.session_diff()
 
+    def prompt_awaited(self, text: str) -> None:
+        """Tell the hooks that the front end has called the user, who is to give the next prompt."""
+        services = self._dispatcher.services
+        if services.session_hooks is not None:
+            services.session_hooks.notify("idle_prompt", text, services.scope())
+
     def stop(self, reason: StopReason) -> None:
         """Stop what runs, from a signal handler."""
         self._dispatcher.outcomes.stop_reason = reason

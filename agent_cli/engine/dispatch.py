@@ -247,6 +247,8 @@ class Dispatcher:
         if self.services.session_hooks is not None:
             with contextlib.suppress(Exception):  # a hook keeps nobody from leaving
                 await self.services.session_hooks.on_end("other", self.services.scope())
+        if self.services.hooks is not None:
+            await self.services.hooks.aclose()
         self._note_jobs(leaving=True)
         await self.services.undo.aclose()
         ended = self.services.tools.jobs.last_words()

@@ -124,7 +124,9 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
 
     def scope(self, submission_id: str = "", turn_id: str = "") -> TurnScope:
         """Return the scope of a turn, of an operation, or of work between turns."""
-        return TurnScope(self.bus.emit, submission_id, turn_id)
+        hooks = self.session_hooks
+        emit = self.bus.emit if hooks is None else hooks.watching(self.bus.emit)
+        return TurnScope(emit, submission_id, turn_id)
 
     def turn_rules(self) -> TurnRules:
         """Return the rules on calls, for one turn."""

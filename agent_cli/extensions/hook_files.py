@@ -16,7 +16,8 @@ from agent_cli.config.json_comments import json_with_comments
 from agent_cli.config.schema import HookEntry
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
-from agent_cli.hooks.definition import Dialect, Event, Hook, event_named
+from agent_cli.hooks.condition import problem
+from agent_cli.hooks.definition import Dialect, Event, Hook, HttpRequest, event_named
 
 _MAX_BYTES = 8_000_000
 _END_S = 2.0
@@ -100,6 +101,7 @@ def find_hooks(
         for hook in usable
         if hook.has_bad_matcher
     ]
+    notes += [f"{hook.source}: {wrong}" for hook in usable if (wrong := problem(hook))]
     return FoundHooks(tuple(usable), tuple(inert), tuple(notes))
 
 
@@ -113,7 +115,8 @@ def _own(own: Mapping[str, Sequence[HookEntry]], source: str, notes: list[str]) 
             usual_s = _END_S if event == "SessionEnd" else _USUAL_S["native"]
             yield Hook(
                 event, entry.command, entry.match, entry.timeout_s or usual_s,
-                on_error=entry.on_error, name=entry.name, source=source,
+                on_error=entry.on_error, name=entry.name, source=source, condition=entry.only_if,
+                is_async=entry.runs_beside, is_once=entry.once,
             )  # fmt: skip
 
 
@@ -189,26 +192,44 @@ def _handler(
     notes: list[str],
 ) -> Iterator[Hook]:
     kind = handler.get("type", "command")
-    command = handler.get("command")
-    if kind != "command" or not isinstance(command, str) or not command.strip():
+    command, request = handler.get("command"), _request(handler)
+    if kind == "http" and request is not None:
+        command = ""
+    elif kind != "command" or not isinstance(command, str) or not command.strip():
         notes.append(f"{source}: a hook of the type {kind} for {name} is not run")
         return
     arguments = handler.get("args")
-    line: str | tuple[str, ...] = command
-    if isinstance(arguments, list):
-        line = (command, *map(str, arguments))
-    shown = handler.get("name") or handler.get("statusMessage")
     yield Hook(
         event,
-        line,
+        (command, *map(str, arguments)) if isinstance(arguments, list) else command,
         matcher,
         _timeout_s(event, handler.get("timeout"), dialect),
         dialect,
-        None,
-        shown if isinstance(shown, str) else "",
-        source,
-        name,
+        name=_text(handler, "name"),
+        source=source,
+        written_event=name,
+        condition=_text(handler, "if"),
+        is_async=handler.get("async") is True or handler.get("asyncRewake") is True,
+        is_once=handler.get("once") is True,
+        status=_text(handler, "statusMessage"),
+        shell=_text(handler, "shell"),
+        request=request if kind == "http" else None,
     )
+
+
+def _text(handler: Mapping[str, Any], key: str) -> str:
+    value = handler.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _request(handler: Mapping[str, Any]) -> HttpRequest | None:
+    """Return where a handler posts to; None where it does not."""
+    url, headers, names = handler.get("url"), handler.get("headers"), handler.get("allowedEnvVars")
+    if not isinstance(url, str) or not url.strip():
+        return None
+    pairs = headers.items() if isinstance(headers, dict) else ()
+    listed = names if isinstance(names, list) else ()
+    return HttpRequest(url, tuple((str(key), str(value)) for key, value in pairs), tuple(map(str, listed)))
 
 
 _ABOUT_SHELL = ("beforeshellexecution", "aftershellexecution")
@@ -236,9 +257,7 @@ def _timeout_s(event: Event, written: Any, dialect: Dialect) -> float:
 def _content(hooks: Sequence[Hook], root: Path) -> bytes:
     """Return what a yes to hooks is bound to: themselves, and the files of the workspace that they name."""
     words = [word for hook in hooks for word in words_of(hook, root)]
-    return msgspec.json.encode(
-        [[msgspec.structs.asdict(hook) for hook in hooks], named_files(words, root)], order="sorted"
-    )
+    return msgspec.json.encode([hooks, named_files(words, root)], order="sorted")
 
 
 def words_of(hook: Hook, root: Path) -> list[str]:

@@ -10,6 +10,10 @@ from agent_cli.protocol.sanitize import clean
 from .definition import DECIDING, Hook
 
 Decision = Literal["allow", "ask", "deny"]
+MAX_OUTPUT = 1_000_000
+"""Bytes that a hook may print."""
+_MOST_SAID = 300
+"""Characters shown of what a hook says that runs beside the turn."""
 _MOST_CHARS = 10_000
 _CONTEXT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})
 """Whose plain output is text for the model."""
@@ -60,6 +64,15 @@ class HookAnswer(msgspec.Struct, frozen=True):
 def read_answer(hook: Hook, ended: HookProcess) -> HookAnswer:
     """Return what a hook answered. One that failed at an event that decides refuses, unless its definition says
     otherwise: a broken guard does not open the gate."""
+    answer = _read(hook, ended)
+    if hook.can_decide:
+        return answer
+    said = [each for each in (answer.message, answer.context, answer.reason) if hook.is_async and each]
+    message = f"{hook.label}: {' '.join(clean(said[0]).split())[:_MOST_SAID]}" if said else answer.message
+    return HookAnswer(message=message, failure=answer.failure)
+
+
+def _read(hook: Hook, ended: HookProcess) -> HookAnswer:
     if ended.problem:
         return _failed(hook, ended.problem, is_broken=True)
     code = ended.exit_code

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.actions import Action
+
 from .definition import Dialect
 
 Json = dict[str, Any]
@@ -29,6 +31,8 @@ class ToolCallFacts(msgspec.Struct, frozen=True):
     server_tool: str = ""
     paths: tuple[str, ...] = ()
     """Absolute paths that a patch writes."""
+    actions: tuple[Action, ...] = ()
+    """What it would do."""
 
 
 class NamedCall(msgspec.Struct, frozen=True):

@@ -12,6 +12,10 @@ Event = Literal[
     "SessionEnd", "Stop", "StopFailure", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact",
     "Notification",
 ]  # fmt: skip
+CALL_EVENTS: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
+"""Events about a tool call; at others a condition on the call never holds."""
+TOLD: frozenset[Event] = frozenset({"Notification", "SessionEnd", "StopFailure", "PostCompact"})
+"""Events at which a hook is only told: what it answers decides nothing."""
 DECIDING: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreCompact"})
 """Events at which something is about to happen: a hook that fails there keeps it from happening."""
 Dialect = Literal["native", "claude", "codex", "gemini", "cursor"]
@@ -39,12 +43,22 @@ _LIST = re.compile(r"[\w\- ,|]*")
 """A matcher of such characters is a list of names; any other is a regular expression."""
 
 
-class Hook(msgspec.Struct, frozen=True, dict=True):
-    """A program that is run at an event."""
+class HttpRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an event is posted to, for a hook that is no program."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    """Names and values; `$NAME` in a value stands for a variable that is listed below."""
+    env: tuple[str, ...] = ()
+    """Variables that headers may name; any other is empty in them."""
+
+
+class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
+    """A program that is run at an event, or a server that the event is posted to."""
 
     event: Event
     command: str | tuple[str, ...]
-    """A line for the shell, or a program with its arguments."""
+    """A line for the shell, or a program with its arguments; empty for a server."""
     matcher: str = ""
     """Which tools, sources or reasons it is for; empty for all."""
     timeout_s: float = 60.0
@@ -58,12 +72,34 @@ class Hook(msgspec.Struct, frozen=True, dict=True):
     """The event in the words of its file, such as `beforeShellExecution`."""
     root: str = ""
     """The folder of the plug-in that brings it; empty for none."""
+    condition: str = ""
+    """A permission rule in the words of its dialect; it is run for calls that the rule covers. Empty for all."""
+    is_async: bool = False
+    """It runs beside the turn, and decides nothing."""
+    is_once: bool = False
+    """It is run once a session."""
+    status: str = ""
+    """What it does, for people, while it runs."""
+    shell: str = ""
+    """The shell for its line; empty for the usual one."""
+    request: HttpRequest | None = None
+
+    @property
+    def line(self) -> str:
+        """What is run, or where the event goes, in one line."""
+        if self.request is not None:
+            return f"POST {self.request.url}"
+        return self.command if isinstance(self.command, str) else " ".join(self.command)
 
     @property
     def label(self) -> str:
         """What it is called in messages."""
-        line = self.command if isinstance(self.command, str) else " ".join(self.command)
-        return self.name or " ".join(line.split())[:60]
+        return self.name or " ".join(self.line.split())[:60]
+
+    @property
+    def can_decide(self) -> bool:
+        """Whether what it answers counts."""
+        return not self.is_async and self.event not in TOLD
 
     @cached_property
     def _pattern(self) -> "re.Pattern[str] | None":

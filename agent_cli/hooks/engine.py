@@ -5,22 +5,26 @@ the order of the configuration. The strictest decision counts; an allow never be
 """
 
 import asyncio
+import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import msgspec
 
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner, shell_program
 
-from .answer import Decision, HookAnswer, HookProcess, read_answer
+from .answer import MAX_OUTPUT, Decision, HookAnswer, HookProcess, read_answer
 from .call_names import NamedCall, ToolCallFacts, named_calls
+from .condition import holds
 from .definition import Event, Hook
 
-_MAX_OUTPUT = 1_000_000
 _RUNS_KEPT = 200
+T = TypeVar("T")
+_FOLDER = re.compile(r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT|extensionPath|workspacePath)\}")
 _STRICTNESS: dict[Decision | None, int] = {None: 0, "allow": 1, "ask": 2, "deny": 3}
 _MODES = {"plan": "plan", "ask": "default", "auto-edit": "acceptEdits", "yolo": "bypassPermissions"}
 
@@ -54,6 +58,8 @@ class HookResult(msgspec.Struct, frozen=True):
     deciders: str = ""
     """The hooks that decided, by name."""
     runs: tuple[HookRun, ...] = ()
+    later: "tuple[asyncio.Task[HookResult], ...]" = ()
+    """What hooks will say that run beside the turn."""
 
 
 class HookSession(msgspec.Struct, frozen=True):
@@ -90,6 +96,27 @@ class HookEngine:
         """Labels of those that the user has switched off for this session."""
         self._session = session
         self._processes = processes
+        self._ran_once: set[Hook] = set()
+        self._beside: set[asyncio.Task[Any]] = set()
+
+    async def aclose(self) -> None:
+        """Stop the hooks that run beside the turn, with all that they have started."""
+        tasks = tuple(self._beside)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def beside(self, work: "Coroutine[Any, Any, T]") -> "asyncio.Task[T]":
+        """Do something while the turn goes on, until the session ends at the latest."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._ended_beside)
+        return task
+
+    def _ended_beside(self, task: "asyncio.Task[Any]") -> None:
+        self._beside.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at here: what failed is no business of the turn
 
     def has(self, event: Event) -> bool:
         """Return whether anything is to be run at an event."""
@@ -110,36 +137,51 @@ class HookEngine:
             return await self._about_call("PostToolUse", call, {"tool_response": response, **timing})
         return await self._about_call("PostToolUseFailure", call, {"error": str(response), **timing})
 
-    async def at(self, event: Event, facts: Mapping[str, Any], names: Iterable[str] = ()) -> HookResult:
-        """Ask, or tell, at an event that is about no call. `names` are what a matcher is held against."""
+    async def at(
+        self,
+        event: Event,
+        facts: Mapping[str, Any],
+        names: Iterable[str] = (),
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> HookResult:
+        """Ask, or tell, at an event that is about no call. `names` are what a matcher is held against, `env` are
+        further variables for the hooks."""
         listed = tuple(names)
-        chosen = [hook for hook in self._of(event) if not listed or hook.is_for(listed)]
-        return combined(await self._answers([(hook, dict(facts), None) for hook in chosen]))
+        chosen = [hook for hook in self._of(event) if not hook.condition and (not listed or hook.is_for(listed))]
+        return await self._result([Asked(hook, dict(facts), env=env) for hook in chosen])
 
     async def _about_call(self, event: Event, call: ToolCallFacts, facts: Mapping[str, Any]) -> HookResult:
-        asked: list[tuple[Hook, dict[str, Any], NamedCall | None]] = []
+        asked = []
         for hook in self._of(event):
             for named in named_calls(call, hook.dialect):
-                if hook.is_for(named.names):
-                    asked.append((hook, {**_call_facts(hook, call, named), **facts}, named))
-        return combined(await self._answers(asked), call.arguments)
+                if hook.is_for(named.names) and holds(hook, call, named):
+                    asked.append(Asked(hook, {**_call_facts(hook, call, named), **facts}, named))
+        return await self._result(asked, call.arguments)
 
     def _of(self, event: Event) -> list[Hook]:
         return [hook for hook in self.hooks if hook.event == event and hook.label not in self.is_off]
 
-    async def _answers(self, asked: Sequence[tuple[Hook, dict[str, Any], NamedCall | None]]) -> "list[Answered]":
-        return list(await asyncio.gather(*(self._ask(*each) for each in asked)))
+    async def _result(self, chosen: "Sequence[Asked]", arguments: Mapping[str, Any] | None = None) -> HookResult:
+        """Ask hooks together; those that run beside the turn are only begun."""
+        asked = [each for each in chosen if each.hook not in self._ran_once]
+        self._ran_once.update(each.hook for each in asked if each.hook.is_once)
+        later = tuple(self.beside(self._said_later(each)) for each in asked if each.hook.is_async)
+        answers = await asyncio.gather(*(self._ask(each) for each in asked if not each.hook.is_async))
+        return msgspec.structs.replace(combined(answers, arguments), later=later)
 
-    async def _ask(self, hook: Hook, facts: dict[str, Any], named: NamedCall | None) -> "Answered":
-        began = time.monotonic()
-        ended = await self._run(hook, msgspec.json.encode({**self._common(hook), **facts}))
+    async def _said_later(self, asked: "Asked") -> HookResult:
+        return combined([await self._ask(asked)])
+
+    async def _ask(self, asked: "Asked") -> "Answered":
+        hook, began = asked.hook, time.monotonic()
+        ended = await self._run(asked, msgspec.json.encode({**self._common(hook), **asked.facts}))
         answer = read_answer(hook, ended)
         run = HookRun(
             hook.label, hook.event, hook.source, round(time.monotonic() - began, 3), ended.exit_code,
             answer.decision, answer.failure,
         )  # fmt: skip
         self.runs.append(run)
-        return Answered(hook, answer, named, run)
+        return Answered(hook, answer, asked.named, run)
 
     def _common(self, hook: Hook) -> dict[str, Any]:
         session = self._session
@@ -163,23 +205,26 @@ class HookEngine:
                     "model": session.model(),
                 }
 
-    async def _run(self, hook: Hook, given: bytes) -> HookProcess:
+    async def _run(self, asked: "Asked", given: bytes) -> HookProcess:
+        hook = asked.hook
         if changed := self._changed_file(hook):
             return HookProcess(problem=f"was not run: {changed} has changed since the session began")
-        env = self._environment(hook)
-        line = hook.command
-        argv = [shell_program(env.get("PATH", "")), "-c", line] if isinstance(line, str) else list(line)
+        if hook.request is not None:
+            from .http import post  # the library behind it is large
+
+            return await post(hook.request, given, hook.timeout_s)
+        env = {**self._environment(hook), **asked.env}
         try:
             done = await self._processes.run(
-                argv, cwd=self._session.root, env=env, input=given + b"\n", timeout_s=hook.timeout_s,
-                max_output_bytes=_MAX_OUTPUT,
+                _argv(hook, env), cwd=self._session.root, env=env, input=given + b"\n", timeout_s=hook.timeout_s,
+                max_output_bytes=MAX_OUTPUT,
             )  # fmt: skip
         except OverdueError:
             return HookProcess(problem=f"took longer than {hook.timeout_s:g} s and was stopped")
         except ProcessError as error:
             return HookProcess(problem=f"could not start: {error}")
         if done.cut:
-            return HookProcess(problem=f"printed more than {_MAX_OUTPUT // 1_000_000} MB and was stopped")
+            return HookProcess(problem=f"printed more than {MAX_OUTPUT // 1_000_000} MB and was stopped")
         return HookProcess(done.exit_code, _decoded(done.stdout), _decoded(done.stderr))
 
     def _environment(self, hook: Hook) -> dict[str, str]:
@@ -189,7 +234,17 @@ class HookEngine:
             env |= {"GEMINI_PROJECT_DIR": root, "GEMINI_SESSION_ID": self._session.session_id, "GEMINI_CWD": root}
         if hook.root:
             env |= {"CLAUDE_PLUGIN_ROOT": hook.root, "PLUGIN_ROOT": hook.root}
+            env |= {"extensionPath": hook.root, "workspacePath": root}
         return env
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A hook and what it is asked about."""
+
+    hook: Hook
+    facts: dict[str, Any]
+    named: NamedCall | None = None
+    env: Mapping[str, str] = MappingProxyType({})
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -265,6 +320,20 @@ def _call_facts(hook: Hook, call: ToolCallFacts, named: NamedCall) -> dict[str, 
             case "beforereadfile" | "afterfileedit":
                 facts |= {"file_path": named.input.get("file_path", "")}
     return facts
+
+
+def _argv(hook: Hook, env: Mapping[str, str]) -> Sequence[str]:
+    """Return what is run. Folders that a program without a shell names by a variable are put in for it."""
+    line = hook.command
+    if not isinstance(line, str):
+        return [_FOLDER.sub(lambda found: env.get(found[1], found[0]), word) for word in line]
+    match hook.shell:
+        case "":
+            return (shell_program(env.get("PATH", "")), "-c", line)
+        case "powershell":
+            return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", line)
+        case named:
+            return (named, "-c", line)
 
 
 def _decoded(data: bytes) -> str:

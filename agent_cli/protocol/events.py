@@ -284,6 +284,8 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
     question: str
     options: tuple[str, ...] = ()
     """Answers to choose from; empty for a free text."""
+    server: str = ""
+    """The MCP server that asks; empty where none does."""
 
 
 class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan_updated"):

@@ -26,9 +26,11 @@ class Notifications:
         settings: Ui,
         write: Callable[[str], None],
         start: Callable[[str], None],
+        tell: Callable[[str], None] = lambda text: None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._settings, self._write, self._start = settings, write, start
+        """`tell` is given what a turn has come to that ended while nobody looked."""
+        self._settings, self._write, self._start, self._tell = settings, write, start, tell
         self._in_tmux = "TMUX" in environ
         self._focused: bool | None = None
         """None: the terminal has never said."""
@@ -51,6 +53,7 @@ class Notifications:
         """Something has ended that began `took_s` seconds ago."""
         if self._focused is False or (took_s > _AWAY_S and not self._looks()):
             self._call(text)
+            self._tell(text)
 
     def _looks(self) -> bool:
         return self._focused is True and time.monotonic() - self._key_at < _AWAY_S

@@ -253,6 +253,10 @@ class Host(Protocol):
         """Switch a hook on or off for this session."""
         ...
 
+    def prompt_awaited(self, text: str) -> None:
+        """Tell the hooks that the user was called since a turn has ended, and how it ended."""
+        ...
+
     def config(self) -> tuple[ConfigLine, ...]:
         """Return every key of the configuration with its effective value."""
         ...

@@ -180,6 +180,35 @@ def test_a_prompt_that_is_interrupted_while_a_hook_looks_at_it_comes_back(world:
     assert not world.bodies()
 
 
+def test_our_own_hooks_may_have_a_condition_run_beside_the_turn_and_once(world: World) -> None:
+    configure(
+        world,
+        PreToolUse=[
+            {"command": hook(world, "git", DENY), "if": "shell(git *)"},
+            {"command": hook(world, "beside", DENY), "async": True},
+            {"command": hook(world, "once", "pass"), "once": True},
+        ],
+    )
+    commands = ("touch made", "true && git status")
+    world.script(*[Reply(calls=(Call("shell", {"command": each}),)) for each in commands], Reply(text="ok"))
+    assert world.run("run", "go", "--mode", "yolo").code == 6
+    assert (world.work / "made").exists() and len(given(world, "git")) == len(given(world, "once")) == 1
+    refused = ["Refused by a hook" in text for text in world.messages(-1, "tool")]
+    assert refused == [False, True]
+
+
+def test_a_hook_is_told_that_a_turn_has_ended_while_the_user_looked_elsewhere(world: World) -> None:
+    configure(world, Notification=[{"command": hook(world, "bell", "sys.exit(2)")}])
+    world.script(Reply(text="all done"))
+    with Person(world) as person:
+        person.send("\x1b[O")  # the window has lost the focus
+        person.ask("go")
+        until(lambda: bool(given(world, "bell")))
+        person.leave()
+    (told,) = given(world, "bell")
+    assert told["notification_type"] == "idle_prompt" and told["message"].startswith("done")
+
+
 SAY_YES = (
     "from agent_cli.cli.setup.options import parse\nfrom agent_cli.cli.setup.setup import Setup\n"
     "from agent_cli.cli.services.trust_prompt import offers\nsetup = Setup(parse('run', ['x']))\n"

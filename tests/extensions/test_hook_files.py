@@ -57,3 +57,44 @@ def test_a_yes_to_a_server_named_hooks_is_none_to_the_hooks_of_its_file(tmp_path
     file = write(tmp_path / ".gemini" / "settings.json", json.dumps({"hooks": {"PreToolUse": GROUPS}}))
     (inert,) = found(tmp_path).inert
     assert inert.place != f"{file}#hooks" and not inert.place.startswith(str(file))
+
+
+def test_the_fields_of_a_handler_are_read(tmp_path: Path) -> None:
+    handler = {
+        "type": "command", "command": "guard", "if": "Bash(git *)", "async": True, "once": True,
+        "statusMessage": "Checking", "shell": "bash", "timeout": 5,
+    }  # fmt: skip
+    groups = [{"matcher": "Bash", "hooks": [handler]}]
+    write(tmp_path / "home" / ".claude" / "settings.json", json.dumps({"hooks": {"PreToolUse": groups}}))
+    (hook,) = found(tmp_path).usable
+    assert (hook.condition, hook.is_async, hook.is_once) == ("Bash(git *)", True, True)
+    assert (hook.status, hook.shell, hook.timeout_s, hook.label) == ("Checking", "bash", 5, "guard")
+
+
+def test_a_server_is_posted_to_and_what_cannot_be_run_is_said(tmp_path: Path) -> None:
+    server = {"type": "http", "url": "http://localhost/x", "headers": {"A": "$T"}, "allowedEnvVars": ["T"]}
+    handlers = [server, {"type": "http"}, {"type": "prompt", "prompt": "?"}, {"type": "mcp_tool", "tool": "x"}]
+    groups = [{"hooks": handlers}]
+    write(tmp_path / "home" / ".claude" / "settings.json", json.dumps({"hooks": {"PreToolUse": groups}}))
+    read = found(tmp_path)
+    (hook,) = read.usable
+    assert hook.request is not None and hook.label == "POST http://localhost/x"
+    assert hook.request.headers == (("A", "$T"),) and hook.request.env == ("T",)
+    assert [note.partition("type ")[2].split()[0] for note in read.notes] == ["http", "prompt", "mcp_tool"]
+
+
+def test_another_url_needs_another_yes(tmp_path: Path) -> None:
+    def inert(url: str) -> bytes:
+        groups = [{"hooks": [{"type": "http", "url": url}]}]
+        write(tmp_path / ".claude" / "settings.json", json.dumps({"hooks": {"PreToolUse": groups}}))
+        (project,) = found(tmp_path).inert
+        return project.content
+
+    assert inert("http://localhost/a") != inert("http://localhost/b")
+
+
+def test_what_is_wrong_with_a_condition_is_noted(tmp_path: Path) -> None:
+    groups = [{"hooks": [{"command": "guard", "if": "Bash(git"}]}]
+    write(tmp_path / "home" / ".claude" / "settings.json", json.dumps({"hooks": {"PreToolUse": groups}}))
+    (note,) = found(tmp_path).notes
+    assert "cannot be read" in note and "settings.json" in note

@@ -236,6 +236,7 @@ class FakeHost:
         self.copied: list[str] = []
         self.agreed: list[OwnPrompt] = []
         self.known_hooks: tuple[HookLine, ...] = ()
+        self.awaited: list[str] = []
         self.turned_hooks: list[tuple[str, bool]] = []
         self.known_servers: tuple[ServerLine, ...] = ()
         self.server_notes: tuple[str, ...] = ()
@@ -298,6 +299,9 @@ class FakeHost:
 
     def turn_hook(self, name: str, *, on: bool) -> None:
         self.turned_hooks.append((name, on))
+
+    def prompt_awaited(self, text: str) -> None:
+        self.awaited.append(text)
 
     def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
         return self.known_servers, self.server_notes

@@ -189,9 +189,8 @@ def hook_lines(hooks: "HookEngine") -> tuple[HookLine, ...]:
         ended = (
             last.failure or f"{last.decision or 'no decision'}, {last.duration_s * 1000:.0f} ms" if last else ""
         )
-        command = hook.command if isinstance(hook.command, str) else " ".join(hook.command)
         is_off = hook.label in hooks.is_off
-        line = HookLine(hook.label, hook.event, hook.matcher, command, hook.source, is_off, ended, len(runs))
+        line = HookLine(hook.label, hook.event, hook.matcher, hook.line, hook.source, is_off, ended, len(runs))
         found.append(line)
     return tuple(found)
 

@@ -158,6 +158,9 @@ class SessionHost:
         off = self._opened.hooks.is_off
         off.discard(name) if on else off.add(name)
 
+    def prompt_awaited(self, text: str) -> None:
+        self._opened.agent.prompt_awaited(text)
+
     def config(self) -> tuple[ConfigLine, ...]:
         from .listings import config
 

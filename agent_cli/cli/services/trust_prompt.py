@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,9 @@ from agent_cli.ui.text.theme import is_plain
 from agent_cli.workspace.instructions import InstructionFiles, instruction_bytes
 
 from ..setup.setup import Setup
+
+if TYPE_CHECKING:
+    from agent_cli.hooks.definition import Hook
 
 
 class TrustRequest(msgspec.Struct, frozen=True):
@@ -67,15 +70,20 @@ def _hooks(setup: Setup) -> list[TrustRequest]:
         TrustRequest(
             each.place,
             each.content,
-            tuple(f"hook at {hook.event}: runs {_line(hook.command)}" for hook in each.hooks),
+            tuple(f"hook at {hook.event}: {_what_it_does(hook)}" for hook in each.hooks),
             ((each.place.removeprefix(PLACE), each.content),),
         )
         for each in found_hooks(setup).inert
     ]
 
 
-def _line(command: str | tuple[str, ...]) -> str:
-    return command if isinstance(command, str) else " ".join(command)
+def _what_it_does(hook: "Hook") -> str:
+    if hook.request is None:
+        return f"runs {hook.line}"
+    sent = ", ".join(f"{name}: {value}" for name, value in hook.request.headers)
+    named = f" (with the values of {', '.join(hook.request.env)})" if hook.request.env else ""
+    headers = f", with the headers {sent}{named}" if sent else ""
+    return f"sends the event to {hook.request.url}{headers}"
 
 
 def _servers(setup: Setup) -> list[TrustRequest]:

@@ -36,12 +36,12 @@ class ApprovalRequests:
             scope.emit(resolved)
         return {decision.call_id: decision for decision in decisions}
 
-    async def question(self, text: str, options: tuple[str, ...], scope: TurnScope) -> str:
-        """Ask the person something; returns their words."""
+    async def question(self, text: str, options: tuple[str, ...], scope: TurnScope, *, server: str = "") -> str:
+        """Ask the person something, for an MCP server where one is named; returns their words."""
         request_id = new_id("question")
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._questions[request_id] = future
-        scope.emit(QuestionAsked(request_id=request_id, question=text, options=options))
+        scope.emit(QuestionAsked(request_id=request_id, question=text, options=options, server=server))
         try:
             return await future
         finally:

@@ -62,9 +62,14 @@ class AuthorizedCall(msgspec.Struct, frozen=True):
         return frozenset(it.path for it in self.actions if isinstance(it, ReadPath | WritePath))
 
     @property
+    def external(self) -> CallExternal | None:
+        """The external tool that it calls; None when it calls none."""
+        return next((it for it in self.actions if isinstance(it, CallExternal)), None)
+
+    @property
     def untrusted_source(self) -> str:
-        """The external tool that it calls; empty when it calls none."""
-        return next((it.source for it in self.actions if isinstance(it, CallExternal)), "")
+        """What its result is marked with; empty when it calls no external tool."""
+        return self.external.source if self.external else ""
 
     @property
     def reach(self) -> Reach:

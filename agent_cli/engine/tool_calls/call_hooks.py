@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_cli.hooks.call_names import ToolCallFacts
-from agent_cli.protocol.actions import CallExternal, Deny
+from agent_cli.protocol.actions import Deny
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import ToolError, ToolOutcome
 from agent_cli.tools.registry import Registry
@@ -129,7 +129,7 @@ class CallHooks:
         pending.ruling = HookRuling(result.decision or "ask", f"hook {result.rewriter}", reason)
 
     def _facts(self, pending: PendingCall) -> ToolCallFacts:
-        external = next((each for each in pending.authorized.actions if isinstance(each, CallExternal)), None)
+        external = pending.authorized.external
         return ToolCallFacts(
             call_id=pending.call.id,
             tool=pending.name,
@@ -138,6 +138,7 @@ class CallHooks:
             server=external.server if external else "",
             server_tool=external.tool if external else "",
             paths=pending.authorized.writes,
+            actions=pending.authorized.actions,
         )
 
     def _take_stop(self, result: "HookResult") -> None:

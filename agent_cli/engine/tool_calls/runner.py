@@ -346,8 +346,8 @@ class ToolRunner:
             emit=self._output_callback(pending),
             silent=self._silence_callback(pending),
             confine=partial(self._permissions.confinement, reach),
-            ask=self._ask_user if self._approvals.interactive else None,
             insert=partial(self._insert_into, pending),
+            ask=partial(self._ask_user, pending) if self._approvals.interactive else None,
             hunks=pending.hunks,
             leaves=reach == "outside" and self._permissions.is_confining,
         )
@@ -411,8 +411,10 @@ class ToolRunner:
         root = self._context.workspace.root
         return [str(root / change.path) for change in outcome.changes if change.kind != "deleted"]
 
-    async def _ask_user(self, question: str, options: tuple[str, ...]) -> str:
-        return await self._approvals.question(question, options, self._scope)
+    async def _ask_user(self, pending: PendingCall, question: str, options: tuple[str, ...]) -> str:
+        external = pending.authorized.external
+        server = external.server if external else ""
+        return await self._approvals.question(question, options, self._scope, server=server)
 
     def _output_callback(self, pending: PendingCall) -> Callable[[str], None]:
         def emit(text: str) -> None:

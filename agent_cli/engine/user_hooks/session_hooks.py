@@ -1,20 +1,27 @@
 """Ask the user's hooks about prompts and the end of turns, and tell them of the session."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from agent_cli.protocol.events import HookRan
+from agent_cli.protocol.events import AnyEvent, ApprovalRequested, HookRan, QuestionAsked
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import HookNoted
 from agent_cli.session.session import Session
 from agent_cli.session.turn_scope import TurnScope
+from agent_cli.store.session_file import StoreError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from agent_cli.hooks.definition import Event
     from agent_cli.hooks.engine import HookEngine, HookResult
 
+Notification = Literal["permission_prompt", "idle_prompt", "agent_needs_input", "elicitation_dialog"]
+"""What the user is waited for: an answer about a call, a prompt, an answer to the model or to an MCP server."""
 MOST_STOPS_REFUSED = 5
 """How often in a row hooks may have a turn go on that was about to end."""
 
@@ -92,6 +99,31 @@ class SessionHooks:
         """Tell of a compaction."""
         await self._tell("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
 
+    def watching(self, emit: Callable[[AnyEvent], None]) -> Callable[[AnyEvent], None]:
+        """Return a way to emit events that also tells the hooks where the user is waited for."""
+        if not self._engine.has("Notification"):
+            return emit
+
+        def watched(event: AnyEvent) -> None:
+            emit(event)
+            scope = TurnScope(emit, event.submission_id)
+            match event:
+                case ApprovalRequested(items=items):
+                    calls = "; ".join(item.title for item in items)
+                    self.notify("permission_prompt", f"A call waits for your answer: {calls}", scope)
+                case QuestionAsked(question=question, server=server):
+                    self.notify("elicitation_dialog" if server else "agent_needs_input", question, scope)
+                case _:
+                    pass
+
+        return watched
+
+    def notify(self, kind: Notification, message: str, scope: TurnScope) -> None:
+        """Tell that the user is waited for; nothing waits for these hooks."""
+        if self._engine.has("Notification"):
+            facts = {"message": message, "notification_type": kind}
+            self._engine.beside(self._tell("Notification", facts, scope, kind))
+
     async def on_end(self, reason: str, scope: TurnScope) -> None:
         """Tell that the session ends."""
         if self._has_started:
@@ -119,29 +151,28 @@ class SessionHooks:
 
 
 def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:
-    """Record the runs of hooks, and tell the user what they say."""
+    """Record the runs of hooks, and tell the user what they say; of those that still run, once they have ended."""
     for run in result.runs:
+        values: dict[str, Any] = {
+            "hook": run.hook,
+            "event": run.event,
+            "duration_s": run.duration_s,
+            "decision": run.decision or "",
+            "failure": run.failure,
+        }
         session.append(
             HookNoted(
-                id=new_id("hook"),
-                turn_id=scope.turn_id,
-                hook=run.hook,
-                event=run.event,
-                source=run.source,
-                duration_s=run.duration_s,
-                exit_code=run.exit_code,
-                decision=run.decision or "",
-                failure=run.failure,
+                id=new_id("hook"), turn_id=scope.turn_id, source=run.source, exit_code=run.exit_code, **values
             )
         )
-        scope.emit(
-            HookRan(
-                hook=run.hook,
-                event=run.event,
-                duration_s=run.duration_s,
-                decision=run.decision or "",
-                failure=run.failure,
-            )
-        )
+        scope.emit(HookRan(**values))
     for text in result.messages:
         scope.notice(text)
+    for task in result.later:
+        task.add_done_callback(partial(_announce_later, session=session, scope=scope))
+
+
+def _announce_later(task: "asyncio.Task[HookResult]", session: Session, scope: TurnScope) -> None:
+    if not task.cancelled() and task.exception() is None:
+        with contextlib.suppress(StoreError):  # what is about the session file is said where the turn meets it
+            announce(task.result(), session, scope)

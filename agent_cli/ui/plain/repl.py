@@ -201,6 +201,8 @@ class PlainRepl:
         self._question = None
         self._flush()
         self._ring()
+        if self._rings:
+            self.host.prompt_awaited("a turn is over")
 
     async def _ask(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         self._approval = None

@@ -93,7 +93,7 @@ class Repl:
         completer = InputCompleter(self, lambda: self._now.cwd, self.host.paths)
         self._screen = Screen(self, self.theme, completer, history_file, settings.vi_mode)
         self.asking = DialogQueue(self._screen, self.say, self._submit, self._changed)
-        self.attention = Notifications(settings, self._screen.send, self._notify)
+        self.attention = Notifications(settings, self._screen.send, self._notify, host.prompt_awaited)
         self._title = WindowTitle(self._screen.send) if settings.title else None
         self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)

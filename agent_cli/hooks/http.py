@@ -1,0 +1,43 @@
+"""Post an event to a server and read its answer as that of a hook."""
+
+import os
+import re
+
+from agent_cli.net.addresses import AddressRefused, target_of
+from agent_cli.net.fetch import FetchError, fetch
+
+from .answer import MAX_OUTPUT, HookProcess
+from .definition import HttpRequest
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+async def post(request: HttpRequest, event: bytes, timeout_s: float) -> HookProcess:
+    """Post an event. Only an answer of 2xx counts; anything else is a failed hook. The user has named the address,
+    so it may lie on a private network. Redirects are not followed."""
+    try:
+        headers = {"content-type": "application/json", **_headers(request)}
+        document = await fetch(
+            request.url, allowed=(target_of(request.url).host,), headers=headers, content=event,
+            max_bytes=MAX_OUTPUT, limit_s=timeout_s,
+        )  # fmt: skip
+    except (AddressRefused, FetchError) as error:
+        return HookProcess(problem=f"could not be asked: {error}")
+    if not 200 <= document.status < 300:
+        return HookProcess(problem=f"was answered with status {document.status}")
+    if document.cut:
+        return HookProcess(problem=f"was answered with more than {MAX_OUTPUT // 1_000_000} MB")
+    text = document.data.decode("utf-8", "replace")
+    if text.strip() and not text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return HookProcess(problem="was answered with something else than a JSON object")
+    return HookProcess(0, text)
+
+
+def _headers(request: HttpRequest) -> dict[str, str]:
+    """Return the headers with the variables that they may name put in."""
+
+    def value(found: "re.Match[str]") -> str:
+        name = found[1] or found[2]
+        return os.environ.get(name, "") if name in request.env else ""
+
+    return {name.lower(): _VARIABLE.sub(value, written).strip() for name, written in request.headers}
