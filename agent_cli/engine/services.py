@@ -110,7 +110,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
             return None
         from .user_hooks.session_hooks import SessionHooks
 
-        return SessionHooks(self.hooks, self.session, resumed=self.settings.resumed)
+        return SessionHooks(self.hooks, self.session, self.tools, resumed=self.settings.resumed)
 
     @cached_property
     def reminders(self) -> Reminders:

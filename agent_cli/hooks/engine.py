@@ -145,10 +145,11 @@ class HookEngine:
         env: Mapping[str, str] = MappingProxyType({}),
     ) -> HookResult:
         """Ask, or tell, at an event that is about no call. `names` are what a matcher is held against, `env` are
-        further variables for the hooks."""
+        further variables for the hooks that are waited for."""
         listed = tuple(names)
         chosen = [hook for hook in self._of(event) if not hook.condition and (not listed or hook.is_for(listed))]
-        return await self._result([Asked(hook, dict(facts), env=env) for hook in chosen])
+        own = {True: MappingProxyType({}), False: env}
+        return await self._result([Asked(hook, dict(facts), env=own[hook.is_async]) for hook in chosen])
 
     async def _about_call(self, event: Event, call: ToolCallFacts, facts: Mapping[str, Any]) -> HookResult:
         asked = []

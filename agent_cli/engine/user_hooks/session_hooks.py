@@ -3,6 +3,8 @@
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -13,6 +15,7 @@ from agent_cli.protocol.records import HookNoted
 from agent_cli.session.session import Session
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.session_file import StoreError
+from agent_cli.tools.kit.base import ToolContext
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,9 +41,10 @@ class PromptRuling(msgspec.Struct, frozen=True):
 class SessionHooks:
     """The hooks of one session, but for those on calls."""
 
-    def __init__(self, engine: "HookEngine", session: Session, *, resumed: bool) -> None:
+    def __init__(self, engine: "HookEngine", session: Session, tools: ToolContext, *, resumed: bool) -> None:
         self._engine = engine
         self._session = session
+        self._tools = tools
         self._source = "resume" if resumed else "startup"
         self._has_started = False
         self._stops_refused = 0
@@ -135,7 +139,18 @@ class SessionHooks:
         self._has_started = True
         if not self._engine.has("SessionStart"):
             return ()
-        result = await self._at("SessionStart", {"source": self._source}, scope, self._source)
+        import tempfile
+
+        from agent_cli.tools.shell.env_file import take_variables
+
+        with tempfile.TemporaryDirectory(prefix="agent-hooks-", dir=self._tools.processes.folder()) as folder:
+            file = Path(folder) / "variables"
+            file.touch()
+            env = {"CLAUDE_ENV_FILE": str(file)}
+            result = await self._at("SessionStart", {"source": self._source}, scope, self._source, env)
+            wrong = await take_variables(file, self._tools.shell, self._tools.processes)
+        if wrong:
+            scope.notice(f"What a hook wrote to CLAUDE_ENV_FILE {wrong}.")
         return result.contexts
 
     async def _tell(self, event: "Event", facts: Mapping[str, Any], scope: TurnScope, name: str = "") -> None:
@@ -143,9 +158,14 @@ class SessionHooks:
             await self._at(event, facts, scope, name)
 
     async def _at(
-        self, event: "Event", facts: Mapping[str, Any], scope: TurnScope, name: str = ""
+        self,
+        event: "Event",
+        facts: Mapping[str, Any],
+        scope: TurnScope,
+        name: str = "",
+        env: Mapping[str, str] = MappingProxyType({}),
     ) -> "HookResult":
-        result = await self._engine.at(event, facts, (name,) if name else ())
+        result = await self._engine.at(event, facts, (name,) if name else (), env)
         announce(result, self._session, scope)
         return result
 

@@ -12,7 +12,7 @@ import msgspec
 
 from agent_cli.fs.files import create_file, read_regular
 
-_REPORT = (
+REPORT = (
     '{ builtin printf "%s " $? "${PIPESTATUS[@]}"; builtin printf "\\n"; builtin pwd -P; builtin printf "\\0";'
     ' builtin declare -p; builtin printf "\\0"; builtin declare -f; builtin printf "\\0"; }'
 )
@@ -88,6 +88,12 @@ class ShellSession:
         self.env = dict(env)
         self.pipe: tuple[int, ...] = ()
         """Exit codes of the parts of the last pipeline, as last reported."""
+
+    def begin_with(self, variables: Mapping[str, str]) -> None:
+        """Take variables as if the first command had been started with them."""
+        taken = {name: value for name, value in variables.items() if _is_the_users(name)}
+        self._launch |= taken
+        self.env |= taken
 
     def fresh(self) -> "ShellSession":
         """Return a session as this one began, without what commands have left in it."""
@@ -172,7 +178,7 @@ class ShellSession:
 
         own = env.get("BASH_ENV", "")
         first = f"export BASH_ENV={quote(own)}; [ -r {quote(own)} ] && . {quote(own)}" if own else "unset BASH_ENV"
-        trap = quote(f"{_REPORT} 2>/dev/null >|{quote(str(report))}")
+        trap = quote(f"{REPORT} 2>/dev/null >|{quote(str(report))}")
         left = b"" if leaves else b"".join(self._local.values()) + self._functions
         return os.fsencode(f"{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
 
