@@ -1,0 +1,276 @@
+"""Look for skills in a folder and below it, and read again only what has changed since the last look.
+
+A folder is listed again when its time or number has changed, a file is read again when its size, time or number
+has; a skill that is known costs one `stat`.
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.fs.files import make_private, read_regular, replace_file
+
+from ..places import Place
+from .skill import FILE_NAMES, LARGEST_BYTES, Skill, SkillHead, SkillText, parse_skill
+
+_DEEPEST = 5
+"""Folders below a place in which skills are looked for."""
+_MOST_FOLDERS = 2_000
+_SKIPPED = (".git", "node_modules")
+_SETTLED_NS = 2_000_000_000
+"""A folder that changed less than this before it was listed may change again without another time."""
+_MOST_PLACES = 100
+_LARGEST_CACHE = 64_000_000
+_VERSION = 1
+"""Of what is kept of a file; another one is read anew."""
+
+
+class FoundFile(msgspec.Struct, frozen=True):
+    """A skill's file."""
+
+    path: str
+    """Without links."""
+    group: str
+    """The folder above its own, where that is not the place; empty else."""
+    head: SkillHead
+    stamp: tuple[int, int, int]
+    """Size, time and number of the file."""
+
+
+class _Listing(msgspec.Struct, frozen=True, array_like=True):
+    """What a folder holds."""
+
+    mtime_ns: int
+    inode: int
+    file: str
+    """The name of the skill's file in it; empty where there is none."""
+    folders: tuple[str, ...]
+    links: tuple[str, ...]
+    """Links that may lead to folders."""
+
+
+class _KnownFile(msgspec.Struct, frozen=True, array_like=True):
+    size: int
+    mtime_ns: int
+    inode: int
+    head: SkillHead
+
+
+class _KnownPlace(msgspec.Struct, array_like=True):
+    """What is known of a place, by paths without links."""
+
+    folders: dict[str, _Listing] = {}
+    files: dict[str, _KnownFile] = {}
+
+
+class _Kept(msgspec.Struct):
+    version: int
+    places: dict[str, msgspec.Raw]
+
+
+class SkillCache:
+    """What was read of skills, kept in one file. A file that is damaged or missing is made anew."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept: dict[str, msgspec.Raw] | None = None
+        self._known: dict[str, _KnownPlace] = {}
+        self._changed: set[str] = set()
+
+    def files(self, place: Place, notes: list[tuple[str, str]]) -> list[FoundFile]:
+        """Return the files of a place; what is left out is added to `notes`."""
+        key = str(place.folder)
+        known = self._known.get(key) or self._loaded(key)
+        scan = _Scan(place, known, notes)
+        found = list(scan.files())
+        if (scan.now.folders, scan.now.files) != (known.folders, known.files):
+            self._changed.add(key)
+        self._known[key] = scan.now
+        return found
+
+    def save(self) -> None:
+        """Write what has changed; where it cannot be written it is read again next time."""
+        if not self._changed:
+            return
+        encoder = msgspec.msgpack.Encoder()
+        kept = {key: raw for key, raw in self._all().items() if key not in self._known}
+        kept |= {key: msgspec.Raw(encoder.encode(place)) for key, place in self._known.items()}
+        kept = dict(list(kept.items())[-_MOST_PLACES:])
+        try:
+            make_private(self._path.parent)
+            replace_file(self._path, encoder.encode(_Kept(_VERSION, kept)))
+        except OSError:
+            return
+        self._kept, self._changed = kept, set()
+
+    def _loaded(self, key: str) -> _KnownPlace:
+        try:
+            return msgspec.msgpack.decode(self._all()[key], type=_KnownPlace)
+        except (KeyError, msgspec.DecodeError):
+            return _KnownPlace()
+
+    def _all(self) -> dict[str, msgspec.Raw]:
+        if self._kept is None:
+            try:
+                kept = msgspec.msgpack.decode(read_regular(self._path, _LARGEST_CACHE), type=_Kept)
+                self._kept = kept.places if kept.version == _VERSION else {}
+            except (OSError, msgspec.DecodeError):
+                self._kept = {}
+        return self._kept
+
+
+class _Scan:
+    """One look at a place. The links of a project are followed only within it."""
+
+    def __init__(self, place: Place, known: _KnownPlace, notes: list[tuple[str, str]]) -> None:
+        self.now = _KnownPlace({}, {})
+        self._before = known
+        self._notes = notes
+        self._top = os.path.realpath(place.folder)
+        self._within = _bound(place)
+        self._settled_ns = time.time_ns() - _SETTLED_NS
+
+    def files(self) -> Iterator[FoundFile]:
+        """Yield the skills' files, by folder, the upper ones first."""
+        if not self._is_ours(self._top):
+            self._notes.append((self._top, "it lies outside the project"))
+            return
+        waiting = deque([(self._top, 0)])
+        seen = {self._top}
+        left = _MOST_FOLDERS
+        while waiting:
+            if left == 0:
+                self._notes.append(
+                    (self._top, f"it holds more than {_MOST_FOLDERS:,} folders; the rest is left out")
+                )
+                return
+            left -= 1
+            folder, depth = waiting.popleft()
+            if depth and (found := self._known_file(folder) or self._listed_file(folder)):
+                yield from self._usable(found)
+                continue
+            for below in self._below(folder) if depth < _DEEPEST else ():
+                if below not in seen:
+                    seen.add(below)
+                    waiting.append((below, depth + 1))
+
+    def _is_ours(self, real: str) -> bool:
+        return f"{real}/".startswith(self._within)
+
+    def _usable(self, found: FoundFile) -> Iterator[FoundFile]:
+        if found.head.problem:
+            self._notes.append((found.path, found.head.problem))
+        else:
+            yield found
+
+    def _known_file(self, folder: str) -> FoundFile | None:
+        """Return the file of a folder that had one at the last look, if it is still there."""
+        listing = self._before.folders.get(folder)
+        if listing is None or not listing.file:
+            return None
+        found = self._file(f"{folder}/{listing.file}")
+        if found is not None:
+            self.now.folders[folder] = listing
+        return found
+
+    def _listed_file(self, folder: str) -> FoundFile | None:
+        listing = self._listing(folder)
+        return self._file(f"{folder}/{listing.file}") if listing and listing.file else None
+
+    def _below(self, folder: str) -> Iterator[str]:
+        listing = self._listing(folder)
+        if listing is None:
+            return
+        yield from (f"{folder}/{name}" for name in listing.folders)
+        for name in listing.links:
+            real = os.path.realpath(f"{folder}/{name}")
+            if not self._is_ours(real):
+                self._notes.append((f"{folder}/{name}", "it is a link that leads out of the project"))
+            elif os.path.isdir(real):
+                yield real
+
+    def _listing(self, folder: str) -> _Listing | None:
+        """Return what a folder holds; None of one that cannot be read."""
+        if folder in self.now.folders:
+            return self.now.folders[folder]
+        try:
+            about = os.stat(folder)
+            listing = self._before.folders.get(folder)
+            if listing is None or (listing.mtime_ns, listing.inode) != (about.st_mtime_ns, about.st_ino):
+                listing = _listed(folder, about)
+        except OSError as error:
+            self._notes.append((folder, f"it cannot be read: {error.strerror}"))
+            return None
+        if about.st_mtime_ns < self._settled_ns:
+            self.now.folders[folder] = listing
+        return listing
+
+    def _file(self, path: str) -> FoundFile | None:
+        """Return a skill's file; None where there is none any more."""
+        try:
+            about = os.stat(path)
+        except OSError:
+            return None
+        known = self._before.files.get(path)
+        stamp = (about.st_size, about.st_mtime_ns, about.st_ino)
+        if known is None or (known.size, known.mtime_ns, known.inode) != stamp:
+            known = _KnownFile(*stamp, self._read(path))
+        if known.head.problem != _OUTSIDE:
+            self.now.files[path] = known
+        above = os.path.dirname(os.path.dirname(path))
+        group = "" if above == self._top else os.path.basename(above)
+        return FoundFile(path, group, known.head, stamp)
+
+    def _read(self, path: str) -> SkillHead:
+        return _read_within(path, self._within).head
+
+
+_OUTSIDE = "it is a link that leads out of the project"
+
+
+def read_skill(skill: Skill) -> SkillText:
+    """Read a skill's file as it is now; its head says what keeps it from being used."""
+    return _read_within(skill.path, _bound(skill.place))
+
+
+def _read_within(path: str, bound: str) -> SkillText:
+    real = os.path.realpath(path)
+    if not f"{real}/".startswith(bound):
+        return SkillText(b"", "", SkillHead(problem=_OUTSIDE))
+    try:
+        return parse_skill(read_regular(real, LARGEST_BYTES + 1), path)
+    except OSError as error:
+        return SkillText(b"", "", SkillHead(problem=f"it cannot be read: {error.strerror}"))
+
+
+def _bound(place: Place) -> str:
+    """Return the folder that links of a place may not lead out of, with a slash; empty for none."""
+    return f"{_project_of(place.folder)}/" if place.origin == "project" else ""
+
+
+def _project_of(folder: Path) -> str:
+    """Return the real folder of the project that a place belongs to: the nearest with a repository in it."""
+    owner = folder.parent.parent
+    found = next((each for each in (owner, *owner.parents) if (each / ".git").exists()), owner)
+    return os.path.realpath(found).rstrip("/")
+
+
+def _listed(folder: str, about: os.stat_result) -> _Listing:
+    names: set[str] = set()
+    folders, links = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in FILE_NAMES:
+                names.add(entry.name)
+            elif entry.name in _SKIPPED:
+                continue
+            elif entry.is_symlink():
+                links.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+    file = next((name for name in FILE_NAMES if name in names), "")
+    return _Listing(about.st_mtime_ns, about.st_ino, file, tuple(sorted(folders)), tuple(sorted(links)))
