@@ -74,6 +74,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "mcp": ("types", "sources", "catalog", "client", "tools", ""),
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", ""),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
+    "extensions": ("", "skills"),
     "serve": ("", "mcp"),
     "cli": ("setup", "services", "commands", ""),
 }

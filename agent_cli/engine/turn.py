@@ -342,7 +342,7 @@ class Turn:
         try:
             if not user_input.is_data:
                 brought = await self._services.attach(user_input.text, user_input.commands)
-                if user_input.insertions or user_input.brought:
+                if user_input.insertions or user_input.brought or user_input.allowed:
                     text, completed = await self._completed(user_input)
                     brought = completed.joined(brought)
         finally:
@@ -367,8 +367,8 @@ class Turn:
         from .context.mentions import Attachments
 
         text, brought = user_input.text, Attachments()
-        if user_input.insertions:
-            inserted = await self._tools.insert(text, user_input.insertions)
+        if user_input.insertions or user_input.allowed:
+            inserted = await self._tools.insert(text, user_input.insertions, user_input.allowed)
             text, brought = inserted.text, origin_of(inserted.untrusted)
         for each in user_input.brought:
             inserted = await self._tools.insert(each.text, each.insertions, each.allowed)

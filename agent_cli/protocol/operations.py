@@ -61,6 +61,8 @@ class UserInput(msgspec.Struct, frozen=True, tag=True):
     """What the user ran since the last prompt, for the model to see."""
     insertions: tuple[InsertedCommand, ...] = ()
     """Commands in `text` to run first; their output takes their place."""
+    allowed: tuple[str, ...] = ()
+    """Permission rules that allow calls without a question until the turn ends; a deny rule counts more."""
     brought: tuple[BroughtText, ...] = ()
     """Texts that go along with the prompt."""
 

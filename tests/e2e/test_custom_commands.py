@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World
-from tests.model.server import Reply
+from tests.model.server import Call, Reply
 
 
 def command(folder: Path, name: str, text: str) -> Path:
@@ -83,3 +83,26 @@ def test_a_task_that_only_looks_like_a_command_is_sent_as_it_is(world: World) ->
     command(world.home, ".claude/commands/look.md", "Look at $ARGUMENTS closely.")
     assert world.run("run", "/look this").code == 0
     assert "Look at this closely." in world.messages(-1, "user")[-1]
+
+
+def test_allowed_tools_hold_until_the_turn_ends_and_never_beat_a_deny_rule(world: World) -> None:
+    text = "---\nallowed-tools: Bash(touch:*)\n---\nMake it. !`touch first`"
+    command(world.home, ".claude/commands/make.md", text)
+    (world.config / "config.yaml").write_text("permissions: {deny: ['shell(touch secret)']}\n", encoding="utf-8")
+    world.script(
+        Reply(calls=(Call("shell", {"command": "touch second"}), Call("shell", {"command": "touch secret"}))),
+        Reply(text="Made."),
+        Reply(calls=(Call("shell", {"command": "touch third"}),)),
+        Reply(text="No."),
+    )
+    with Person(world, "--sandbox", "off") as person:
+        person.say("/make")
+        person.wait("Allowed until this turn ends: shell\\(touch \\*\\)")
+        person.turn_over()
+        assert (world.work / "first").exists() and (world.work / "second").exists()
+        assert not (world.work / "secret").exists()
+        person.say("again")
+        person.decide("Run  touch third", "3")
+        person.turn_over()
+        person.leave()
+    assert not (world.work / "third").exists()

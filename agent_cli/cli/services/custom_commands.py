@@ -13,6 +13,7 @@ from agent_cli.extensions.command_files import CommandFile, command_files
 from agent_cli.extensions.expansion import expand
 from agent_cli.extensions.names import unique_name
 from agent_cli.extensions.places import Place, places
+from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.commands.registry import is_built_in
@@ -41,12 +42,14 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     found = expand(
         file.text, argument, file.place.product, names=file.arguments, variables=_variables(setup, file)
     )
+    allowed = tuple(allow_rules(file.allowed))
+    shown = f"{file.text}\n\n(allowed until the turn ends: {', '.join(allowed)})" if allowed else file.text
     prompt = OwnPrompt(
-        file.text,
+        shown,
         file.path,
         agreed=True,
         problem=file.problem,
-        input=UserInput(found.text, insertions=found.insertions),
+        input=UserInput(found.text, insertions=found.insertions, allowed=allowed),
     )
     if file.problem or file.place.origin != "project":
         return prompt

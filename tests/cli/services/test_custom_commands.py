@@ -108,3 +108,14 @@ def test_commands_of_other_agents_are_read_where_they_lie(setup: Setup) -> None:
     assert prompt and not prompt.agreed
     assert prompt.input.text == "Review a.py.\n!`git diff a.py`"
     assert [each.command for each in prompt.input.insertions] == ["git diff a.py"]
+
+
+def test_what_a_command_wants_allowed_is_a_part_of_what_is_agreed_to(setup: Setup) -> None:
+    theirs(setup, "x.md", "---\nallowed-tools: Bash(git diff:*), Read, Nonsense(x)\n---\nLook.")
+    prompt = own_prompt(setup, "x", "")
+    assert prompt and "allowed until the turn ends: shell(git diff *), read" in prompt.text
+    assert prompt.input.text == "Look." and prompt.input.allowed == ("shell(git diff *)", "read")
+    agree(setup, prompt)
+    theirs(setup, "x.md", "---\nallowed-tools: Bash\n---\nLook.")
+    widened = own_prompt(setup, "x", "")
+    assert widened and not widened.agreed and widened.input.allowed == ("shell",)
