@@ -41,6 +41,7 @@ STANDS_ALONE = {
 
 MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
+    "ranking": set(),
     "fs": {"protocol"},
     "redaction": {"protocol"},
     "config": {"protocol", "fs"},
@@ -52,9 +53,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"protocol", "config", "net"},
     "session": {"protocol", "redaction", "config", "sandbox"},
     "tools": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace"},
-    "mcp": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "tools"},
+    "mcp": {"protocol", "ranking", "redaction", "fs", "config", "net", "sandbox", "workspace", "tools"},
     "hooks": {"protocol", "fs", "config", "net", "policy", "sandbox"},
-    "extensions": {"protocol", "fs", "config", "tools", "hooks"},
+    "extensions": {"protocol", "ranking", "fs", "config", "tools", "hooks"},
     "engine": {
         *("protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "store"),
         *("policy", "model", "session", "tools", "hooks"),
@@ -72,9 +73,9 @@ ORDER: dict[str, tuple[str, ...]] = {
     "model": ("types", "transport", "catalog", "text_calls", "wire", "litellm", ""),
     "tools": ("kit", "search", "files", "shell", "web", "session", ""),
     "mcp": ("types", "sources", "catalog", "client", "tools", ""),
+    "extensions": ("", "skills"),
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", ""),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
-    "extensions": ("", "skills"),
     "serve": ("", "mcp"),
     "cli": ("setup", "services", "commands", ""),
 }

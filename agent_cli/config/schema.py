@@ -243,6 +243,15 @@ class HookEntry(
     """Whether it is run once a session."""
 
 
+class Skills(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Folders of instructions for particular tasks (see docs/skills.md)."""
+
+    enabled: bool = True
+    """Whether skills are used."""
+    disabled: tuple[str, ...] = ()
+    """Names of skills that are not used, as /skills shows them."""
+
+
 class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Saved conversations."""
 
@@ -310,3 +319,4 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Hooks by event, such as PreToolUse (see docs/hooks.md)."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers by name (see docs/mcp.md)."""
+    skills: Skills = Skills()

@@ -52,7 +52,9 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 
-    def extended(self, tools: Iterable[Tool], others: Callable[[str], Tool | None]) -> "Registry":
+    def extended(
+        self, tools: Iterable[Tool], others: Callable[[str], Tool | None] = lambda name: None
+    ) -> "Registry":
         """Return a registry with further tools behind its own; see `__init__` for `others`."""
         return Registry((*self._tools.values(), *tools), others)
 
@@ -202,17 +204,19 @@ def default_registry(
     return Registry(tool for tool in tools if tool.name in wanted and (interactive or tool.name != AskUser.name))
 
 
-_SERVERS = "mcp"
-"""Stands for the tools of servers where tools are chosen by name."""
+LATER = ("skill", "mcp")
+"""Stand for the tools on skills and those of servers where tools are chosen by name."""
 
 
-def without_servers(enabled: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-    """Return a choice of tools without the words on servers, and whether it has the tools of servers in it: where
-    only some tools are chosen, `mcp` has to be among them."""
-    words = tuple(word for word in enabled if word.removeprefix("-") != _SERVERS)
+def without_later(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return a choice of tools without the words of `LATER`, and those words whose tools it has in it: where only
+    some tools are chosen, the word has to be among them."""
+    words = tuple(word for word in enabled if word.removeprefix("-") not in LATER)
     named = [word for word in words if not word.startswith("-")]
-    wanted = _SERVERS in enabled or not named or "full" in named
-    return words, wanted and f"-{_SERVERS}" not in enabled
+    usual = () if named and "full" not in named else LATER
+    return words, frozenset((*usual, *enabled)) & frozenset(
+        word for word in LATER if f"-{word}" not in enabled
+    )  # fmt: skip
 
 
 def chosen(enabled: tuple[str, ...], known: Registry) -> frozenset[str]:

@@ -34,7 +34,7 @@ from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import Model
 from agent_cli.policy.rules.rule import Effect
 from agent_cli.protocol.actions import Allow, Mode, ReadPath
-from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.messages import Message, new_id
 from agent_cli.protocol.operations import Shutdown
 from agent_cli.protocol.records import SettingsSet
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -46,7 +46,7 @@ from agent_cli.store.state.daily_spend import SpendLog
 from agent_cli.store.state.grants import GrantFile
 from agent_cli.tools.kit.base import Resources, Tool, ToolContext, ToolError
 from agent_cli.tools.new_context import new_context
-from agent_cli.tools.registry import Registry, built_in, default_registry, without_servers
+from agent_cli.tools.registry import Registry, built_in, default_registry, without_later
 from agent_cli.tools.shell.background_jobs import Jobs
 from agent_cli.tools.web.web_search import search_tool
 from agent_cli.ui.services import SHUTDOWN_S
@@ -57,6 +57,7 @@ from .options import UsageError
 from .sandbox_setup import confining_for
 from .session_selection import SessionStart, existing, fresh, model_name
 from .setup import Setup
+from .skill_places import SKILL_FILE, skill_library
 
 if TYPE_CHECKING:
     from agent_cli.engine.context.history_search import EarlierSessions
@@ -121,7 +122,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
         StoreError: the session cannot be opened.
         NoModel, MissingKey: no model can be used.
     """
-    enabled, has_servers = without_servers(setup.config.tools.enabled)
+    enabled, later = without_later(setup.config.tools.enabled)
     registry, problems = _registry(setup, enabled, interactive)
     draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)
@@ -133,20 +134,28 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
     setup.make_state()
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
-    servers = _servers(setup, processes, lambda: parts.confinement_of_servers()) if has_servers else None
+    window = model.info.context_window or DEFAULT_WINDOW
+    skills = skill_library(setup)
+    skill_tools = skills.tools(identifier, lambda: parts.visible()) if skills and "skill" in later else ()
+    registry = registry.extended(skill_tools)
+    servers = _servers(setup, processes, lambda: parts.confinement_of_servers()) if "mcp" in later else None
     documents = None
     if servers is not None:
-        room = (model.info.context_window or DEFAULT_WINDOW) * setup.config.tools.mcp_share
-        registry = registry.extended(servers.offered_tools(int(room)), servers.find)
+        registry = registry.extended(
+            servers.offered_tools(int(window * setup.config.tools.mcp_share)), servers.find
+        )
     parts = _EngineBuilder(setup, registry, processes, confining, env, interactive, identifier)
     if servers is not None:
         from agent_cli.mcp.documents import ServerDocuments
 
-        parts.prompts.facts = servers.news
+        parts.prompts.facts.append(servers.news)
         parts.resources = documents = ServerDocuments(servers)
         parts.servers = servers
     if draft is None:
-        draft = fresh(setup, model, parts.prompts.system(registry.names), identifier, path)
+        listed = skills.catalogue(window) if skills and skill_tools else ""
+        draft = fresh(setup, model, parts.prompts.system(registry.names, listed), identifier, path)
+    if skills and skill_tools:
+        parts.prompts.facts.append(skills.news(draft.header))
     opened = parts.assembled(model, draft, (*problems, *env.problems), log)
     return msgspec.structs.replace(opened, servers=servers, documents=documents)
 
@@ -198,6 +207,10 @@ class _EngineBuilder:
             setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, self._redactor
         )
         self.prompts = PromptBuilder(self._prompt_sources())
+
+    def visible(self) -> tuple[Message, ...]:
+        """Return the messages that the model is sent."""
+        return self._session.visible() if self._session else ()
 
     def _untrusted(self) -> str:
         return self._session.untrusted() if self._session else ""
@@ -395,11 +408,14 @@ def _earlier(setup: Setup, own: str) -> "EarlierSessions":
 def _permissions(
     setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], tuple[str, ...]], spill: Path
 ) -> Permissions:
+    skills = skill_library(setup)
+    readable = (spill, *skills.readable()) if skills else (spill,)
+    instructions = (*setup.config.context.instructions, SKILL_FILE)
     return Permissions(
         setup.workspace,
         setup.rules(),
         mode=setup.config.mode,
-        paths=SpecialPaths((setup.config_dir, setup.state), (spill,), setup.config.context.instructions),
+        paths=SpecialPaths((setup.config_dir, setup.state), readable, instructions),
         confining=confining,
         untrusted=untrusted,
         grants={

@@ -30,10 +30,14 @@ class SessionStart(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def session_id(self) -> str:
+    def header(self) -> Header:
         header = self.records[0]
         assert isinstance(header, Header)
-        return header.session_id
+        return header
+
+    @property
+    def session_id(self) -> str:
+        return self.header.session_id
 
 
 def session_to_open(setup: Setup) -> Path | None:

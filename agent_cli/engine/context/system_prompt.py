@@ -35,11 +35,11 @@ class PromptBuilder:
 
     def __init__(self, sources: PromptSources) -> None:
         self._sources = sources
-        self.facts: Callable[[], Mapping[str, str]] = dict
+        self.facts: list[Callable[[], Mapping[str, str]]] = []
         """What else may be new at a prompt, by name, in one line each."""
 
-    def system(self, tools: Collection[str]) -> SystemPrompt:
-        """Return the system prompt of a new session, for the tools that it has."""
+    def system(self, tools: Collection[str], skills: str = "") -> SystemPrompt:
+        """Return the system prompt of a new session, for the tools that it has; `skills` lists those there are."""
         given = self._sources
         if given.replaced is not None:
             return SystemPrompt(f"{given.replaced.strip()}\n\n{given.append}".strip(), dict(REPLACED))
@@ -50,7 +50,9 @@ class PromptBuilder:
             tools,
             blocks=given.memory.given(),
             extra_roots=given.extra_roots,
-            append="\n\n".join(part for part in (f"# Rules\n{rules}" if rules else "", given.append) if part),
+            append="\n\n".join(
+                part for part in (skills, f"# Rules\n{rules}" if rules else "", given.append) if part
+            ),
         )
 
     def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
@@ -63,7 +65,7 @@ class PromptBuilder:
             instructions=given.instructions.read(),
             blocks=given.memory.given(),
             started_in=header.cwd,
-            facts=self.facts(),
+            facts={name: fact for each in self.facts for name, fact in each().items()},
         )
         if not given.answer_request:
             return new

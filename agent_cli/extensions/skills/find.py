@@ -3,13 +3,14 @@
 Of several with one name the strongest has it, and the others stay callable by longer names: no skill disappears.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
+from ..names import unique_name
 from ..places import Place
-from .scan import FoundFile, SkillCache
-from .skill import Skill, callable_name
+from .scan import SkillCache
+from .skill import Skill
 
 
 class FoundSkills(msgspec.Struct, frozen=True):
@@ -42,7 +43,7 @@ def find_skills(places: Sequence[Place], cache: SkillCache, disabled: Collection
         for file in cache.files(place, notes):
             if file.path not in seen:
                 seen.add(file.path)
-                name = next(name for name in _names(file, place) if name not in skills)
+                name = unique_name(file.head.name, place, skills.__contains__)
                 skills[name] = Skill(name, file.path, place, file.head, file.stamp)
                 notes += [(file.path, note) for note in file.head.notes]
                 if name != file.head.name and not place.plugin:
@@ -52,22 +53,3 @@ def find_skills(places: Sequence[Place], cache: SkillCache, disabled: Collection
     off = tuple(skill for skill in found if not {skill.name, skill.path}.isdisjoint(disabled))
     usable = tuple(skill for skill in found if skill not in off) if off else tuple(found)
     return FoundSkills(usable, off, tuple(notes))
-
-
-def _names(file: FoundFile, place: Place) -> Iterator[str]:
-    """Yield what a skill may be called, by preference."""
-    name = file.head.name
-    if place.plugin:
-        yield f"{place.plugin}:{name}"
-    else:
-        yield name
-    if place.origin == "user":
-        yield f"user:{name}"
-    yield f"{place.product}:{name}"
-    if group := callable_name(file.group):
-        yield f"{group}:{name}"
-    yield f"{place.origin}:{place.product}:{name}"
-    number = 2
-    while True:
-        yield f"{name}-{number}"
-        number += 1

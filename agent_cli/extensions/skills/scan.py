@@ -34,8 +34,6 @@ class FoundFile(msgspec.Struct, frozen=True):
 
     path: str
     """Without links."""
-    group: str
-    """The folder above its own, where that is not the place; empty else."""
     head: SkillHead
     stamp: tuple[int, int, int]
     """Size, time and number of the file."""
@@ -221,9 +219,7 @@ class _Scan:
             known = _KnownFile(*stamp, self._read(path))
         if known.head.problem != _OUTSIDE:
             self.now.files[path] = known
-        above = os.path.dirname(os.path.dirname(path))
-        group = "" if above == self._top else os.path.basename(above)
-        return FoundFile(path, group, known.head, stamp)
+        return FoundFile(path, known.head, stamp)
 
     def _read(self, path: str) -> SkillHead:
         return _read_within(path, self._within).head

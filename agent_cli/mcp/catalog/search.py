@@ -1,196 +1,34 @@
-"""Search among tools by what they do: BM25 over the words of names, descriptions and parameters.
+"""Search among tools of MCP servers by what they do."""
 
-A word of the query also finds its synonyms, longer words that begin with it, and, where no tool has it, words that
-are spelled alike.
-"""
+from collections.abc import Iterator, Sequence
 
-import math
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from agent_cli.ranking.search_index import Document, SearchIndex
 
 from ..types.offer import Entry
-from .synonyms import ABBREVIATIONS, GROUPS
-
-_K, _B = 1.2, 0.4
-"""The usual constants of BM25; descriptions differ in length for no good reason, so length counts little."""
-_NAME_WEIGHT = 3.0
-_SERVER_WEIGHT = 1.5
-_PARAMETER_WEIGHT = 0.5
-_SYNONYM, _PREFIX = 0.6, 0.6
-"""What a match counts that is not the word itself."""
-_LIKENESS = 0.75
-"""The least ratio (of `difflib`) at which an unknown word is taken for a misspelt one."""
-_NAMED_IN_FULL = 0.8
-"""How much more a tool counts whose name the query covers."""
-_OF_NAMED_SERVER = 2.0
-"""How much more a tool counts whose server the query names."""
-_LONGEST_WORD = 40
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-"""Within a run of letters and digits: `getHTTPStatus` has three words."""
-_RUN = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-"""Scripts without blanks between words, which are cut into pairs of characters."""
-_STOP = frozenset(
-    "a an and are as at be by can do does for from has have how if in into is it its of on or our please so some"
-    " tool that the their then there this to up us used using want was we were what when which will with would you"
-    " your".split()
-)
-_SUFFIXES = (
-    "ations",
-    "ation",
-    "ments",
-    "ment",
-    "ings",
-    "ing",
-    "ies",
-    "ied",
-    "ers",
-    "ed",
-    "es",
-    "er",
-    "s",
-    "e",
-    "y",
-)
 
 
 class ToolIndex:
     """An index of tools."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._entries = sorted(entries, key=lambda entry: entry.name)
-        words = [_weighted(entry) for entry in self._entries]
-        lengths = [sum(each.values()) for each in words]
-        mean = sum(lengths) / max(1, len(lengths))
-        self._norms = [_K * (1 - _B + _B * length / mean) for length in lengths]
-        self._names = [frozenset(_terms(entry.tool.name)) for entry in self._entries]
-        self._servers = [frozenset(_terms(entry.server)) for entry in self._entries]
-        self._postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for at, counts in enumerate(words):
-            for word, count in counts.items():
-                self._postings[word].append((at, count))
+        self._entries = {entry.name: entry for entry in entries}
+        self._index = SearchIndex(map(_document, entries))
 
     def find(self, query: str, limit: int) -> list[Entry]:
         """Return the tools that fit a query best, the best first; names in full or in part count most."""
-        exact = [entry for entry in self._entries if query.strip() in (entry.name, entry.tool.name)]
-        meanings = [
-            self._meanings(term) or self._spelled_alike(term)
-            for term in dict.fromkeys(_terms(_spelled_out(query)))
-        ]
-        scores = self._scores(meanings)
-        ranked = sorted(scores, key=lambda at: (-scores[at], at))
-        found = [*exact, *(self._entries[at] for at in ranked)]
-        return list({entry.name: entry for entry in found}.values())[:limit]
-
-    def _scores(self, meanings: Sequence[Mapping[str, float]]) -> dict[int, float]:
-        """Return the score of each tool: for each word of the query what its best meaning gives."""
-        scores: dict[int, float] = defaultdict(float)
-        for meaning in meanings:
-            best: dict[int, float] = {}
-            for word, weight in meaning.items():
-                for at, score in self._matches(word):
-                    best[at] = max(best.get(at, 0.0), weight * score)
-            for at, score in best.items():
-                scores[at] += score
-        asked = {word for meaning in meanings for word, weight in meaning.items() if weight >= _SYNONYM}
-        literal = {word for meaning in meanings for word, weight in meaning.items() if weight == 1}
-        return {at: score * self._factor(at, asked, literal) for at, score in scores.items()}
-
-    def _factor(self, at: int, asked: set[str], literal: set[str]) -> float:
-        name = self._names[at] - self._servers[at]
-        covered = len(name & asked) / len(name) if name else 0.0
-        return (1 + _NAMED_IN_FULL * covered) * (_OF_NAMED_SERVER if self._servers[at] & literal else 1.0)
-
-    def _matches(self, word: str) -> Iterator[tuple[int, float]]:
-        postings = self._postings.get(word, ())
-        rarity = math.log(1 + (len(self._entries) - len(postings) + 0.5) / (len(postings) + 0.5))
-        for at, count in postings:
-            yield at, rarity * count * (_K + 1) / (count + self._norms[at])
-
-    def _meanings(self, term: str) -> dict[str, float]:
-        """Return the words of tools that a word of a query may mean, and how much each counts."""
-        found = {word: _SYNONYM for word in _synonyms().get(term, ()) if word in self._postings}
-        if len(term) >= 3:
-            longer = (word for word in self._postings if word.startswith(term))
-            found |= {word: max(_PREFIX, found.get(word, 0.0)) for word in longer}
-        if term in self._postings:
-            found[term] = 1.0
-        return found
-
-    def _spelled_alike(self, term: str) -> dict[str, float]:
-        """Return what a word that no tool has means if it is misspelt, or a compound."""
-        import difflib
-
-        if not 3 <= len(term) <= _LONGEST_WORD:
-            return {}
-        known = sorted({*self._postings, *_synonyms()})  # the same order in every process
-        near = difflib.get_close_matches(term, known, n=1, cutoff=_LIKENESS)
-        near = near or [word for word in known if len(word) >= 4 and term.startswith(word)]
-        return {meant: _PREFIX * weight for word in near for meant, weight in self._meanings(word).items()}
+        return [self._entries[name] for name in self._index.find(query, limit)]
 
 
-def _weighted(entry: Entry) -> dict[str, float]:
-    """Return the words of a tool and how much each counts for it."""
+def _document(entry: Entry) -> Document:
     tool = entry.tool
-    words: dict[str, float] = defaultdict(float)
-    properties = tool.input_schema.get("properties")
-    _count(words, _terms(tool.description) + _terms(tool.title), 1.0)
-    _count(words, _terms(tool.name), _NAME_WEIGHT)
-    _count(words, _terms(entry.server), _SERVER_WEIGHT)
+    return Document(
+        entry.name, tool.name, f"{tool.description} {tool.title}", entry.server, " ".join(_parameters(entry))
+    )
+
+
+def _parameters(entry: Entry) -> Iterator[str]:
+    properties = entry.tool.input_schema.get("properties")
     if isinstance(properties, dict):
         for name, schema in properties.items():
             text = schema.get("description") if isinstance(schema, dict) else ""
-            _count(words, _terms(f"{name} {text if isinstance(text, str) else ''}"), _PARAMETER_WEIGHT)
-    return words
-
-
-def _count(words: dict[str, float], terms: Iterable[str], weight: float) -> None:
-    for term in terms:
-        words[term] += weight
-
-
-def _spelled_out(query: str) -> str:
-    """Return a query with what its abbreviations stand for behind them."""
-    return re.sub(r"[A-Za-z0-9]+", lambda found: _in_full(found.group()), query)
-
-
-def _in_full(word: str) -> str:
-    full = ABBREVIATIONS.get(word.lower())
-    return f"{word} {full}" if full else word
-
-
-def _terms(text: str) -> list[str]:
-    words = (word for run in _RUN.findall(text) for word in _words(run))
-    return [_stem(word) for word in words if word not in _STOP]
-
-
-def _words(run: str) -> Iterator[str]:
-    """Yield the words of a run of letters and digits, in lower case."""
-    if _UNSPACED.search(run):
-        yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
-    elif run.isascii():
-        yield from (word.lower() for word in _WORD.findall(run))
-    else:
-        yield run.lower()
-
-
-@cache
-def _synonyms() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for group in GROUPS:
-        stems = {_stem(word) for word in group}
-        for stem in stems:
-            found[stem] |= stems - {stem}
-    return {stem: frozenset(others) for stem, others in found.items()}
-
-
-@lru_cache(20_000)
-def _stem(word: str) -> str:
-    """Cut a common English ending, so that `lists`, `listing` and `listed` are one word."""
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            word = word[: -len(suffix)]
-            return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls" else word
-    return word
+            yield f"{name} {text if isinstance(text, str) else ''}"

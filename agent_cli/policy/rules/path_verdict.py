@@ -231,7 +231,7 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
     if rule := _path_rule(policy, "allow", "read", path, shown):
         return Allow(str(rule))
     if is_inside(path, policy.readable):
-        return Allow("output kept by the agent")
+        return Allow("kept output and skills")
     if is_inside(path, policy.protected):
         return Ask("protected path", f"{shown} belongs to the agent itself", reach="outside")
     if is_inside(path, policy.roots):

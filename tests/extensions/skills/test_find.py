@@ -37,12 +37,11 @@ def test_the_nearest_has_the_bare_name_and_the_others_stay(machine: Machine) -> 
     assert sum("another skill is named deploy" in why for _, why in machine.find().notes) == 3
 
 
-def test_skills_in_groups_are_told_apart_by_their_group(machine: Machine) -> None:
-    for group in "abc":
+def test_skills_of_one_name_in_one_place_can_all_be_called(machine: Machine) -> None:
+    for group in "abcde":
         write_skill(machine.home / f".claude/skills/{group}/deploy")
-    assert machine.names() == ["claude:deploy", "deploy", "user:deploy"]
-    write_skill(machine.home / ".claude/skills/d/deploy")
-    assert machine.names() == ["claude:deploy", "d:deploy", "deploy", "user:deploy"]
+    names = ["claude:deploy", "deploy", "user:claude:deploy", "user:deploy", "user:deploy-2"]
+    assert machine.names() == names
 
 
 def test_skills_of_a_plugin_have_its_name(machine: Machine, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Words that mean the same in names, descriptions and questions about tools."""
+"""Words that mean the same in names, descriptions and questions about tools and skills."""
 
 ABBREVIATIONS = {
     "pr": "pull request",

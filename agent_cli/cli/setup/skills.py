@@ -1,0 +1,119 @@
+"""The skills of a session: where they are looked for, and what a call of one brings."""
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.config.layer import ConfigError
+from agent_cli.extensions.places import Place
+from agent_cli.extensions.skills.activation import Setting, brought_text
+from agent_cli.extensions.skills.catalogue import SkillNews, catalogue, for_model, listed_names
+from agent_cli.extensions.skills.find import FoundSkills, find_skills
+from agent_cli.extensions.skills.scan import SkillCache, read_skill
+from agent_cli.extensions.skills.skill import Skill, SkillText
+from agent_cli.extensions.skills.skill_tool import skill_tools
+from agent_cli.protocol.messages import Message
+from agent_cli.protocol.operations import BroughtText
+from agent_cli.protocol.paths import is_inside
+from agent_cli.protocol.records import Header
+from agent_cli.tools.kit.base import Tool, ToolError
+
+from .setup import Setup
+
+Facts = Callable[[], Mapping[str, str]]
+
+
+class SkillCall(msgspec.Struct, frozen=True):
+    """A skill that is about to be called."""
+
+    skill: Skill
+    file: SkillText
+    trusted: bool
+    """Whether the user wrote it, or has agreed to it as it is now."""
+
+
+class SkillLibrary:
+    """The skills there are, looked at again each time."""
+
+    def __init__(self, setup: Setup, places: Callable[[], tuple[Place, ...]]) -> None:
+        self._setup = setup
+        self._places = places
+        self._cache = SkillCache(setup.state / "cache" / "skills.msgpack")
+        self._lock = threading.Lock()
+
+    def now(self) -> FoundSkills:
+        """Return the skills as they are now. Of those that may hold words of others only the names are given."""
+        with self._lock:
+            found = find_skills(self._places(), self._cache, self._setup.config.skills.disabled)
+        if not self._has_doubts():
+            return found
+        return msgspec.structs.replace(found, skills=tuple(map(self._without_doubtful_words, found.skills)))
+
+    def call(self, skill: Skill) -> SkillCall:
+        """Read a skill, to call it.
+
+        Raises:
+            ToolError: it cannot be used.
+        """
+        file = read_skill(skill)
+        if file.head.problem:
+            raise ToolError(f"The skill {skill.name} cannot be used: {skill.path}: {file.head.problem}.")
+        own = not skill.is_of_project and not self._is_doubtful(skill)
+        return SkillCall(skill, file, own or self._is_agreed(skill, file))
+
+    def bring(self, call: SkillCall, argument: str, session: str, *, agreed: bool = False) -> BroughtText:
+        """Return what a call brings; `agreed`: the user is asked about it first."""
+        setting = Setting(str(self._setup.workspace.root), session)
+        trusted = call.trusted or agreed
+        doubtful = not trusted and self._is_doubtful(call.skill)
+        return brought_text(call.skill, call.file, argument, setting, trusted=trusted, doubtful=doubtful)
+
+    def tools(self, session: str, visible: Callable[[], Sequence[Message]]) -> tuple[Tool, ...]:
+        """Return the tools on skills; none where there is nothing that the model may call."""
+        found = self.now()
+        if not for_model(found):
+            return ()
+        return skill_tools(
+            found, self.now, lambda skill, argument: self.bring(self.call(skill), argument, session), visible
+        )
+
+    def catalogue(self, window: int) -> str:
+        """Return the part of the system prompt that lists them."""
+        return catalogue(for_model(self.now()), window)
+
+    def news(self, header: Header) -> Facts:
+        """Return what tells the model of changes since its system prompt was made; one that the user has replaced
+        lists none."""
+        known = None if "*" in header.told else listed_names(header.system) or ()
+        news = SkillNews(known, self.now())
+        return lambda: news.facts(self.now())
+
+    def readable(self) -> tuple[Path, ...]:
+        """Return the folders in which files of skills are read without a question."""
+        folders = [os.path.realpath(place.folder) for place in self._places()]
+        own = (skill.folder for skill in self.now().skills if not skill.is_of_project)
+        return tuple(map(Path, [*folders, *(folder for folder in own if not is_inside(folder, folders))]))
+
+    def _has_doubts(self) -> bool:
+        try:
+            return self._setup.trust.has_doubts()
+        except ConfigError:
+            return True
+
+    def _without_doubtful_words(self, skill: Skill) -> Skill:
+        if not self._is_doubtful(skill):
+            return skill
+        head = msgspec.structs.replace(skill.head, description="", when_to_use="", hint="")
+        return msgspec.structs.replace(skill, head=head)
+
+    def _is_doubtful(self, skill: Skill) -> bool:
+        return self._setup.is_doubtful(os.path.realpath(skill.path))
+
+    def _is_agreed(self, skill: Skill, file: SkillText) -> bool:
+        try:
+            return self._setup.trust.knows(skill.trust_place, file.content)
+        except ConfigError:
+            return False

@@ -1,0 +1,127 @@
+"""Make the text that the model is given when a skill is called: its body with arguments, and what lies beside it."""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.hooks.claude_rules import allowed_rules
+from agent_cli.protocol.messages import Message, ToolResult, UserMessage
+from agent_cli.protocol.operations import BroughtText
+
+from ..expansion import expand
+from .skill import FILE_NAMES, Skill, SkillText
+
+TOOL = "skill"
+_MOST_FILES = 100
+_DEEPEST = 4
+_SKIPPED = (".git", "node_modules", "__pycache__")
+_CLOSING = "\n</skill>"
+_SHORTENED = re.compile(r"\[… [^\n]* left out")
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """Where a skill is called."""
+
+    project: str
+    session: str
+
+
+def brought_text(
+    skill: Skill, file: SkillText, argument: str, setting: Setting, *, trusted: bool, doubtful: bool = False
+) -> BroughtText:
+    """Return what a call of a skill brings into the conversation.
+
+    Args:
+        skill: the skill.
+        file: its file as it is now.
+        argument: what was written behind its name.
+        setting: where it is called.
+        trusted: whether the calls that it wants allowed may be.
+        doubtful: whether its text may come from others and is data.
+    """
+    found = expand(
+        _literal_digits(skill, argument, _inner(file.body)),
+        argument,
+        "claude",
+        names=file.head.arguments,
+        variables=_variables(skill, setting),
+    )
+    version = hashlib.sha256(found.text.encode("utf-8", "replace")).hexdigest()[:12]
+    opening = f'<skill name="{skill.name}" folder="{_quoted(skill.folder)}" version="{version}">\n'
+    text = f"{opening}{found.text}{_CLOSING}{_beside(skill.folder)}"
+    moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
+    source = f"the skill {skill.path}, which a command wrote after text from others was read" if doubtful else ""
+    allowed = allowed_rules(file.head.allowed_tools) if trusted and not doubtful else ()
+    return BroughtText(f"skill {skill.name}", text, moved, allowed, source)
+
+
+def is_given(text: str, messages: Iterable[Message]) -> bool:
+    """Return whether messages that are still sent hold the text of a call, whole."""
+    opening = text[: text.index("\n") + 1]
+    return any(opening in given and _is_whole(given) for given in _given(messages))
+
+
+def _given(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        if isinstance(message, ToolResult) and message.tool == TOOL:
+            yield message.text
+        elif isinstance(message, UserMessage):
+            yield from (each.text for each in message.attachments)
+
+
+def _is_whole(text: str) -> bool:
+    return _CLOSING in text and not _SHORTENED.search(text)
+
+
+def _variables(skill: Skill, setting: Setting) -> dict[str, str]:
+    plugin = {"CLAUDE_PLUGIN_ROOT": str(skill.place.folder.parent)} if skill.place.plugin else {}
+    return {
+        "CLAUDE_SKILL_DIR": skill.folder,
+        "CLAUDE_PROJECT_DIR": setting.project,
+        "CLAUDE_SESSION_ID": setting.session,
+        **plugin,
+    }
+
+
+def _literal_digits(skill: Skill, argument: str, body: str) -> str:
+    """Where a skill takes no arguments and got none, `$1` belongs to a script that it shows."""
+    if argument or skill.head.hint or skill.head.arguments:
+        return body
+    return re.sub(r"(?<!\\)\$(?=\d(?!\d))", r"\\$", body)
+
+
+def _beside(folder: str) -> str:
+    """Return which files lie in a skill's folder, in words."""
+    files = sorted(_files(Path(folder)))
+    shown = files[:_MOST_FILES]
+    if not shown:
+        return ""
+    more = f", and {len(files) - len(shown)} more" if len(files) > len(shown) else ""
+    return f"\nFiles in its folder, to read or run when the skill says so: {', '.join(shown)}{more}"
+
+
+def _files(top: Path) -> Iterator[str]:
+    left = 10 * _MOST_FILES
+    for folder, folders, names in os.walk(top):
+        depth = len(Path(folder).relative_to(top).parts)
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED) if depth < _DEEPEST else []
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), top)
+            if path not in FILE_NAMES and path.isprintable():
+                yield path
+                left -= 1
+                if left == 0:
+                    return
+
+
+def _inner(text: str) -> str:
+    """Return a text without the end of what it stands in."""
+    return re.sub(r"</(?=\s*skill\b)", "<\\\\/", text, flags=re.IGNORECASE)
+
+
+def _quoted(value: str) -> str:
+    return " ".join(value.replace('"', "'").replace("<", "(").replace(">", ")").split())
