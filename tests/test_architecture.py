@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace"},
     "mcp": {"protocol", "ranking", "redaction", "fs", "config", "net", "sandbox", "workspace", "tools"},
     "hooks": {"protocol", "fs", "config", "net", "policy", "sandbox"},
-    "extensions": {"protocol", "ranking", "fs", "config", "tools", "hooks"},
+    "extensions": {"protocol", "ranking", "fs", "config", "policy", "tools", "hooks"},
     "engine": {
         *("protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "store"),
         *("policy", "model", "session", "tools", "hooks"),

@@ -165,11 +165,17 @@ def demo() -> int:
 
 
 @app.command(cls=_Command)
-def doctor() -> int:
+def doctor(
+    files: Annotated[
+        bool,
+        typer.Option("--files", help="List the files that are read here or passed over, with reason and tokens."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --files: as JSON.")] = False,
+) -> int:
     """Check whether a task could run here, and what is missing."""
-    from .commands.doctor import run_doctor
+    from .commands.doctor import list_files, run_doctor
 
-    return run_doctor()
+    return list_files(as_json=as_json) if files else run_doctor()
 
 
 @app.command(cls=_Command)

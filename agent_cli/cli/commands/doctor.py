@@ -5,14 +5,39 @@ import shutil
 import sys
 from contextlib import aclosing
 
+import msgspec
+
+from agent_cli.protocol.sanitize import clean
+from agent_cli.ui.text import lines
+
 from ..services.doctor.checks import findings, shown, summary
 from ..setup.options import ParsedOptions
 from ..setup.setup import Setup
+
+_PATH_WIDTH = 60
 
 
 def run_doctor() -> int:
     """Run all checks; 0 only if a task could run."""
     return asyncio.run(_check_all(Setup(ParsedOptions("agent", {}))))
+
+
+def list_files(*, as_json: bool) -> int:
+    """Print each file that is read here, waits for the user's trust or is passed over."""
+    from ..services.doctor.files import file_lines
+
+    found = file_lines(Setup(ParsedOptions("agent", {})))
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        return 0
+    width = max((lines.cells(lines.one_line(each.path, _PATH_WIDTH)) for each in found), default=0)
+    for each in found:
+        path = lines.one_line(each.path, _PATH_WIDTH)
+        tokens = f", {each.tokens:,} token{'' if each.tokens == 1 else 's'}" if each.tokens else ""
+        print(f"{each.state:6}  {path}{' ' * (width - lines.cells(path))}  {clean(each.what)}{tokens}")
+    total = sum(each.tokens for each in found)
+    print(f"\n{len(found)} entries; together they add about {total:,} tokens to every request.")
+    return 0
 
 
 async def _check_all(setup: Setup) -> int:

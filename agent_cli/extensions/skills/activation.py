@@ -1,4 +1,4 @@
-"""Make the text that the model is given when a skill is called: its body with arguments, and what lies beside it."""
+"""Make the text that the model is given when a skill is called: its body with arguments, and what is beside it."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.hooks.claude_rules import allowed_rules
+from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage
 from agent_cli.protocol.operations import BroughtText
 
@@ -55,7 +55,7 @@ def brought_text(
     text = f"{opening}{found.text}{_CLOSING}{_beside(skill.folder)}"
     moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
     source = f"the skill {skill.path}, which a command wrote after text from others was read" if doubtful else ""
-    allowed = allowed_rules(file.head.allowed_tools) if trusted and not doubtful else ()
+    allowed = tuple(allow_rules(file.head.allowed_tools) if trusted and not doubtful else ())
     return BroughtText(f"skill {skill.name}", text, moved, allowed, source)
 
 

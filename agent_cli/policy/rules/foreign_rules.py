@@ -34,8 +34,8 @@ def rule_of(text: str) -> str:
 
 
 def allow_rules(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the rules of other agents that can be read as rules here."""
-    for text in texts:
+    """Yield what a list of allowed tools of other agents allows, as rules; what is no rule here is left out."""
+    for text in dict.fromkeys(texts):
         try:
             yield parse_rule(rule_of(text), "allow", "").text
         except RuleError:

@@ -49,9 +49,42 @@ def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
 
 
 def test_doctor_names_what_is_there_and_not_used(world: World) -> None:
-    (world.work / ".claude/commands").mkdir(parents=True)
+    (world.work / ".cursorrules").write_text("x", encoding="utf-8")
+    (world.work / ".claude/output-styles").mkdir(parents=True)
     done = world.run("doctor")
-    assert "note  not used: .claude/commands (commands): of another agent" in done.out
+    assert "note  not used: .cursorrules (rules of Cursor), .claude/output-styles (output styles)" in done.out
+    assert "`agent doctor --files`" in done.out
+
+
+def test_doctor_lists_every_file_with_its_state_and_cost(world: World) -> None:
+    def put(name: str, text: str, folder: Path = world.work) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+    put("AGENTS.md", "Use tabs. " * 40)
+    put("CLAUDE.md", "other")
+    put(".claude/skills/deploy/SKILL.md", "---\nname: deploy\ndescription: Deploys.\n---\nGo.")
+    put(".claude/commands/review.md", "---\nmodel: opus\n---\nReview.")
+    put(".gemini/commands/broken.toml", "prompt =")
+    hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    put(".claude/settings.json", json.dumps({"hooks": hooks}))
+    put(".claude/settings.json", json.dumps({"hooks": {**hooks, "Nonsense": hooks["PreToolUse"]}}), world.home)
+    put(".mcp.json", json.dumps({"mcpServers": {"demo": {"command": "true"}}}))
+    put(".cursorrules", "x")
+    done = world.run("doctor", "--files", "--json")
+    found = {(each["path"], each["state"]): each for each in json.loads(done.out)}
+    assert found["AGENTS.md", "read"]["tokens"] > 50
+    assert "another file of its folder" in found["CLAUDE.md", "unused"]["what"]
+    assert found[".claude/skills/deploy/SKILL.md", "read"]["what"] == "skill deploy"
+    assert "without effect: model" in found[".claude/commands/review.md", "read"]["what"]
+    assert "not valid TOML" in found[".gemini/commands/broken.toml", "unused"]["what"]
+    assert "1 hook: not trusted" in found[".claude/settings.json", "inert"]["what"]
+    assert found["~/.claude/settings.json", "read"]["what"] == "1 hook: PreToolUse"
+    assert "`agent mcp trust demo`" in found[".mcp.json", "inert"]["what"]
+    assert "rules of Cursor" in found[".cursorrules", "unused"]["what"]
+    assert any("Nonsense" in each["what"] for each in found.values())
+    shown = world.run("doctor", "--files").out
+    assert "inert   .mcp.json" in shown and "tokens to every request" in shown
 
 
 def test_doctor_says_that_a_model_is_not_offered(world: World) -> None:

@@ -33,6 +33,7 @@ from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
 from ...setup.sandbox_setup import measured_for, wanted_for
 from ...setup.setup import Setup
+from ..unused_files import unused_files
 from .endpoint import Finding, examine
 
 _ENOUGH_MB = 100
@@ -117,18 +118,11 @@ async def _configuration(setup: Setup) -> str:
     return places or f"built-in defaults; {setup.config_dir / 'config.yaml'} is not there"
 
 
-_OF_OTHERS = {
-    ".claude/commands": "commands",
-    ".claude/agents": "agents",
-    ".claude/skills": "skills",
-}
-"""What other agents read of a project, and this one does not."""
-
-
 def _unused(setup: Setup) -> Finding | None:
-    found = [f"{name} ({what})" for name, what in _OF_OTHERS.items() if (setup.root / name).exists()]
-    todo = "Commands of this agent are in .agent/commands, its settings in .agent/config.yaml."
-    return Finding("note", "not used", f"{', '.join(found)}: of another agent", todo) if found else None
+    root = setup.workspace.root
+    found = [f"{path.relative_to(root)} ({why.partition(':')[0]})" for path, why in unused_files(root)]
+    todo = "`agent doctor --files` says more of each, and lists what is read."
+    return Finding("note", "not used", ", ".join(found), todo) if found else None
 
 
 async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:

@@ -1,0 +1,147 @@
+"""`agent doctor --files`: every file of this agent and of others that is read here or passed over, with the reason
+and its cost in tokens."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from agent_cli.config.dirs import defines_servers, home_dir
+from agent_cli.config.load import PROJECT_FILE
+from agent_cli.extensions.places import places
+from agent_cli.tools.kit.output import result_tokens
+from agent_cli.workspace.instructions import InstructionFiles
+
+from ...setup.hooks import found_hooks
+from ...setup.mcp_servers import found_servers
+from ...setup.setup import Setup
+from ...setup.skill_places import skill_library
+from ..custom_commands import commands
+from ..unused_files import unused_files
+
+FileState = Literal["read", "inert", "unused"]
+"""`inert`: it is not used before the user has agreed to it."""
+
+
+class FileLine(msgspec.Struct, frozen=True):
+    """One file."""
+
+    path: str
+    """From the workspace's root on, or from `~`."""
+    state: FileState
+    what: str
+    """What it is or why it is not used, in words."""
+    tokens: int = 0
+    """What it adds to every request, estimated."""
+
+
+def file_lines(setup: Setup) -> list[FileLine]:
+    """Return a line for each file; a file that is several things has several."""
+    sources: tuple[Callable[[Setup], Iterator[FileLine]], ...] = (
+        _configuration, _instructions, _skills, _commands, _hooks, _servers, _unused,
+    )  # fmt: skip
+    return [line for source in sources for line in source(setup)]
+
+
+def _configuration(setup: Setup) -> Iterator[FileLine]:
+    for layer in setup.loaded.layers:
+        if os.path.exists(layer.name):
+            yield _line(setup, layer.name, "read", "configuration")
+    for key, place in setup.loaded.ignored:
+        yield FileLine(place, "unused", f"`{key}`: not allowed in a project file")
+    if setup.untrusted is not None:
+        yield _line(setup, setup.workspace.root / PROJECT_FILE, "inert", f"configuration: {_NOT_TRUSTED}")
+
+
+_NOT_TRUSTED = "not trusted; `agent` shows it and asks"
+
+
+def _instructions(setup: Setup) -> Iterator[FileLine]:
+    chain = InstructionFiles(
+        setup.root, setup.config.context.instructions, setup.config_dir, is_doubtful=setup.is_doubtful
+    )
+    for each in chain.read():
+        what = "instructions, given as data: text of others may be in it" if each.is_doubtful else "instructions"
+        yield _line(setup, each.path, "read", what, result_tokens(each.text))
+    read = {os.path.realpath(each.path) for each in chain.read()} | chain.files
+    for name in setup.config.context.instructions:
+        path = setup.root / name
+        if path.is_file() and os.path.realpath(path) not in read:
+            yield _line(setup, path, "unused", "instructions: another file of its folder comes first")
+
+
+def _skills(setup: Setup) -> Iterator[FileLine]:
+    if not setup.config.skills.enabled:
+        for place in places("skills", root=setup.workspace.root, home=home_dir(), config_dir=setup.config_dir):
+            yield _line(setup, place.folder, "unused", "skills are switched off (`skills.enabled`)")
+    if (library := skill_library(setup)) is None:
+        return
+    found = library.now()
+    for skill in found.skills:
+        listed = result_tokens(f"- {skill.name}: {skill.about}") if skill.head.is_for_model else 0
+        yield _line(setup, skill.path, "read", f"skill {skill.name}", listed)
+    for skill in found.off:
+        yield _line(setup, skill.path, "unused", f"skill {skill.name}: switched off (`skills.disabled`)")
+    for path, note in found.notes:
+        yield _line(setup, path, "unused", f"skill: {note}")
+
+
+def _commands(setup: Setup) -> Iterator[FileLine]:
+    for name, file in commands(setup):
+        if file.problem:
+            yield _line(setup, file.path, "unused", f"command: {file.problem}")
+            continue
+        asks = ", shown and asked about at its first use" if file.place.origin == "project" else ""
+        yield _line(setup, file.path, "read", f"command /{name}{asks}{_without(file.unused)}")
+
+
+def _without(keys: Iterable[str]) -> str:
+    found = ", ".join(keys)
+    return f"; without effect: {found}" if found else ""
+
+
+def _hooks(setup: Setup) -> Iterator[FileLine]:
+    found = found_hooks(setup)
+    for source in dict.fromkeys(hook.source for hook in found.usable):
+        events = [hook.event for hook in found.usable if hook.source == source]
+        yield _line(setup, source, "read", f"{_counted(len(events), 'hook')}: {', '.join(dict.fromkeys(events))}")
+    for each in found.inert:
+        yield _line(setup, each.hooks[0].source, "inert", f"{_counted(len(each.hooks), 'hook')}: {_NOT_TRUSTED}")
+    yield from (FileLine("", "unused", note) for note in found.notes)
+
+
+def _servers(setup: Setup) -> Iterator[FileLine]:
+    if not setup.config.mcp_servers and not defines_servers(setup.workspace.root):
+        return
+    found = found_servers(setup)
+    for each in found.usable:
+        state: FileState = "read" if each.enabled and not each.problem else "unused"
+        why = f": {each.problem}" if each.problem else "" if each.enabled else ": disabled"
+        yield _line(setup, each.source, state, f"MCP server {each.name}{why}")
+    for inert in found.inert:
+        name = inert.definition.name
+        todo = f"not trusted; `agent mcp trust {name}` shows it and asks"
+        yield _line(setup, inert.definition.source, "inert", f"MCP server {name}: {todo}")
+    yield from (FileLine("", "unused", note) for note in found.notes)
+
+
+def _unused(setup: Setup) -> Iterator[FileLine]:
+    for path, why in unused_files(setup.workspace.root):
+        yield _line(setup, path, "unused", why)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _line(setup: Setup, path: str | Path, state: FileState, what: str, tokens: int = 0) -> FileLine:
+    return FileLine(_shown(setup, str(path)), state, what, tokens)
+
+
+def _shown(setup: Setup, path: str) -> str:
+    for folder, mark in ((str(setup.workspace.root), ""), (str(home_dir()), "~/")):
+        if path.startswith(f"{folder}/"):
+            return mark + path.removeprefix(f"{folder}/")
+    return path
