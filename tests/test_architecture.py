@@ -29,6 +29,7 @@ STANDS_ALONE = {
     "cli/setup/debug_log.py": "loaded for --debug only",
     "engine/tool_calls/inserted_commands.py": "loaded for a text that runs commands only",
     "hooks/http.py": "loaded for the first hook that posts to a server",
+    "hooks/rewrites.py": "loaded for the first hook that changes a call",
     "tools/base.py": "what plug-ins import",
     "ui/commands/custom.py": "loaded for a command of one's own only",
     "ui/dialogs/hunk_picker.py": "loaded when a change is gone through hunk by hunk",
@@ -54,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": {"protocol", "redaction", "config", "sandbox"},
     "tools": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace"},
     "mcp": {"protocol", "ranking", "redaction", "fs", "config", "net", "sandbox", "workspace", "tools"},
-    "hooks": {"protocol", "fs", "config", "net", "policy", "sandbox"},
+    "hooks": {"protocol", "fs", "config", "net", "policy", "sandbox", "workspace"},
     "extensions": {"protocol", "ranking", "fs", "config", "policy", "tools", "hooks"},
     "engine": {
         *("protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "store"),

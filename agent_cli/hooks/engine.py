@@ -39,6 +39,8 @@ class HookRun(msgspec.Struct, frozen=True):
     exit_code: int | None
     decision: Decision | None
     failure: str = ""
+    rewrite: str = ""
+    """Diff of what it wants changed in the arguments of a call."""
 
 
 class HookResult(msgspec.Struct, frozen=True):
@@ -52,6 +54,8 @@ class HookResult(msgspec.Struct, frozen=True):
     new_arguments: dict[str, Any] | None = None
     """Ours, of a call that is to be made in place of the one asked about."""
     rewriter: str = ""
+    rewrite: str = ""
+    """Diff of what hooks want changed in the arguments, each named, whether or not it is done."""
     new_output: str | None = None
     stop: bool = False
     stop_reason: str = ""
@@ -263,11 +267,13 @@ def combined(answers: Sequence[Answered], arguments: Mapping[str, Any] | None = 
     strictest = max(answers, key=lambda each: _STRICTNESS[each.answer.decision], default=None)
     decision = strictest.answer.decision if strictest else None
     reasons = [each.answer.reason for each in answers if each.answer.decision == decision and each.answer.reason]
-    rewrites = _rewrites(answers, arguments)
-    clash = len({msgspec.json.encode(new, order="sorted") for _, new in rewrites}) > 1
+    changes = [_Change(each, made) for each in answers if (made := _rewritten(each, arguments)) is not None]
+    clash = len({msgspec.json.encode(each.arguments, order="sorted") for each in changes}) > 1
     if clash and _STRICTNESS[decision] < _STRICTNESS["ask"]:
         decision = "ask"
         reasons = ["hooks want to change the call in different ways, so it is as the model made it"]
+    chosen = changes[0] if changes and not clash else None
+    diffs = _diffs(changes, arguments or {})
     stopping = next((each.answer for each in answers if each.answer.stop), None)
     outputs = [each.answer.new_output for each in answers if each.answer.new_output is not None]
     return HookResult(
@@ -275,30 +281,43 @@ def combined(answers: Sequence[Answered], arguments: Mapping[str, Any] | None = 
         reason="\n".join(dict.fromkeys(reasons)),
         contexts=tuple(each.answer.context for each in answers if each.answer.context),
         messages=tuple(text for each in answers for text in _messages(each) if text),
-        new_arguments=rewrites[0][1] if rewrites and not clash else None,
-        rewriter=rewrites[0][0].label if rewrites and not clash else "",
+        new_arguments=chosen.arguments if chosen else None,
+        rewriter=chosen.by.hook.label if chosen else "",
+        rewrite="\n".join(dict.fromkeys(diffs.values())),
         new_output=outputs[-1] if outputs else None,
         stop=stopping is not None,
         stop_reason=stopping.stop_reason if stopping else "",
         deciders=", ".join(dict.fromkeys(each.hook.label for each in answers if each.answer.decision == decision)),
-        runs=tuple(each.run for each in answers),
+        runs=tuple(msgspec.structs.replace(each.run, rewrite=diffs.get(id(each), "")) for each in answers),
     )
 
 
-def _rewrites(
-    answers: Sequence[Answered], arguments: Mapping[str, Any] | None
-) -> list[tuple[Hook, dict[str, Any]]]:
-    found = []
-    for each in answers:
-        if each.answer.new_input is None or each.named is None or each.named.back is None:
-            continue
-        given = (
-            {**each.named.input, **each.answer.new_input} if each.answer.merges_input else each.answer.new_input
-        )
+class _Change(msgspec.Struct, frozen=True):
+    """The arguments that a hook wants instead of those of a call."""
+
+    by: Answered
+    arguments: dict[str, Any]
+
+
+def _rewritten(each: Answered, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the arguments that a hook wants, in our words; None where it wants no others."""
+    if each.answer.new_input is None or each.named is None or each.named.back is None:
+        return None
+    given = {**each.named.input, **each.answer.new_input} if each.answer.merges_input else each.answer.new_input
+    try:
         made = each.named.back(given)
-        if made != arguments:
-            found.append((each.hook, made))
-    return found
+    except (AttributeError, TypeError, ValueError):
+        made = given  # the tool refuses it, which names the hook
+    return made if made != arguments else None
+
+
+def _diffs(changes: "Sequence[_Change]", arguments: Mapping[str, Any]) -> dict[int, str]:
+    """Return what each answer would change, by the identity of the answer."""
+    if not changes:
+        return {}
+    from .rewrites import rewrite_diff
+
+    return {id(each.by): rewrite_diff(arguments, each.arguments, each.by.hook.label) for each in changes}
 
 
 def _messages(each: Answered) -> tuple[str, ...]:

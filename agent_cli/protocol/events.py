@@ -257,6 +257,8 @@ class ApprovalItem(msgspec.Struct, frozen=True):
     """Where a command starts, relative to the workspace, `.` for its root; empty when unknown."""
     is_edit: bool = False
     """Whether mode `auto-edit` would allow it: it changes files of the workspace and does nothing else."""
+    rewrite: str = ""
+    """Unified diff of the arguments, where a hook has changed the call or hooks wanted to; empty for none."""
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requested"):
@@ -322,6 +324,8 @@ class HookRan(Event, frozen=True, kw_only=True, tag="hook_ran"):
     """allow, ask or deny; empty for none."""
     failure: str = ""
     """What was wrong with it."""
+    rewrite: str = ""
+    """Unified diff of what it wanted changed in the arguments of a call."""
 
 
 class Notice(Event, frozen=True, kw_only=True, tag="notice"):

@@ -171,6 +171,8 @@ class HookNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="hook
     decision: str = ""
     """allow, ask or deny; empty for none."""
     failure: str = ""
+    rewrite: str = ""
+    """Unified diff of what it wanted changed in the arguments of a call."""
 
 
 class Quarantined(Record, frozen=True, kw_only=True, omit_defaults=True, tag="quarantined"):

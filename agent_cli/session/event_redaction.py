@@ -45,7 +45,7 @@ from agent_cli.protocol.events import (
     TurnStarted,
 )
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, CompactionSaved
+from agent_cli.protocol.records import AnyRecord, CompactionSaved, HookNoted
 from agent_cli.redaction.fingerprints import Recognizer
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.profile.environment import is_provider_secret
@@ -60,7 +60,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     ToolCallFinished: ("title", "command"),
     QuestionAsked: ("question",),
     Notice: ("text",),
-    HookRan: ("failure",),
+    HookRan: ("failure", "rewrite"),
     Compacted: ("summary",),
     Attached: ("name", "note"),
     TurnCompleted: ("text",),
@@ -142,7 +142,9 @@ class EventRedactor:
         words."""
         mask = self._redactor.mask
         if isinstance(event, ApprovalRequested):
-            items = tuple(_with(item, ("title", "preview", "arguments", "reason"), mask) for item in event.items)
+            items = tuple(
+                _with(item, ("title", "preview", "arguments", "reason", "rewrite"), mask) for item in event.items
+            )
             return msgspec.structs.replace(event, items=items)
         return _with(event, _OWN_WORDS[type(event)], mask) if type(event) in _OWN_WORDS else event
 
@@ -255,6 +257,8 @@ def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
             return masked(record, redactor)
         case CompactionSaved():
             return _with(record, ("summary",), redactor.mask)
+        case HookNoted():
+            return _with(record, ("failure", "rewrite"), redactor.mask)
         case _:
             return record
 

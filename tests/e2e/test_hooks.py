@@ -90,6 +90,23 @@ def test_a_rewritten_call_is_judged_again_and_runs_as_rewritten(world: World) ->
     assert "safer" in told and "changed this call; what ran: echo safer" in told, (done.err, told)
 
 
+@pytest.mark.parametrize("arguments", [(), ("--plain",)])
+def test_the_user_sees_what_a_hook_has_changed(world: World, arguments: tuple[str, ...]) -> None:
+    answer = {"hookSpecificOutput": {"updatedInput": {"command": "touch safe"}}}
+    configure(
+        world,
+        PreToolUse=[{"command": hook(world, "x", f"print({json.dumps(json.dumps(answer))})"), "name": "rewriter"}],
+    )
+    world.script(Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply(text="ok"))
+    with Person(world, *arguments, is_awaited=not arguments) as person:
+        person.type("go\r")
+        person.wait("Hooks on this call:")
+        person.wait(r"- ?command: touch made")
+        person.wait(r"\+ ?command: touch safe")
+        person.wait("the hook rewriter changed it")
+    assert not any(world.work.iterdir())
+
+
 def test_a_rewrite_cannot_pass_a_deny_rule(world: World) -> None:
     answer = {"hookSpecificOutput": {"updatedInput": {"command": "touch made"}, "permissionDecision": "allow"}}
     command = hook(world, "rewrite", f"print({json.dumps(json.dumps(answer))})")

@@ -46,11 +46,11 @@ async def told(*events: ev.AnyEvent, redactor: Redactor | None = REDACTOR) -> li
 
 
 def item(text: str) -> ev.ApprovalItem:
-    return ev.ApprovalItem("c", "shell", text, text, "command", text, "rule", "", text, "command")
+    return ev.ApprovalItem("c", "shell", text, text, "command", text, "rule", "", text, "command", rewrite=text)
 
 
 WHOLE: list[ev.AnyEvent] = [
-    ev.HookRan(hook="guard", event="Stop", duration_s=0.1, failure="T"),
+    ev.HookRan(hook="guard", event="Stop", duration_s=0.1, failure="T", rewrite="T"),
     ev.AnswerCompleted(
         message_id="m", text="T", finish="stop", calls=0, usage=None, cost_usd=None, duration_s=0.0
     ),

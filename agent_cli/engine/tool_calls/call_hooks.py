@@ -83,7 +83,7 @@ class CallHooks:
         result = await self._engine.before_call(self._facts(pending))
         announce(result, self._session, self._scope)
         self._take_stop(result)
-        pending.hook_contexts = result.contexts
+        pending.hook_contexts, pending.rewrite = result.contexts, result.rewrite
         if result.decision == "deny" or result.stop:
             self._refuse(pending, result)
             return
@@ -115,7 +115,7 @@ class CallHooks:
     def _rewrite(self, pending: PendingCall, result: "HookResult") -> None:
         """Take the arguments that a hook wants instead. They are judged anew; only a person's or a rule's yes runs
         them, and an allow of the hook counts for them as it would for the model's."""
-        before, arguments = pending.authorized.title, msgspec.json.encode(result.new_arguments).decode()
+        arguments = msgspec.json.encode(result.new_arguments).decode()
         try:
             pending.tool, pending.params = self._registry.parse(pending.name, arguments)
         except ToolError as error:
@@ -125,7 +125,7 @@ class CallHooks:
         pending.arguments = pending.hooked_arguments = arguments
         pending.rewritten_by = result.rewriter
         pending.approved, pending.hunks = False, None
-        reason = f"the hook {result.rewriter} changed it, from: {before}"
+        reason = f"the hook {result.rewriter} changed it"
         pending.ruling = HookRuling(result.decision or "ask", f"hook {result.rewriter}", reason)
 
     def _facts(self, pending: PendingCall) -> ToolCallFacts:

@@ -27,6 +27,8 @@ class HookRuling(msgspec.Struct, frozen=True):
         rule could answer; nothing else is loosened."""
         if self.decision == "ask" and isinstance(verdict, Allow):
             return Ask(self.rule, self.reason, reach=verdict.reach)
+        if self.decision == "ask" and isinstance(verdict, Ask):
+            return msgspec.structs.replace(verdict, reason=f"{verdict.reason}; {self.reason}")
         if self.decision == "allow" and isinstance(verdict, Ask) and verdict.grant and verdict.reach == "inside":
             return Allow(self.rule)
         return verdict
@@ -60,6 +62,8 @@ class PendingCall:
         """What hooks add to its result."""
         self.rewritten_by = ""
         """The hook that changed its arguments; empty when none did."""
+        self.rewrite = ""
+        """Diff of what hooks changed in its arguments, or wanted to."""
         self.hunks: tuple[int, ...] | None = None
         """Which hunks of its change the person took over; None for all."""
         self.waited_s = 0.0
@@ -191,6 +195,7 @@ def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: b
         label=pending.label,
         folder=pending.preview.folder,
         is_edit=is_edit,
+        rewrite=pending.rewrite,
     )
 
 

@@ -179,6 +179,7 @@ def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:
             "duration_s": run.duration_s,
             "decision": run.decision or "",
             "failure": run.failure,
+            "rewrite": run.rewrite,
         }
         session.append(
             HookNoted(

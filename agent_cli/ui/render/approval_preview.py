@@ -98,9 +98,8 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
     in_question = commands_in_question(items)
     rows: list[str] = []
     for number, item in enumerate(items, 1):
-        if item.preview_kind == "command" and in_question:
-            continue
-        body = _body(item, theme, width - 2)
+        body = [] if item.preview_kind == "command" and in_question else _body(item, theme, width - 2)
+        body = [*_rewrite(item, theme, width - 2), *body]
         if body and len(items) > 1:
             name = call_name(item, width - 8)
             rows.append(f"{theme.paint('warning', f'{number}/{len(items)}')} {theme.paint('strong', name)}")
@@ -108,15 +107,26 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
     return rows
 
 
+def _rewrite(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
+    """Return what hooks changed in a call, or wanted to, by their names."""
+    if not item.rewrite:
+        return []
+    return [theme.paint("warning", "Hooks on this call:"), *_diff(visible(item.rewrite).split("\n"), theme, width)]
+
+
+def _diff(text: list[str], theme: Theme, width: int) -> list[str]:
+    from . import diff_view
+
+    try:
+        return diff_view.render_diff(text, theme, width)
+    except Exception:  # nobody is asked about a change that is not shown
+        return text
+
+
 def _body(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
     text = visible(item.preview).rstrip("\n").split("\n")
     if item.preview_kind == "diff":
-        from . import diff_view
-
-        try:
-            return diff_view.render_diff(text, theme, width)
-        except Exception:  # nobody is asked about a change that is not shown
-            return text
+        return _diff(text, theme, width)
     if item.preview_kind == "text" and len(text) == 1 and item.title and text[0].endswith(item.title):
         return []
     return text

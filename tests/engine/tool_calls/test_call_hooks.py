@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.hooks.definition import Hook
-from agent_cli.protocol.events import ApprovalRequested
+from agent_cli.protocol.events import ApprovalRequested, HookRan
+from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
-from tests.engine.harness import engine
+from agent_cli.protocol.records import HookNoted
+from tests.engine.harness import approve_all, engine
 from tests.model.scripted import call, say
 
 
@@ -57,3 +60,66 @@ async def test_a_hook_that_changes_what_the_person_has_edited_has_them_asked_aga
         made = [path.name for path in it.root.iterdir()]
         assert made == (["other"] if allows else [])
         assert len(it.of(ApprovalRequested)) == (1 if allows else 2)
+
+
+def rewriting_edit(**new: object) -> Hook:
+    answer = json.dumps({"hookSpecificOutput": {"updatedInput": new}})
+    return Hook("PreToolUse", f"echo '{answer}'", "Edit|Bash", name="rewriter", dialect="claude")
+
+
+async def test_the_question_and_the_record_show_what_a_hook_changed_as_a_diff(tmp_path: Path) -> None:
+    hook = rewriting_edit(command="touch safe")
+    async with engine(
+        tmp_path, say(call("shell", command="touch made", description="x")), say("done"), hooks=[hook]
+    ) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        (item,) = it.of(ApprovalRequested)[0].items
+        assert item.preview == "touch safe" and "the hook rewriter changed it" in item.reason
+        assert "-command: touch made\n+command: touch safe" in item.rewrite and "rewriter" in item.rewrite
+        (noted,) = [record for record in it.session.records if isinstance(record, HookNoted)]
+        (ran,) = it.of(HookRan)
+        assert noted.rewrite == ran.rewrite == item.rewrite
+        assert [path.name for path in it.root.iterdir()] == ["safe"]
+
+
+async def test_lines_of_a_longer_text_are_compared(tmp_path: Path) -> None:
+    before, after = "one\ntwo\nthree\n", "one\n2\nthree\n"
+    hook = rewriting_edit(file_path=str(tmp_path / "work" / "a"), old_string="x", new_string=after)
+    edit = call("edit_file", path="a", edits=[{"old": "x", "new": before}])
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a").write_text("x", encoding="utf-8")
+    async with engine(tmp_path, say(edit), say("done"), hooks=[hook]) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        (item,) = it.of(ApprovalRequested)[0].items
+        changed = [line for line in item.rewrite.split("\n")[2:] if line[:1] in "+-"]
+        assert changed == ["-  two", "+  2"]
+
+
+async def test_two_different_changes_are_both_shown_and_none_is_made(tmp_path: Path) -> None:
+    hooks = [rewriting("made", "touch one"), rewriting("made", "touch two")]
+    hooks[1] = msgspec.structs.replace(hooks[1], name="other")
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("done"), hooks=hooks) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        (item,) = it.of(ApprovalRequested)[0].items
+        assert item.preview == "touch made" and "in different ways" in item.reason
+        assert "+command: touch one" in item.rewrite and "+command: touch two" in item.rewrite
+        assert [path.name for path in it.root.iterdir()] == ["made"]
+
+
+@pytest.mark.parametrize("edits", [["x"], "x", [{"old_string": 3}]])
+async def test_a_change_that_cannot_be_read_refuses_the_call_and_names_the_hook(
+    tmp_path: Path, edits: object
+) -> None:
+    hook = rewriting_edit(file_path="a", edits=edits)
+    edit = call("edit_file", path="a", edits=[{"old": "x", "new": "y"}])
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a").write_text("x", encoding="utf-8")
+    async with engine(tmp_path, say(edit), say("done"), hooks=[hook], mode="auto-edit") as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        (result,) = [record for record in it.session.records if isinstance(record, ToolResult)]
+        assert result.status == "failed" and (it.root / "a").read_text(encoding="utf-8") == "x"
+        assert "rewriter" in result.text
