@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.tools.registry import built_in
-from tests.e2e.person import Person
+from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
@@ -104,6 +104,10 @@ def test_the_user_sees_what_a_hook_has_changed(world: World, arguments: tuple[st
         person.wait(r"- ?command: touch made")
         person.wait(r"\+ ?command: touch safe")
         person.wait("the hook rewriter changed it")
+        person.pump(GUARD_S)
+        person.send("3\r")
+        person.wait("(?m)^.*ok$")
+        person.leave()
     assert not any(world.work.iterdir())
 
 
