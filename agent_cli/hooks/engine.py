@@ -322,7 +322,7 @@ def _diffs(changes: "Sequence[_Change]", arguments: Mapping[str, Any]) -> dict[i
 
 def _messages(each: Answered) -> tuple[str, ...]:
     failure = each.answer.failure
-    if failure and each.answer.decision != "deny":
+    if failure and each.answer.decision is None:
         failure = f"{failure} What it guards goes on without it."
     elif failure:
         failure = f"{failure} `/hooks off {each.hook.label}` or --no-hooks goes on without it."

@@ -122,6 +122,8 @@ class Compactor:
         """Summarise the older part, or failing that shorten old tool results; True when it became smaller. `focus`
         tells the summary what matters."""
         self.forget_failure()
+        if await self._refused_by_hook("manual", scope):
+            return False
         if await self._summarise(focus, scope, "manual"):
             return True
         return self._shorten(_SHORTEN_STEPS[-1:], scope)
@@ -135,7 +137,7 @@ class Compactor:
 
     async def preview(self, focus: str, scope: TurnScope) -> bool:
         """Have a summary written and show it; nothing changes. False when there is nothing to fold."""
-        cut = self._cut()
+        cut = 0 if await self._refused_by_hook("manual", scope) else self._cut()
         summary = await self._written(self._session.visible()[:cut], focus, scope) if cut else ""
         if not summary:
             return False
@@ -186,7 +188,8 @@ class Compactor:
     async def _descend(self, scope: TurnScope) -> bool:
         """Down the ladder until the target is reached; True when the conversation became smaller."""
         before = estimate(self._session.visible())
-        if not self._shorten(_SHORTEN_STEPS, scope, only_if_enough=True):
+        is_enough = self._shorten(_SHORTEN_STEPS, scope, only_if_enough=True)
+        if not is_enough and not await self._refused_by_hook("auto", scope):
             for _ in range(_SUMMARIES):
                 if self._is_enough() or self._failures >= _SUMMARIES:
                     break
@@ -222,12 +225,12 @@ class Compactor:
         hooks = self._services.session_hooks
         refusal = await hooks.before_compaction(trigger, scope) if hooks is not None else ""
         if refusal:
-            scope.notice(f"A hook refused to have the conversation summarised: {refusal}")
+            scope.notice(f"A hook refused to have the conversation compacted: {refusal}")
         return bool(refusal)
 
     async def _summarise(self, focus: str, scope: TurnScope, trigger: Trigger = "auto") -> bool:
         cut = self._cut()
-        if cut == 0 or await self._refused_by_hook(trigger, scope):
+        if cut == 0:
             return False
         older = self._session.visible()[:cut]
         summary = await self._written(older, focus, scope)

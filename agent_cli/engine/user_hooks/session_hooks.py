@@ -56,8 +56,8 @@ class SessionHooks:
         if not self._engine.has("UserPromptSubmit"):
             return PromptRuling(context="\n".join(contexts))
         result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
-        if result.decision == "deny" or result.stop:
-            return PromptRuling(result.reason or result.stop_reason or "a hook refused the prompt")
+        if refusal := _refusal(result):
+            return PromptRuling(refusal)
         return PromptRuling(context="\n".join((*contexts, *result.contexts)))
 
     async def on_mention(self, scope: TurnScope, tool: str, what: str) -> str:
@@ -97,7 +97,7 @@ class SessionHooks:
         if not self._engine.has("PreCompact"):
             return ""
         result = await self._at("PreCompact", {"trigger": trigger, "custom_instructions": ""}, scope, trigger)
-        return result.reason or "a hook refused it" if result.decision == "deny" else ""
+        return _refusal(result)
 
     async def after_compaction(self, trigger: Literal["manual", "auto"], summary: str, scope: TurnScope) -> None:
         """Tell of a compaction."""
@@ -168,6 +168,17 @@ class SessionHooks:
         result = await self._engine.at(event, facts, (name,) if name else (), env)
         announce(result, self._session, scope)
         return result
+
+
+def _refusal(result: "HookResult") -> str:
+    """Return why something is refused that is no call, with the way out; empty where it is not. Nobody is asked
+    about such things, so a wish to ask refuses."""
+    if not result.stop and result.decision not in ("deny", "ask"):
+        return ""
+    reason = result.reason or result.stop_reason or "no reason given"
+    if any(run.failure for run in result.runs):
+        return reason  # what failed is said with its name and the way out
+    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks goes on without it)"
 
 
 def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:
