@@ -25,8 +25,8 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay models permissions mcp config doctor demo help".split(),
-    *"list get add remove trust test login logout serve show search rename fork".split(),
+    *"run resume sessions undo redo replay models permissions mcp skills config doctor demo help".split(),
+    *"list get add remove trust test check login logout serve show search rename fork".split(),
     *"export import delete prune repair".split(),
 )
 """Commands as somebody meets them; help lists them so."""
@@ -88,6 +88,7 @@ _ELSEWHERE = {
     "sessions": ("commands.sessions", "app"),
     "permissions": ("commands.permissions", "permissions"),
     "mcp": ("commands.mcp.app", "mcp"),
+    "skills": ("commands.skills", "skills"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),

@@ -106,6 +106,7 @@ class OwnCommand(msgspec.Struct, frozen=True):
     """Its file, as shown."""
     problem: str = ""
     """Why it cannot be used."""
+    is_skill: bool = False
 
 
 class OwnPrompt(msgspec.Struct, frozen=True):
@@ -164,6 +165,20 @@ class HookLine(msgspec.Struct, frozen=True):
     last: str = ""
     """How its last run went, such as `deny, 12 ms`; empty before it ran."""
     runs: int = 0
+
+
+class SkillLine(msgspec.Struct, frozen=True):
+    """One skill."""
+
+    name: str
+    about: str
+    """What it does and when to use it."""
+    origin: str
+    """`project`, `user`, or the plug-in that brings it."""
+    place: str
+    """Its file."""
+    state: str
+    """`on`, `user only`, `model only` or `off`."""
 
 
 class Host(Protocol):
@@ -271,16 +286,20 @@ class Host(Protocol):
         ...
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
-        """Return the commands that the user and the project have written, as they are now."""
+        """Return the commands that the user and the project have written, then the skills, as they are now."""
         ...
 
     def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
-        """Return what such a command stands for now, with what was typed after its name; None where there is none
-        of that name."""
+        """Return what such a command or a skill stands for now, with what was typed after its name; None where
+        there is none of that name."""
         ...
 
     async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
         """Fetch a prompt of an MCP server by `SERVER:NAME`, arguments by position; None where there is none."""
+        ...
+
+    def skills(self) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
+        """Return the skills, and what is wrong with files of skills."""
         ...
 
     def agree(self, prompt: OwnPrompt) -> None:

@@ -36,6 +36,7 @@ from agent_cli.ui.services import (
     RuleLine,
     ServerLine,
     SessionLine,
+    SkillLine,
     ToolLine,
 )
 
@@ -235,6 +236,7 @@ class FakeHost:
         self.clipboard, self.own = clipboard, own
         self.copied: list[str] = []
         self.agreed: list[OwnPrompt] = []
+        self.known_skills: tuple[SkillLine, ...] = ()
         self.known_hooks: tuple[HookLine, ...] = ()
         self.awaited: list[str] = []
         self.turned_hooks: list[tuple[str, bool]] = []
@@ -293,6 +295,9 @@ class FakeHost:
     def tools(self) -> tuple[ToolLine, ...]:
         own = ToolLine("tickets", "Reads a ticket.", "this project, .agent/tools")
         return (ToolLine("shell", "Runs a command.", "built in"), own)
+
+    def skills(self) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
+        return self.known_skills, ()
 
     def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
         return self.known_hooks, ()

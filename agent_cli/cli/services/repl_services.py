@@ -25,6 +25,7 @@ from agent_cli.ui.services import (
     RuleLine,
     ServerLine,
     SessionLine,
+    SkillLine,
     ToolLine,
 )
 from agent_cli.ui.text.lines import ago
@@ -186,12 +187,32 @@ class SessionHost:
         from .custom_commands import own_commands, server_commands
 
         documents = self._opened.documents
-        return (*own_commands(self._setup), *(server_commands(documents) if documents else ()))
+        own = (*own_commands(self._setup), *(server_commands(documents) if documents else ()))
+        if not self._has_skills():
+            return own
+        from .skill_calls import skill_commands
+
+        return (*own, *skill_commands(self._setup, {each.name for each in own if not each.problem}))
 
     def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
         from .custom_commands import own_prompt
 
-        return own_prompt(self._setup, name, argument)
+        found = own_prompt(self._setup, name, argument)
+        if found is not None or not self._has_skills():
+            return found
+        from .skill_calls import skill_prompt
+
+        return skill_prompt(self._setup, name, argument, self._opened.agent.snapshot().session_id)
+
+    def skills(self) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
+        if not self._has_skills():
+            return (), ()
+        from .skill_calls import skill_lines
+
+        return skill_lines(self._setup)
+
+    def _has_skills(self) -> bool:
+        return bool(self._setup.skill_places())
 
     async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
         from .custom_commands import server_prompt

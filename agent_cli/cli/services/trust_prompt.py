@@ -1,6 +1,7 @@
 """What a project brings of its own, shown before any of it is used, and the one question about it."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,15 @@ def _doubtful(setup: Setup) -> list[str]:
         return []
     chain = InstructionFiles(setup.root, setup.config.context.instructions)
     chain.read()
-    return sorted(filter(setup.is_doubtful, chain.files))
+    return sorted(filter(setup.is_doubtful, {*chain.files, *_skill_files(setup)}))
+
+
+def _skill_files(setup: Setup) -> set[str]:
+    if not setup.skill_places():
+        return set()
+    from ..setup.skills import skill_library
+
+    return {os.path.realpath(skill.path) for skill in skill_library(setup).now().skills}
 
 
 def _instructing(real: str) -> TrustRequest:

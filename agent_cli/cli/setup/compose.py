@@ -57,7 +57,6 @@ from .options import UsageError
 from .sandbox_setup import confining_for
 from .session_selection import SessionStart, existing, fresh, model_name
 from .setup import Setup
-from .skill_places import SKILL_FILE, skill_library
 
 if TYPE_CHECKING:
     from agent_cli.engine.context.history_search import EarlierSessions
@@ -69,10 +68,14 @@ if TYPE_CHECKING:
     from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
     from .debug_log import DebugLog
+    from .skills import SkillLibrary
 
 CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
 """How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
+
+SKILL_FILE = "SKILL.md"
+"""The name of a skill's file; later conversations are given it as instructions."""
 
 _YOLO = "mode yolo runs commands and changes files without asking"
 _NOT_YOLO = (
@@ -135,7 +138,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
     window = model.info.context_window or DEFAULT_WINDOW
-    skills = skill_library(setup)
+    skills = _skills(setup)
     skill_tools = skills.tools(identifier, lambda: parts.visible()) if skills and "skill" in later else ()
     registry = registry.extended(skill_tools)
     servers = _servers(setup, processes, lambda: parts.confinement_of_servers()) if "mcp" in later else None
@@ -367,7 +370,7 @@ class _EngineBuilder:
         setup = self._setup
         names = setup.config.context.instructions
         return InstructionWatch(
-            setup.workspace, names, self._may_instruct, self._untrusted, setup.doubt
+            setup.workspace, names, self._may_instruct, self._untrusted, setup.doubt, (SKILL_FILE,)
         )  # fmt: skip
 
     def _context(self, session: Session) -> ToolContext:
@@ -408,7 +411,7 @@ def _earlier(setup: Setup, own: str) -> "EarlierSessions":
 def _permissions(
     setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], tuple[str, ...]], spill: Path
 ) -> Permissions:
-    skills = skill_library(setup)
+    skills = _skills(setup)
     readable = (spill, *skills.readable()) if skills else (spill,)
     instructions = (*setup.config.context.instructions, SKILL_FILE)
     return Permissions(
@@ -465,6 +468,15 @@ def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tupl
         return default_registry(enabled, interactive, extra, web.private_hosts), problems
     except ToolError as error:
         raise UsageError(str(error)) from error
+
+
+def _skills(setup: Setup) -> "SkillLibrary | None":
+    """Return the skills; None where there is no folder of them."""
+    if not setup.skill_places():
+        return None
+    from .skills import skill_library
+
+    return skill_library(setup)
 
 
 def _servers(

@@ -12,7 +12,7 @@ from agent_cli.protocol.actions import Mode, SandboxLevel
 Kind = Literal["text", "whole", "number", "flag", "list"]
 
 
-COMMANDS = frozenset("sessions undo redo replay models permissions mcp config doctor demo help".split())
+COMMANDS = frozenset("sessions undo redo replay models permissions mcp skills config doctor demo help".split())
 """The sub-commands beside `run` and `resume`, served by typer."""
 
 

@@ -5,11 +5,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import msgspec
 
-from agent_cli.config.dirs import config_dir, state_dir
+from agent_cli.config.dirs import config_dir, home_dir, state_dir
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, assignment, load, nested
 from agent_cli.config.schema import Config
@@ -24,6 +24,9 @@ from agent_cli.workspace.instructions import instruction_bytes
 from agent_cli.workspace.paths import PathError, Workspace
 
 from .options import ParsedOptions, UsageError
+
+if TYPE_CHECKING:
+    from agent_cli.extensions.places import Place
 
 T = TypeVar("T")
 
@@ -109,6 +112,14 @@ class Setup:
     def tools_are_trusted(self) -> bool:
         """Return whether the user has agreed to the tools that the project brings, if any, as they are now."""
         return not self.tool_sources or self.trust.knows(*self.tools_as_one())
+
+    def skill_places(self) -> "tuple[Place, ...]":
+        """Return the folders of skills, the strongest first; none where the configuration switches skills off."""
+        if not self.config.skills.enabled:
+            return ()
+        from agent_cli.extensions.places import places
+
+        return places("skills", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
 
     def doubt(self, real: str, content: bytes) -> None:
         """Note that a file of instructions has a content that may come from others.

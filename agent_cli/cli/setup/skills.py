@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.config.layer import ConfigError
-from agent_cli.extensions.places import Place
 from agent_cli.extensions.skills.activation import Setting, brought_text
 from agent_cli.extensions.skills.catalogue import SkillNews, catalogue, for_model, listed_names
 from agent_cli.extensions.skills.find import FoundSkills, find_skills
@@ -38,16 +37,15 @@ class SkillCall(msgspec.Struct, frozen=True):
 class SkillLibrary:
     """The skills there are, looked at again each time."""
 
-    def __init__(self, setup: Setup, places: Callable[[], tuple[Place, ...]]) -> None:
+    def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._places = places
         self._cache = SkillCache(setup.state / "cache" / "skills.msgpack")
         self._lock = threading.Lock()
 
     def now(self) -> FoundSkills:
         """Return the skills as they are now. Of those that may hold words of others only the names are given."""
         with self._lock:
-            found = find_skills(self._places(), self._cache, self._setup.config.skills.disabled)
+            found = find_skills(self._setup.skill_places(), self._cache, self._setup.config.skills.disabled)
         if not self._has_doubts():
             return found
         return msgspec.structs.replace(found, skills=tuple(map(self._without_doubtful_words, found.skills)))
@@ -93,7 +91,7 @@ class SkillLibrary:
 
     def readable(self) -> tuple[Path, ...]:
         """Return the folders in which files of skills are read without a question."""
-        folders = [os.path.realpath(place.folder) for place in self._places()]
+        folders = [os.path.realpath(place.folder) for place in self._setup.skill_places()]
         own = (skill.folder for skill in self.now().skills if not skill.is_of_project)
         return tuple(map(Path, [*folders, *(folder for folder in own if not is_inside(folder, folders))]))
 
@@ -117,3 +115,8 @@ class SkillLibrary:
             return self._setup.trust.knows(skill.trust_place, file.content)
         except ConfigError:
             return False
+
+
+def skill_library(setup: Setup) -> SkillLibrary:
+    """Return the skills that a setup leads to."""
+    return setup.once(SkillLibrary)

@@ -1,4 +1,4 @@
-"""Make the text that the model is given when a skill is called: its body with arguments, and what is beside it."""
+"""Make the text that the model is given when a skill is called: its body with arguments, and the files with it."""
 
 import hashlib
 import os

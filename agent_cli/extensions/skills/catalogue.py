@@ -27,9 +27,9 @@ _ABOUT = (
     " with its name before you begin, and follow what it says. Skills:"
 )
 _NAMES_ONLY = (
-    "Instructions for particular tasks, each in a folder of its own. Only their names are listed here: when a task"
-    " may fit one, look with `find_skills`, then call the tool `skill` with its name, and follow what it says."
-    " Skills:"
+    "Instructions for particular tasks, each in a folder of its own. Only their names are listed here: when a"
+    " task may fit one, look with `find_skills`, then call the tool `skill` with its name, and follow what it"
+    " says. Skills:"
 )
 _SENTENCE = re.compile(r"(.+?[.!?。！？])(?:\s|$)")
 

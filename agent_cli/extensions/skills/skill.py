@@ -114,7 +114,7 @@ def _head(values: dict[str, Any], body: str, folder: str, problem: str) -> Skill
     name = callable_name(given) or callable_name(folder)
     if not name:
         return SkillHead(problem="neither its name nor its folder's can be typed")
-    if given and given != folder:
+    if given and given != folder and name != callable_name(folder):
         notes.append(f"it is named {given}, and its folder {folder}")
     if given and name != given:
         notes.append(f"the name {given} can only be called as {name}")

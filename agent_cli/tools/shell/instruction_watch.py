@@ -23,11 +23,14 @@ class InstructionWatch:
         may_read: Callable[[str], bool],
         untrusted: Callable[[], str],
         doubt: Callable[[str, bytes], None],
+        others: Sequence[str] = (),
     ) -> None:
         """`untrusted` tells where text from others in the conversation came from, empty while there is none;
-        `doubt` notes that a file, by its real path, has this content from a command."""
+        `doubt` notes that a file, by its real path, has this content from a command. `others` are names of further
+        files that conversations may be given."""
         self._workspace = workspace
         self._ends = tuple(f"/{name}" for name in names)
+        self._others = tuple(f"/{name}" for name in others)
         self._names = names
         self._may_read = may_read
         self._untrusted = untrusted
@@ -74,7 +77,9 @@ class InstructionWatch:
     def _given(self) -> dict[str, str]:
         """Real path → hash of everything that a conversation in some folder of the workspace may be given."""
         if self._walked is None:
-            self._walked = HiddenFiles(self._workspace.roots, lambda path: path.endswith(self._ends), links=True)
+            self._walked = HiddenFiles(
+                self._workspace.roots, lambda path: path.endswith((*self._ends, *self._others)), links=True
+            )
         found = set[str]()
         folders = set(self._workspace.roots)
         for path in self._walked.paths():

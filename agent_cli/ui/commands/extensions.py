@@ -1,9 +1,10 @@
-"""`/mcp` and `/hooks`: what the user has added, its state, and what can be done about it."""
+"""`/mcp`, `/hooks` and `/skills`: what the user has added, its state, and what can be done about it."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Literal, cast
 
-from ..services import HookLine, ServerLine
+from ..services import HookLine, ServerLine, SkillLine
 from ..text import lines
 from ..text.theme import Role, Theme
 from .api import CommandContext
@@ -11,6 +12,7 @@ from .api import CommandContext
 _CHANGES = ("restart", "on", "off")
 _HOW = "Add one with `agent mcp add NAME COMMAND`, or under `mcp_servers` (agent help mcp)."
 _HOW_HOOKS = "Define them under `hooks` in your configuration (agent help hooks)."
+_HOW_SKILLS = "Put one into .agents/skills or ~/.agents/skills (agent help skills)."
 _ROLES: dict[str, Role] = {
     "ready": "ok", "failed": "error", "broken": "error", "login needed": "warning", "untrusted": "warning",
 }  # fmt: skip
@@ -129,3 +131,34 @@ def _hook_rows(hook: HookLine, theme: Theme) -> list[str]:
         theme.paint("muted", f"    {lines.one_line(hook.command, 100)}"),
         theme.paint("muted", f"    {lines.one_line(hook.source, 100)} · {runs}"),
     ]
+
+
+async def skills(context: CommandContext, argument: str) -> None:
+    """`/skills [NAME]`: list the skills, or show one."""
+    found, notes = await asyncio.to_thread(context.host.skills)
+    name = argument.strip().removeprefix("/")
+    one = next((skill for skill in found if skill.name == name), None)
+    if one is not None:
+        context.say("\n".join(_skill_details(one, context.theme)))
+    elif name:
+        context.say(f"There is no skill {_word(name)}. /skills lists them.")
+    elif not found and not notes:
+        context.say(f"There are no skills. {_HOW_SKILLS}")
+    else:
+        rows = [row for skill in found for row in _skill_rows(skill, context.theme, context.columns)]
+        context.say("\n".join((*rows, *(f"  ! {lines.one_line(note, 300)}" for note in notes))))
+
+
+def _skill_rows(skill: SkillLine, theme: Theme, columns: int) -> list[str]:
+    state = theme.paint("warning", f" ({skill.state})") if skill.state != "on" else ""
+    about = lines.one_line(skill.about, max(columns - 4, 12))
+    return [
+        f"  {theme.paint('strong', lines.one_line(skill.name, 60))}{state}  {about}",
+        theme.paint("muted", f"    {lines.one_line(skill.origin, 40)} · {lines.one_line(skill.place, 160)}"),
+    ]
+
+
+def _skill_details(skill: SkillLine, theme: Theme) -> list[str]:
+    facts = {"state": skill.state, "from": skill.origin, "file": skill.place, "for": skill.about}
+    rows = [f"  {name}: {lines.one_line(value, 2_000)}" for name, value in facts.items() if value]
+    return [theme.paint("strong", lines.one_line(skill.name, 60)), *rows]

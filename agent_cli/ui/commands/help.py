@@ -60,9 +60,12 @@ def _row(name: str, arguments: str, text: str, width: int, theme: Theme) -> Iter
 
 async def _own_commands(context: CommandContext, width: int) -> list[str]:
     """Rows of the user's own commands: where each comes from, and what is wrong with the rest."""
-    found = await asyncio.to_thread(context.host.own_commands)
+    every = await asyncio.to_thread(context.host.own_commands)
+    found = [each for each in every if not each.is_skill]
+    count = len(every) - len(found)
+    skills = ["", f"{count} skill{'s' * (count != 1)} can be called as well; /skills lists them."] if count else []
     if not found:
-        return []
+        return skills
     head = lines.wrap("Your own, from Markdown files (a built-in one of the same name comes first)", width)
     rows = ["", *(context.theme.paint("strong", row) for row in head)]
     for each in found:
@@ -73,7 +76,7 @@ async def _own_commands(context: CommandContext, width: int) -> list[str]:
             name, hint = lines.one_line(each.name, 40), lines.one_line(each.hint, 40)
             text = f"{lines.one_line(each.description, 100)} ({place})"
             rows += _row(name, hint, text, width, context.theme)
-    return rows
+    return [*rows, *skills]
 
 
 async def show_keys(context: CommandContext, argument: str) -> None:

@@ -19,7 +19,9 @@ from ..services import OwnCommand
 from ..text import lines
 from .api import Command, CommandContext, Group
 
-_COMMAND = re.compile(r"/([A-Za-z?][\w-]*(?::[\w-]+)*)(?:\s+(.*))?$", re.DOTALL)
+_NAME = r"\d*[^\W\d_][\w-]*(?::[\w-]+)*"
+_COMMAND = re.compile(rf"/(\?|{_NAME})(?:\s+(.*))?$", re.DOTALL)
+_SKILL = re.compile(rf"\$({_NAME})(?:\s+(.*))?$", re.DOTALL)
 
 _NOTE = re.compile(r"#(?![#!])[^\n]*[^\W\d][^\n]*")
 _WORDS = {"exit": "quit", "quit": "quit", "?": "keys", "/": "help"}
@@ -37,6 +39,12 @@ def parse_input(text: str) -> tuple[str, str] | None:
     """As `parse`, for a line typed at the prompt, where some words and signs are commands as well."""
     word = _WORDS.get(text.strip().lower())
     return (word, "") if word else parse(text)
+
+
+def skill_call(text: str) -> tuple[str, str] | None:
+    """Return name and argument of a line that may call a skill as `$name`; None for any other line."""
+    found = _SKILL.match(text.strip())
+    return (found.group(1), (found.group(2) or "").strip()) if found else None
 
 
 def is_command(text: str, own: Collection[str] = ()) -> bool:
@@ -153,6 +161,10 @@ def _hooks(context: CommandContext) -> Iterable[str]:
     return hook_names(context)
 
 
+def _skills(context: CommandContext) -> Iterable[str]:
+    return (skill.name for skill in context.host.skills()[0])
+
+
 def _servers(context: CommandContext) -> Iterable[str]:
     from .extensions import server_names
 
@@ -252,6 +264,10 @@ _ROWS = (
         _SETTINGS, "hooks", "[on|off NAME]", "show hooks and their last runs, or switch one",
         _in("extensions", "hooks"), _hooks,
     ),
+    Command(
+        _MODEL, "skills", "[NAME]", "list skills, or show one; /NAME and $NAME call it",
+        _in("extensions", "skills"), _skills,
+    ),
     Command(_SETTINGS, "theme", "[NAME]", "change the colours", _in("settings", "theme"), _themes),
     Command(
         _SETTINGS, "config", "[KEY]", "show the configuration, and where each value comes from",
@@ -305,7 +321,6 @@ ANSWERS = {
     "review": "Ask for a review in words, or write a command of your own: `agent help commands`.",
     "run": "!COMMAND runs a command yourself.",
     "sandbox": "The sandbox is chosen at the start, by --sandbox or `sandbox` in config.yaml. /status shows it.",
-    "skills": "Skills are not supported yet; commands of your own are: `agent help commands`.",
     "statusline": "The status line cannot be changed: it shows the model, mode, context, cost and sandbox.",
     "terminal-setup": "Nothing to set up: Ctrl-J, Alt-Enter or \\ and Enter break the line.",
     "upgrade": "Update with the tool that installed it, such as pipx or uv.",

@@ -123,6 +123,8 @@ class Conversation:
             return self._shell(shell)
         if text.strip() in ("!", "!!"):
             return self._explain_shell()
+        if called := registry.skill_call(text):
+            return self._skill(*called, text, images)
         if self._may_loosen and not images and registry.is_note(text):
             return self._note(text.strip())
         return self._prompt(text, images)
@@ -131,6 +133,24 @@ class Conversation:
         if self._may_steer and not images and self.snapshot().busy:
             return self.submit(Steer(text))
         return self.submit(UserInput(text, images))
+
+    async def _skill(self, name: str, argument: str, text: str, images: tuple[Image, ...]) -> None:
+        """Call a skill by `$name`; a line that names none is a prompt. Whether a turn runs is asked first: it may
+        be over before the skills are known."""
+        prompt = self._prompt(text, images)
+        try:
+            is_skill = await asyncio.to_thread(self._is_skill, name)
+        except BaseException:
+            prompt.close()
+            raise
+        if is_skill:
+            prompt.close()
+            await self._slash(f"skill:{name}", argument)
+        else:
+            await prompt
+
+    def _is_skill(self, name: str) -> bool:
+        return any(skill.name == name and skill.state != "off" for skill in self._context.host.skills()[0])
 
     async def _slash(self, name: str, argument: str) -> None:
         try:

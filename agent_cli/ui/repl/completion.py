@@ -55,6 +55,8 @@ class InputCompleter(Completer):
                 yield Completion(shown, start_position=-len(fragment), display=clean(path))
         elif text.startswith("/") and "\n" not in text:
             yield from self._commands(text[1:])
+        elif text.startswith("$") and " " not in text and "\n" not in text:
+            yield from self._skills(text[1:])
 
     def _commands(self, text: str) -> Iterator[Completion]:
         name, space, argument = text.partition(" ")
@@ -65,6 +67,14 @@ class InputCompleter(Completer):
             fitting = [value for value in command.values(self._context) if argument.lower() in value.lower()]
             for value in fitting[:_MAX_SHOWN]:
                 yield Completion(value, start_position=-len(argument), display=clean(value))
+
+    def _skills(self, begun: str) -> Iterator[Completion]:
+        """Skills whose names begin so."""
+        for own in self._own_commands():
+            name = own.name.removeprefix("skill:")
+            if own.is_skill and (name.startswith(begun) or f":{begun}" in name):
+                meaning = clean(f"{own.hint}  {own.description}".strip())
+                yield Completion(name, start_position=-len(begun), display=f"${name}", display_meta=meaning)
 
     def _named(self, begun: str) -> Iterator[tuple[str, str]]:
         """Names of commands and what they do: a whole name first, the user's own behind the others, and last those

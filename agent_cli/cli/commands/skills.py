@@ -1,0 +1,131 @@
+"""`agent skills`: the skills that are found here, and whether one keeps to the format."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agent_cli.extensions.skills.check import Violation, check_skill, skill_files
+from agent_cli.extensions.skills.find import FoundSkills
+from agent_cli.extensions.skills.skill import Skill
+from agent_cli.protocol.sanitize import visible
+from agent_cli.tools.kit.base import ToolError
+from agent_cli.ui.text.lines import one_line
+
+from ..services.skill_calls import skill_lines
+from ..setup.options import ParsedOptions, UsageError
+from ..setup.setup import Setup
+from ..setup.skills import skill_library
+
+skills = typer.Typer(help="List, show and check skills.", no_args_is_help=True)
+_NONE = "There are no skills. Put one into .agents/skills or ~/.agents/skills; `agent help skills` explains it."
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+
+
+def _names(incomplete: str) -> list[str]:
+    found = skill_library(Setup(ParsedOptions("agent", {}))).now()
+    return [skill.name for skill in found.skills if skill.name.startswith(incomplete)]
+
+
+@skills.command("list")
+def list_skills(json: _Json = False) -> int:
+    """List the skills of this project, of yours and of plug-ins, and what is wrong with files of skills."""
+    setup = Setup(ParsedOptions("agent", {}))
+    found, notes = skill_lines(setup)
+    if json:
+        print(msgspec.json.format(msgspec.json.encode({"skills": found, "notes": notes}), indent=2).decode())
+        return 0
+    width = max((len(skill.name) for skill in found), default=0)
+    for skill in found:
+        state = "" if skill.state == "on" else f" ({skill.state})"
+        print(f"{skill.name:<{width}}  {skill.origin:<8}  {one_line(skill.about, 100)}{state}")
+    if not found:
+        print(_NONE)
+    for note in notes:
+        print(f"note: {visible(note)}")
+    return 0
+
+
+@skills.command()
+def show(name: Annotated[str, typer.Argument(metavar="NAME", help="The skill.", autocompletion=_names)]) -> int:
+    """Show one skill: where it comes from, and its text."""
+    library = skill_library(Setup(ParsedOptions("agent", {})))
+    found = library.now()
+    skill = found.named(name) or next((each for each in found.off if each.name == name), None)
+    if skill is None:
+        raise UsageError(_unknown(name, found))
+    try:
+        call = library.call(skill)
+    except ToolError as error:
+        raise UsageError(str(error)) from error
+    for key, value in _facts(skill, trusted=call.trusted).items():
+        print(f"{key}: {visible(value)}")
+    print(f"\n{visible(call.file.body).rstrip()}")
+    return 0
+
+
+@skills.command()
+def check(
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="PATH", help="A skill, or a folder of skills; this project's without it."),
+    ] = None,
+    json: _Json = False,
+) -> int:
+    """Check skills against the rules of the Agent Skills format. The exit code is 1 where one is broken."""
+    if path is not None and not path.exists():
+        raise UsageError(f"{path}: there is no such file or folder")
+    files = skill_files(path) if path is not None else _of_project()
+    if not files and not json:
+        print(f"There is no skill{f' in {path}' if path else ' of this project'}.")
+        return 1 if path else 0
+    broken = [violation for file in files for violation in check_skill(file)]
+    if json:
+        _print_json(files, broken)
+    else:
+        for violation in broken:
+            print(visible(str(violation)))
+        bad = len({violation.path for violation in broken})
+        print(
+            f"{len(files)} checked, {bad} broken" if bad else f"{len(files)} checked, all right", file=sys.stderr
+        )
+    return 1 if broken else 0
+
+
+def _print_json(files: list[Path], broken: list[Violation]) -> None:
+    value = {"checked": list(map(str, files)), "violations": broken}
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _of_project() -> list[Path]:
+    found = skill_library(Setup(ParsedOptions("agent", {}))).now()
+    return [Path(os.path.relpath(skill.path)) for skill in (*found.skills, *found.off) if skill.is_of_project]
+
+
+def _facts(skill: Skill, *, trusted: bool) -> dict[str, str]:
+    head = skill.head
+    allowed = ", ".join(head.allowed_tools)
+    facts = {
+        "name": skill.name,
+        "description": head.description,
+        "when to use": head.when_to_use,
+        "file": skill.path,
+        "from": f"plug-in {skill.place.plugin}" if skill.place.plugin else skill.place.origin,
+        "arguments": head.hint or " ".join(head.arguments),
+        "called by": "the user only" if not head.is_for_model else "",
+        "allowed tools": allowed
+        if trusted or not allowed
+        else f"{allowed} (not in force: the skill is not trusted)",
+    }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _unknown(name: str, found: FoundSkills) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, [skill.name for skill in found.skills], n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`agent skills list` lists them"
+    return f"there is no skill {name!r}; {hint}"

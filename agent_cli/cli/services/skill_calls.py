@@ -1,0 +1,63 @@
+"""Skills as the user calls them, `/NAME` or `$NAME`, and as lists show them. A skill that comes with the project
+is shown and asked about once for each content, since its text is sent at the user's word."""
+
+from collections.abc import Container, Iterator
+
+from agent_cli.extensions.skills.skill import Skill
+from agent_cli.protocol.operations import UserInput
+from agent_cli.tools.kit.base import ToolError
+from agent_cli.ui.commands.registry import is_built_in
+from agent_cli.ui.services import OwnCommand, OwnPrompt, SkillLine
+
+from ..setup.setup import Setup
+from ..setup.skills import skill_library
+
+_PREFIX = "skill:"
+"""Before a name, where a command has the same."""
+
+
+def skill_prompt(setup: Setup, name: str, argument: str, session: str) -> OwnPrompt | None:
+    """Return what a call of a skill sends; None where there is none of that name."""
+    library = skill_library(setup)
+    skill = library.now().named(name.removeprefix(_PREFIX))
+    if skill is None:
+        return None
+    try:
+        call = library.call(skill)
+    except ToolError as error:
+        return OwnPrompt("", skill.path, agreed=False, problem=str(error))
+    brought = library.bring(call, argument, session, agreed=True)
+    return OwnPrompt(
+        call.file.text,
+        skill.trust_place,
+        agreed=call.trusted,
+        input=UserInput(f"/{name} {argument}".strip(), brought=(brought,)),
+    )
+
+
+def skill_commands(setup: Setup, taken: Container[str]) -> Iterator[OwnCommand]:
+    """Yield the skills that completion offers; `taken` are the names of commands."""
+    for skill in skill_library(setup).now().skills:
+        if skill.head.is_offered:
+            is_taken = skill.name in taken or is_built_in(skill.name)
+            name = f"{_PREFIX}{skill.name}" if is_taken else skill.name
+            yield OwnCommand(name, skill.head.description, skill.head.hint, skill.path, is_skill=True)
+
+
+def skill_lines(setup: Setup) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
+    """Return all skills, those that are switched off last, and what is wrong with files of skills."""
+    found = skill_library(setup).now()
+    on = (_line(skill, _state(skill)) for skill in found.skills)
+    off = (_line(skill, "off") for skill in found.off)
+    return (*on, *off), tuple(f"{path}: {why}" for path, why in found.notes)
+
+
+def _line(skill: Skill, state: str) -> SkillLine:
+    origin = f"plug-in {skill.place.plugin}" if skill.place.plugin else skill.place.origin
+    return SkillLine(skill.name, skill.about, origin, skill.path, state)
+
+
+def _state(skill: Skill) -> str:
+    if not skill.head.is_for_model:
+        return "user only"
+    return "on" if skill.head.is_offered else "model only"
