@@ -113,7 +113,7 @@ def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
         return UserInput(given, is_data=True)
     prompt = None
     if given.startswith("/"):
-        from .services.custom_commands import called_prompt
+        from .services.extensions.custom_commands import called_prompt
 
         prompt = called_prompt(setup, given)
     prompt = prompt or UserInput(given)

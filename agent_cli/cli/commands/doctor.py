@@ -24,7 +24,7 @@ def run_doctor() -> int:
 
 def list_files(*, as_json: bool) -> int:
     """Print each file that is read here, waits for the user's trust or is passed over."""
-    from ..services.doctor.files import file_lines
+    from ..services.extensions.file_report import file_lines
 
     found = file_lines(Setup(ParsedOptions("agent", {})))
     if as_json:

@@ -15,7 +15,7 @@ from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.text.lines import one_line
 
-from ..services.skill_calls import skill_lines
+from ..services.extensions.skill_calls import skill_lines
 from ..setup.options import ParsedOptions, UsageError
 from ..setup.setup import Setup
 from ..setup.skills import skill_library

@@ -184,30 +184,30 @@ class SessionHost:
         yield summary(failed)
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
-        from .custom_commands import own_commands, server_commands
+        from .extensions.custom_commands import own_commands, server_commands
 
         documents = self._opened.documents
         own = (*own_commands(self._setup), *(server_commands(documents) if documents else ()))
         if not self._has_skills():
             return own
-        from .skill_calls import skill_commands
+        from .extensions.skill_calls import skill_commands
 
         return (*own, *skill_commands(self._setup, {each.name for each in own if not each.problem}))
 
     def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
-        from .custom_commands import own_prompt
+        from .extensions.custom_commands import own_prompt
 
         found = own_prompt(self._setup, name, argument)
         if found is not None or not self._has_skills():
             return found
-        from .skill_calls import skill_prompt
+        from .extensions.skill_calls import skill_prompt
 
         return skill_prompt(self._setup, name, argument, self._opened.agent.snapshot().session_id)
 
     def skills(self) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
         if not self._has_skills():
             return (), ()
-        from .skill_calls import skill_lines
+        from .extensions.skill_calls import skill_lines
 
         return skill_lines(self._setup)
 
@@ -215,13 +215,13 @@ class SessionHost:
         return bool(self._setup.skill_places())
 
     async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
-        from .custom_commands import server_prompt
+        from .extensions.custom_commands import server_prompt
 
         documents = self._opened.documents
         return await server_prompt(self._setup, documents, name, words) if documents else None
 
     def agree(self, prompt: OwnPrompt) -> None:
-        from .custom_commands import agree
+        from .extensions.custom_commands import agree
 
         agree(self._setup, prompt)
 

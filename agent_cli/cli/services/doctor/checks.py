@@ -33,7 +33,7 @@ from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
 from ...setup.sandbox_setup import measured_for, wanted_for
 from ...setup.setup import Setup
-from ..unused_files import unused_files
+from ..extensions.unused_files import unused_files
 from .endpoint import Finding, examine
 
 _ENOUGH_MB = 100

@@ -9,8 +9,8 @@ from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.commands.registry import is_built_in
 from agent_cli.ui.services import OwnCommand, OwnPrompt, SkillLine
 
-from ..setup.setup import Setup
-from ..setup.skills import skill_library
+from ...setup.setup import Setup
+from ...setup.skills import skill_library
 
 _PREFIX = "skill:"
 """Before a name, where a command has the same."""

@@ -17,9 +17,9 @@ from agent_cli.workspace.instructions import InstructionFiles
 from ...setup.hooks import found_hooks
 from ...setup.mcp_servers import found_servers
 from ...setup.setup import Setup
-from ...setup.skill_places import skill_library
-from ..custom_commands import commands
-from ..unused_files import unused_files
+from ...setup.skills import skill_library
+from .custom_commands import commands
+from .unused_files import unused_files
 
 FileState = Literal["read", "inert", "unused"]
 """`inert`: it is not used before the user has agreed to it."""

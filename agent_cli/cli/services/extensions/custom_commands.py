@@ -19,8 +19,8 @@ from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.commands.registry import is_built_in
 from agent_cli.ui.services import OwnCommand, OwnPrompt
 
-from ..setup.options import UsageError
-from ..setup.setup import Setup
+from ...setup.options import UsageError
+from ...setup.setup import Setup
 
 if TYPE_CHECKING:
     from agent_cli.mcp.documents import ServerDocuments
