@@ -24,6 +24,7 @@ from agent_cli.ui.text.lines import ago
 from agent_cli.ui.text.theme import NONE, is_plain
 from agent_cli.ui.text.theme import choose as choose_theme
 
+from .services.extensions.loaded_line import loaded_line
 from .services.first_run import cannot_start
 from .services.repl_services import RECENT, SessionHost
 from .services.trust_prompt import ask_for_trust
@@ -203,8 +204,8 @@ async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInpu
     theme = choose_theme(setup.config.ui) if sys.stderr.isatty() else NONE
     if unwritable := opened.permissions.unwritable():
         print(theme.paint("muted", f"Nothing here can be changed: {clean(unwritable)}"), file=sys.stderr)
-    if opened.instructions:
-        print(theme.paint("muted", f"instructions: {clean(opened.instructions)}"), file=sys.stderr)
+    if loaded := loaded_line(setup, opened):
+        print(theme.paint("muted", loaded), file=sys.stderr)
     loop = asyncio.get_running_loop()
     repl = asyncio.current_task()
     assert repl is not None

@@ -55,8 +55,7 @@ def command_files(place: Place) -> Iterator[CommandFile]:
     folder, follows_links = place.folder, place.origin == "user"
     if not follows_links and os.path.realpath(folder) != os.fspath(folder):
         return
-    suffix = ".toml" if place.product == "gemini" else ".md"
-    for count, (names, path) in enumerate(_walked(folder, suffix, follows_links)):
+    for count, (names, path) in enumerate(_walked(folder, _suffix(place), follows_links)):
         if count == _MOST_FILES:
             too_many = f"there are more than {_MOST_FILES} files; the rest is left out"
             yield CommandFile("", str(folder), place, problem=too_many)
@@ -64,6 +63,15 @@ def command_files(place: Place) -> Iterator[CommandFile]:
         if place.product == "claude":  # there, folders only group
             names = names[-1:]
         yield _file(_named(names), path, place)
+
+
+def count_files(place: Place) -> int:
+    """Return how many files of a folder may be commands; none is read."""
+    return sum(1 for _ in islice(_walked(place.folder, _suffix(place), place.origin == "user"), _MOST_FILES))
+
+
+def _suffix(place: Place) -> str:
+    return ".toml" if place.product == "gemini" else ".md"
 
 
 def _walked(folder: Path, suffix: str, follows: bool) -> Iterator[tuple[tuple[str, ...], Path]]:

@@ -106,3 +106,13 @@ def test_allowed_tools_hold_until_the_turn_ends_and_never_beat_a_deny_rule(world
         person.turn_over()
         person.leave()
     assert not (world.work / "third").exists()
+
+
+def test_the_start_says_in_one_line_what_was_loaded_and_what_is_not_used(world: World) -> None:
+    (world.work / "AGENTS.md").write_text("Use tabs.", encoding="utf-8")
+    command(world.work, ".claude/commands/review.md", "Review.")
+    command(world.home, ".claude/skills/deploy/SKILL.md", "---\nname: deploy\ndescription: Deploys.\n---\nGo.")
+    (world.work / ".cursorrules").write_text("x", encoding="utf-8")
+    with Person(world) as person:
+        person.wait(r"(?m)^instructions: AGENTS.md; 1 command, 1 skill; not used: .cursorrules \(`agent doctor")
+        person.leave()

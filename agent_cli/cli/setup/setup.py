@@ -121,6 +121,13 @@ class Setup:
 
         return places("skills", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
 
+    def command_places(self) -> "tuple[Place, ...]":
+        """Return the folders of commands, the user's first."""
+        from agent_cli.extensions.places import places
+
+        found = places("commands", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
+        return tuple(sorted(found, key=lambda place: place.origin == "project"))
+
     def doubt(self, real: str, content: bytes) -> None:
         """Note that a file of instructions has a content that may come from others.
 

@@ -41,11 +41,14 @@ class SkillLibrary:
         self._setup = setup
         self._cache = SkillCache(setup.state / "cache" / "skills.msgpack")
         self._lock = threading.Lock()
+        self.count = 0
+        """How many there were when they were looked at last."""
 
     def now(self) -> FoundSkills:
         """Return the skills as they are now. Of those that may hold words of others only the names are given."""
         with self._lock:
             found = find_skills(self._setup.skill_places(), self._cache, self._setup.config.skills.disabled)
+        self.count = len(found.skills)
         if not self._has_doubts():
             return found
         return msgspec.structs.replace(found, skills=tuple(map(self._without_doubtful_words, found.skills)))

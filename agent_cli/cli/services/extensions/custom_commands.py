@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.config.dirs import home_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.command_files import CommandFile, command_files
 from agent_cli.extensions.expansion import expand
 from agent_cli.extensions.names import unique_name
-from agent_cli.extensions.places import Place, places
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
@@ -84,7 +82,7 @@ def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:
     file, unless another has it."""
     taken: set[str] = set()
     broken = []
-    for place in command_places(setup):
+    for place in setup.command_places():
         for file in command_files(place):
             if file.problem:
                 broken.append(file)
@@ -93,12 +91,6 @@ def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:
             taken.add(name)
             yield name, file
     yield from ((file.name if file.name not in taken else "", file) for file in broken)
-
-
-def command_places(setup: Setup) -> tuple[Place, ...]:
-    """Return the folders of commands, the user's first."""
-    found = places("commands", root=setup.workspace.root, home=home_dir(), config_dir=setup.config_dir)
-    return tuple(sorted(found, key=lambda place: place.origin == "project"))
 
 
 def _variables(setup: Setup, file: CommandFile) -> dict[str, str]:

@@ -1,0 +1,49 @@
+"""Say in one line what a session was given by files of the user and the project, and what of them is not used."""
+
+from collections.abc import Iterator
+
+from agent_cli.protocol.sanitize import clean
+
+from ...setup.compose import OpenSession
+from ...setup.setup import Setup
+from .unused_files import unused_files
+
+_MOST_NAMED = 4
+
+
+def loaded_line(setup: Setup, opened: OpenSession) -> str:
+    """Return the line; empty where there is nothing."""
+    parts = [f"instructions: {opened.instructions}"] if opened.instructions else []
+    if counts := ", ".join(_counts(setup, opened)):
+        parts.append(counts if parts else f"loaded: {counts}")
+    if unused := [str(path.relative_to(setup.workspace.root)) for path, _ in unused_files(setup.workspace.root)]:
+        more = f" and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
+        named = ", ".join(unused[:_MOST_NAMED])
+        parts.append(f"not used: {named}{more} (`agent doctor --files`)")
+    return clean("; ".join(parts))
+
+
+def _counts(setup: Setup, opened: OpenSession) -> Iterator[str]:
+    counted = (
+        (_commands(setup), "command"),
+        (_skills(setup), "skill"),
+        (len(opened.hooks.hooks) if opened.hooks else 0, "hook"),
+        (len(opened.servers.connections) if opened.servers else 0, "MCP server"),
+    )
+    yield from (f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counted if count)
+
+
+def _commands(setup: Setup) -> int:
+    if not (places := setup.command_places()):
+        return 0
+    from agent_cli.extensions.command_files import count_files
+
+    return sum(map(count_files, places))
+
+
+def _skills(setup: Setup) -> int:
+    if not setup.skill_places():
+        return 0
+    from ...setup.skills import skill_library
+
+    return skill_library(setup).count
