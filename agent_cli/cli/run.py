@@ -44,7 +44,8 @@ def run_command(chosen: ParsedOptions) -> int:
     if not chosen.flag("quiet"):
         for offer in offers(setup):
             print(f"{offer.place} {offer.otherwise}. Start `agent` once.", file=sys.stderr)
-    prompt = msgspec.structs.replace(_prompt(setup, given, piped), images=images)
+    paths = tuple(str(Path(path).absolute()) for path in chosen.several("image"))
+    prompt = msgspec.structs.replace(_prompt(setup, given, piped), images=images, image_paths=paths)
     return asyncio.run(_run(setup, prompt, schema.read if schema else None))
 
 

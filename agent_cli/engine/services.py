@@ -32,7 +32,7 @@ from .undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
     from agent_cli.hooks.engine import HookEngine
-    from agent_cli.protocol.operations import UserCommand
+    from agent_cli.protocol.operations import UserInput
 
     from .context.history_search import EarlierSessions, SessionHistory
     from .context.mentions import Attachments
@@ -148,17 +148,22 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
 
         return SessionHistory(self.session, self.tools.spill_dir, self.earlier() if self.earlier else None)
 
-    async def attach(self, text: str, commands: "tuple[UserCommand, ...]" = ()) -> "Attachments":
-        """Read what a prompt names, as far as the policy lets it; files shown whole count as known. What the user
-        ran comes first."""
-        from .context.mentions import attach, unguarded
+    async def attach(self, given: "UserInput") -> "Attachments":
+        """Return the pictures of files that come with a prompt, and read what it names, as far as the policy and
+        the hooks let it; files shown whole count as known. What the user ran comes first."""
+        from .context.mentions import attach, guarded_images, unguarded
 
         hosts, hooks = self.settings.private_hosts, self.session_hooks
         guard = partial(hooks.on_mention, self.scope()) if hooks is not None else unguarded
-        brought = await attach(text, self.tools, self.permissions.authorize, hosts, guard)
-        self.tools.seen.update(brought.seen)
-        if commands:
+        of_files = given.images[: len(given.image_paths)]
+        brought = await guarded_images(given.image_paths, of_files, guard)
+        if given.is_data:
+            return brought
+        named = await attach(given.text, self.tools, self.permissions.authorize, hosts, guard)
+        self.tools.seen.update(named.seen)
+        brought = brought.joined(named)
+        if given.commands:
             from .context.user_commands import attach_commands
 
-            brought = attach_commands(commands, self.tools).joined(brought)
+            brought = attach_commands(given.commands, self.tools).joined(brought)
         return brought

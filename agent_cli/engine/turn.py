@@ -340,17 +340,16 @@ class Turn:
         brought: Attachments | None = None
         text = user_input.text
         try:
-            if not user_input.is_data:
-                brought = await self._services.attach(user_input.text, user_input.commands)
-                if user_input.insertions or user_input.brought or user_input.allowed:
-                    text, completed = await self._completed(user_input)
-                    brought = completed.joined(brought)
+            brought = await self._services.attach(user_input)
+            if user_input.insertions or user_input.brought or user_input.allowed:
+                text, completed = await self._completed(user_input)
+                brought = completed.joined(brought)
         finally:
             self._say(
                 "human",
                 text,
                 moment=self._from_hooks(self._additions()),
-                images=user_input.images,
+                images=user_input.images[len(user_input.image_paths) :],
                 brought=brought,
                 beside=self._services.inbox.take(user_input.text, prompt=True),
             )

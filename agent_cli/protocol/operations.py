@@ -65,6 +65,8 @@ class UserInput(msgspec.Struct, frozen=True, tag=True):
     """Permission rules that allow calls without a question until the turn ends; a deny rule counts more."""
     brought: tuple[BroughtText, ...] = ()
     """Texts that go along with the prompt."""
+    image_paths: tuple[str, ...] = ()
+    """Absolute paths of the files that the first of the images come from."""
 
 
 class Steer(msgspec.Struct, frozen=True, tag=True):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent_cli.tools.registry import built_in
 from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
@@ -272,17 +271,6 @@ def test_a_file_that_a_prompt_names_passes_the_hooks_as_a_read(world: World) -> 
     assert given(world, "reads")[0]["tool_name"] == "Read"
 
 
-TOOLS = sorted({tool.name for tool in built_in()} - {"ask_user"})
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "read_file": {"path": "a"}, "edit_file": {"path": "a", "edits": [{"old": "x", "new": "y"}]},
-    "write_file": {"path": "b", "content": "x"}, "shell": {"command": "touch b"}, "jobs": {"action": "list"},
-    "apply_patch": {"patch": "*** Begin Patch\n*** Add File: b\n+x\n*** End Patch"}, "grep": {"pattern": "x"},
-    "glob": {"pattern": "*"}, "list_dir": {}, "repo_map": {}, "recall": {"id": "x"}, "finish": {"summary": "done"},
-    "search_history": {"query": "x"}, "web_fetch": {"url": "https://example.com"},
-    "memory": {"action": "append", "block": "notes", "text": "x"}, "update_plan": {"items": []},
-}  # fmt: skip
-
-
 def test_a_file_that_a_prompt_names_is_not_read_where_a_hook_wants_it_asked(world: World) -> None:
     (world.work / "private.txt").write_text("the plan\n", encoding="utf-8")
     configure(world, PreToolUse=[{"command": hook(world, "reads", "sys.exit(126)"), "on_error": "ask"}])
@@ -298,16 +286,3 @@ def test_a_file_of_a_project_that_is_nested_without_end_stops_nothing(world: Wor
     path.write_text(("hooks = " if path.suffix == ".toml" else '{"hooks": ') + "[" * 100_000, encoding="utf-8")
     world.script(Reply(text="ok"))
     assert world.run("run", "go").code == 0
-
-
-def test_a_hook_that_always_refuses_stops_every_tool(world: World) -> None:
-    """A new tool fails here until it has arguments above."""
-    assert set(TOOLS) == set(ARGUMENTS)
-    (world.work / "a").write_text("x\n", encoding="utf-8")
-    claude(world.home, PreToolUse=[{"hooks": [{"type": "command", "command": hook(world, "no", DENY)}]}])
-    world.script(*[Reply(calls=(Call(name, ARGUMENTS[name]),)) for name in TOOLS], Reply(text="ok"))
-    assert world.run("run", "go", "--mode", "yolo", "--max-turns", "40").code == 6
-    results = world.messages(-1, "tool")
-    refused = {name for name, text in zip(TOOLS, results, strict=True) if "Refused by a hook" in text}
-    unread = {name: text for name, text in zip(TOOLS, results, strict=True) if name not in refused}
-    assert not unread and not (world.work / "b").exists()

@@ -93,10 +93,9 @@ async def test_a_refused_compaction_is_none_when_its_summary_is_only_shown(tmp_p
 
 async def test_where_a_hook_refuses_a_compaction_results_are_not_shortened_either(tmp_path: Path) -> None:
     large = call("shell", command="seq 1 3000")
-    script = (say(large), say("one " * 200), say("two"), say("three"))
+    script = (say(large), say(call("shell", command="true")), say("two"), say("three"))
     async with engine(tmp_path, *script, hooks=[Hook("PreCompact", "exit 2")], mode="yolo") as it:
         await it.prompt("go")
-        await it.prompt("and on")
         before = it.session.visible()
         await it.do(Compact())
         assert it.session.visible() == before

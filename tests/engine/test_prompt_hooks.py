@@ -5,8 +5,9 @@ from pathlib import Path
 
 from agent_cli.hooks.definition import Hook
 from agent_cli.protocol.events import Notice, Steered, ToolCallStarted, TurnCompleted
+from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import Steer, UserInput
-from tests.engine.harness import engine
+from tests.engine.harness import engine, refuse_all
 from tests.model.scripted import Gate, call, say
 
 GUARD = Hook(
@@ -42,3 +43,26 @@ async def test_a_turn_ends_where_all_that_would_have_it_go_on_is_refused(tmp_pat
         opened.set()
         assert isinstance(await it.until_ended(turn), TurnCompleted)
         assert len(it.model.requests) == 1 and not it.of(Steered)
+
+
+async def test_words_that_come_with_a_refusal_pass_the_hooks_on_prompts(tmp_path: Path) -> None:
+    words = iter(["the private plan", "be brief"])
+    calls = (say(call("shell", command="touch one")), say(call("shell", command="touch two")), say("done"))
+    async with engine(tmp_path, *calls, hooks=[GUARD]) as it:
+        it.answer = lambda request: refuse_all(next(words))(request)
+        await it.prompt("go")
+        first, second = (record for record in it.session.records if isinstance(record, ToolResult))
+        assert "private" not in f"{first}" and "refused this call" in first.text
+        assert "They said: be brief" in second.text and "mind the style" in second.text
+        assert any("not that" in event.text for event in it.of(Notice))
+
+
+async def test_a_command_that_a_rule_runs_after_an_edit_passes_the_hooks(tmp_path: Path) -> None:
+    hook = Hook("PreToolUse", "exit 2", "shell", name="no")
+    rule = {"after_edit_run": "touch made", "paths": "*.py"}
+    edit = call("write_file", path="a.py", content="x\n")
+    async with engine(tmp_path, say(edit), say("done"), hooks=[hook], tool_rules=[rule], mode="yolo") as it:
+        await it.prompt("go")
+        assert [path.name for path in it.root.iterdir()] == ["a.py"]
+        (result,) = (record for record in it.session.records if isinstance(record, ToolResult))
+        assert "Refused by a hook of the user's" in result.text

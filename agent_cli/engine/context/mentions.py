@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE
-from agent_cli.protocol.actions import Action, Allow, Ask, CallExternal, Deny, ReadPath, Verdict
+from agent_cli.protocol.actions import Action, Allow, Ask, CallExternal, Deny, Fetch, ReadPath, Verdict
 from agent_cli.protocol.messages import Attachment, AttachmentKind, AttachmentSummary, Image, new_id
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.files.read import ReadFile, ReadParams
@@ -97,13 +97,24 @@ class _Item(msgspec.Struct, frozen=True):
 
 
 Authorize = Callable[[Action], Verdict]
-Guard = Callable[[str, str], Awaitable[str]]
-"""Given a tool and a path or an address for it: why a hook of the user's refuses it; empty when none does."""
+Guard = Callable[[Action], Awaitable[str]]
+"""Given what would be read: why a hook of the user's refuses it; empty when none does."""
 
 
-async def unguarded(tool: str, what: str) -> str:
+async def unguarded(action: Action) -> str:
     """Refuse nothing."""
     return ""
+
+
+async def guarded_images(paths: tuple[str, ...], images: tuple[Image, ...], guard: Guard) -> Attachments:
+    """Return the pictures of files that no hook refuses, and what the model is told of the others."""
+    items = []
+    for path, image in zip(paths, images, strict=True):
+        why = await guard(ReadPath(path, path))
+        refused = _left_out(path, "image", f"a hook refused it: {why}")
+        items.append(refused if why else _Item(AttachmentSummary(path, "image", IMAGE_TOKENS), images=(image,)))
+    refusals = tuple(item.counted for item in items if item.attachment is not None)
+    return msgspec.structs.replace(_together(items), counted=refusals)
 
 
 async def attach(
@@ -204,12 +215,15 @@ async def _followed(found: "_Found", context: ToolContext, authorize: Authorize,
 
 async def _refused(found: "_Found", guard: Guard) -> _Item | None:
     """Return what stands for a mention that a hook of the user's refuses; None where none does."""
-    is_url, is_folder = _is_url(found.mention.name), os.path.isdir(found.real)
     if not found.real:
         return None
-    tool = "web_fetch" if is_url else "list_dir" if is_folder else "read_file"
-    kind: AttachmentKind = "url" if is_url else "folder" if is_folder else "file"
-    why = await guard(tool, found.real)
+    action: Action = ReadPath(found.real, found.mention.name)
+    kind: AttachmentKind = "folder" if os.path.isdir(found.real) else "file"
+    if found.resource:
+        action, kind = CallExternal(*found.resource), "resource"
+    elif _is_url(found.mention.name):
+        action, kind = Fetch(found.real, urlsplit(found.real).hostname or ""), "url"
+    why = await guard(action)
     return _left_out(found.mention.name, kind, f"a hook refused it: {why}") if why else None
 
 

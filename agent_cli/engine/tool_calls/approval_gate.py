@@ -35,6 +35,7 @@ class ApprovalGate:
         self._permissions = services.permissions
         self._approvals = services.approvals
         self._context = services.tools
+        self._session_hooks = services.session_hooks
         self._rules = rules
         self._scope = scope
         self._settled = 0
@@ -120,9 +121,23 @@ class ApprovalGate:
         if not batch:
             return
         items = tuple(map(self._item, batch))
-        decisions = await self._approvals.ask(items, self._scope)
+        decisions = await self._ask_person(items)
         for pending in batch:
             self._apply(pending, decisions.get(pending.call.id) or Decision(pending.call.id, allow=False))
+
+    async def _ask_person(self, items: tuple[ApprovalItem, ...]) -> dict[str, Decision]:
+        """Put calls before the person. What they say to the model passes the hooks on prompts, as all guidance
+        does."""
+        decisions = await self._approvals.ask(items, self._scope)
+        hooks = self._session_hooks
+        said = dict.fromkeys(each.feedback for each in decisions.values() if each.feedback.strip())
+        if hooks is None or not said:
+            return decisions
+        passed = {words: await hooks.on_words(words, self._scope) for words in said}
+        return {
+            call_id: msgspec.structs.replace(each, feedback=passed.get(each.feedback, each.feedback))
+            for call_id, each in decisions.items()
+        }
 
     def _item(self, pending: PendingCall) -> ApprovalItem:
         is_edit = self._permissions.is_workspace_edit(pending.authorized.actions)
@@ -238,7 +253,7 @@ class ApprovalGate:
             label=pending.label,
             folder=pending.preview.folder if pending.preview else "",
         )
-        decisions = await self._approvals.ask((item,), self._scope)
+        decisions = await self._ask_person((item,))
         decision = decisions.get(pending.call.id)
         if decision is None or not decision.allow:
             pending.feedback = decision.feedback.strip() if decision else ""

@@ -385,6 +385,8 @@ class ToolRunner:
                 f"{pending.call.id}.after", "shell", msgspec.json.encode({"command": command}).decode()
             )
             after = self._prepare(call, pending.turn_id)
+            if self._hooks is not None:
+                await self._hooks.before([after])
             if after.result is None:
                 await self._gate.decide(after, [after])
             try:

@@ -3,12 +3,15 @@
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
+from os.path import isdir
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from agent_cli.protocol.actions import Action, CallExternal, Fetch, ReadPath
 from agent_cli.protocol.events import AnyEvent, ApprovalRequested, HookRan, QuestionAsked
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import HookNoted
@@ -20,6 +23,7 @@ from agent_cli.tools.kit.base import ToolContext
 if TYPE_CHECKING:
     import asyncio
 
+    from agent_cli.hooks.call_names import ToolCallFacts
     from agent_cli.hooks.definition import Event
     from agent_cli.hooks.engine import HookEngine, HookResult
 
@@ -60,15 +64,19 @@ class SessionHooks:
             return PromptRuling(refusal)
         return PromptRuling(context="\n".join((*contexts, *result.contexts)))
 
-    async def on_mention(self, scope: TurnScope, tool: str, what: str) -> str:
-        """Ask about what a prompt names, as about the tool that would read it; returns why it is refused."""
+    async def on_words(self, text: str, scope: TurnScope) -> str:
+        """Ask about words of the user's that go along with something else; returns what the model may read."""
+        ruling = await self.on_prompt(text, scope)
+        if ruling.refusal:
+            scope.notice(f"The prompt was refused by a hook: {ruling.refusal}")
+            return ""
+        return f"{text}\n[A hook of the user's says: {ruling.context}]" if ruling.context else text
+
+    async def on_mention(self, scope: TurnScope, action: Action) -> str:
+        """Ask about what a prompt names, as about the call that would read it; returns why it is refused."""
         if not self._engine.has("PreToolUse"):
             return ""
-        from agent_cli.hooks.call_names import ToolCallFacts
-
-        key = "url" if tool == "web_fetch" else "path"
-        call = ToolCallFacts(new_id("mention"), tool, {key: what}, str(self._session.root))
-        result = await self._engine.before_call(call)
+        result = await self._engine.before_call(_reading(action, str(self._session.root)))
         announce(result, self._session, scope)
         if result.decision == "ask":
             return f"{result.reason or 'it wants it asked'}; a call of the model asks"
@@ -168,6 +176,22 @@ class SessionHooks:
         result = await self._engine.at(event, facts, (name,) if name else (), env)
         announce(result, self._session, scope)
         return result
+
+
+def _reading(action: Action, root: str) -> "ToolCallFacts":
+    """Return the call that would read something."""
+    from agent_cli.hooks.call_names import ToolCallFacts
+
+    facts = ToolCallFacts(new_id("mention"), "read_file", {}, root, actions=(action,))
+    match action:
+        case CallExternal(server=server, tool=uri):
+            return replace(facts, tool="read_resource", arguments={"uri": uri}, server=server, server_tool=uri)
+        case Fetch(url=url):
+            return replace(facts, tool="web_fetch", arguments={"url": url})
+        case ReadPath(path=path):
+            return replace(facts, tool="list_dir" if isdir(path) else "read_file", arguments={"path": path})
+        case _:
+            return facts
 
 
 def _refusal(result: "HookResult") -> str:
