@@ -18,7 +18,7 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
 
-from .services.trust_prompt import offers
+from .services.trust_prompt import inert_lines, offers
 from .setup.compose import OpenSession, open_session
 from .setup.options import ParsedOptions, UsageError
 from .setup.setup import Setup, with_values
@@ -42,8 +42,8 @@ def run_command(chosen: ParsedOptions) -> int:
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
     _check_output_file(chosen)
     if not chosen.flag("quiet"):
-        for offer in offers(setup):
-            print(f"{offer.place} {offer.otherwise}. Start `agent` once.", file=sys.stderr)
+        for line in inert_lines(offers(setup)):
+            print(f"{line} Start `agent` once.", file=sys.stderr)
     paths = tuple(str(Path(path).absolute()) for path in chosen.several("image"))
     prompt = msgspec.structs.replace(_prompt(setup, given, piped), images=images, image_paths=paths)
     return asyncio.run(_run(setup, prompt, schema.read if schema else None))

@@ -110,3 +110,23 @@ def test_who_does_not_want_to_be_asked_is_not_until_it_changes(hostile: World) -
     with started(hostile) as terminal:
         terminal.wait("Use it\\?")
         assert "t.py" not in terminal.text and 'mode: "plan"' in terminal.text
+
+
+def test_what_a_project_brings_in_great_number_is_counted_and_can_be_viewed(world: World) -> None:
+    hooks = [{"hooks": [{"type": "command", "command": f"./hook{number}.sh"}]} for number in range(30)]
+    settings = world.work / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"hooks": {"PreToolUse": hooks}}), encoding="utf-8")
+    servers = {f"server{number}": {"command": f"./server{number}"} for number in range(60)}
+    (world.work / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    with started(world) as terminal:
+        terminal.wait("Use it\\?")
+        assert "hook29.sh" in terminal.text and "server9" in terminal.text and "server20" not in terminal.text
+        assert "… and 50 more in 50 more places" in terminal.text
+        answer(terminal, "v")
+        terminal.wait("MCP server server59")
+        answer(terminal, "n")
+        terminal.wait("/help for commands")
+    world.script(Reply(text="done"))
+    done = world.run("run", "go")
+    assert len(done.err.splitlines()) < 60 and "21 more places of this project are not trusted" in done.err

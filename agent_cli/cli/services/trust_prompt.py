@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +23,10 @@ from ..setup.setup import Setup
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
+
+
+_MOST_LISTED = 40
+"""Lines of the question about what a project brings; it must fit on a screen or two."""
 
 
 class TrustRequest(msgspec.Struct, frozen=True):
@@ -164,14 +168,14 @@ def ask_for_trust(setup: Setup) -> None:
     if not found:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        for offer in found:
-            print(f"{_shown(offer.place)} {offer.otherwise}.", file=sys.stderr)
+        print("\n".join(inert_lines(found)), file=sys.stderr)
         return
     print("This project brings its own settings. They are ignored unless you agree:\n")
-    for offer in found:
-        print(f"  {_shown(offer.place)}")
-        print("".join(f"    {_shown(line)}\n" for line in offer.effects))
+    shown, whole = list(_listed(found, _MOST_LISTED)), list(_listed(found))
+    print("\n".join(shown))
     while (answer := _answer(setup.config.ui)) == "v":
+        if shown != whole:
+            print("\n".join(whole))
         for name, text in (text for offer in found for text in offer.texts):
             print(f"\n--- {_shown(name)}\n{visible(text.decode('utf-8', 'replace'))}")
     if answer in ("y", "d"):
@@ -180,7 +184,35 @@ def ask_for_trust(setup: Setup) -> None:
         setup.reload()
 
 
-_ANSWERS = {"y": "Yes", "n": "Not now", "v": "View the files", "d": "No, and do not ask again until they change"}
+def inert_lines(found: Sequence[TrustRequest]) -> list[str]:
+    """Return what is said of things that do not count where nobody is asked: a line each, of many the first."""
+    rows = [f"{_shown(offer.place)} {offer.otherwise}." for offer in found[:_MOST_LISTED]]
+    more = len(found) - len(rows)
+    return [*rows, *([f"{more} more places of this project are not trusted."] if more else [])]
+
+
+def _listed(found: Sequence[TrustRequest], most: int | None = None) -> Iterator[str]:
+    """Yield what each place would bring, `most` lines of it; the rest is counted."""
+    left = most if most is not None else sum(len(offer.effects) for offer in found)
+    for at, offer in enumerate(found):
+        if left <= 0:
+            count = sum(len(each.effects) for each in found[at:])
+            yield f"  … and {count} more in {len(found) - at} more places: view lists them all\n"
+            return
+        yield f"  {_shown(offer.place)}"
+        yield from (f"    {_shown(line)}" for line in offer.effects[:left])
+        if (more := len(offer.effects) - left) > 0:
+            yield f"    … and {more} more: view lists them all"
+        yield ""
+        left -= len(offer.effects)
+
+
+_ANSWERS = {
+    "y": "Yes",
+    "n": "Not now",
+    "v": "View all of it, with the files",
+    "d": "No, and do not ask again until they change",
+}
 
 
 def _answer(settings: Ui) -> str:
