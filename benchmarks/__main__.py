@@ -15,6 +15,7 @@ from . import (
     checkpoints,
     files,
     growth,
+    hooks,
     mcp,
     parts,
     rendering,
@@ -50,6 +51,7 @@ def main() -> int:
             resume,
             checkpoints,
             mcp,
+            hooks,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

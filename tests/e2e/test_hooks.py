@@ -254,6 +254,27 @@ def test_a_projects_hooks_run_only_as_they_were_agreed_to(world: World) -> None:
     assert "not trusted" in after.err and not (world.work / "ran").exists()
 
 
+@pytest.mark.parametrize("has_hooks", [False, True])
+def test_nothing_of_hooks_is_loaded_where_none_is_defined(world: World, has_hooks: bool) -> None:
+    if has_hooks:
+        configure(world, PreToolUse=[{"command": "true"}])
+    (world.work / "a").write_text("x\n", encoding="utf-8")
+    world.script(Reply(calls=(Call("list_dir", {}),)), Reply(text="ok"))
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "agent_cli", "run", "look at @a"],
+        env=world.environment(), cwd=world.work, capture_output=True, text=True, timeout=90,
+    )  # fmt: skip
+    assert done.returncode == 0 and "agent_cli.engine.turn" in done.stderr
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    of_hooks = (
+        "agent_cli.hooks",
+        "agent_cli.extensions",
+        "agent_cli.engine.user_hooks",
+        "agent_cli.cli.setup.hooks",
+    )
+    assert any(name.startswith(of_hooks) for name in loaded) is has_hooks
+
+
 def test_no_hooks_runs_none(world: World) -> None:
     configure(world, PreToolUse=[{"command": hook(world, "guard", DENY)}])
     world.script(Reply(calls=(Call("list_dir", {}),)), Reply(text="ok"))
