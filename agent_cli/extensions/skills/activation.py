@@ -55,7 +55,7 @@ def brought_text(
     text = f"{opening}{found.text}{_CLOSING}{_beside(skill.folder)}"
     moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
     source = f"the skill {skill.path}, which a command wrote after text from others was read" if doubtful else ""
-    allowed = tuple(allow_rules(file.head.allowed_tools) if trusted and not doubtful else ())
+    allowed = tuple(allow_rules(file.head.allowed_tools)) if trusted and not doubtful else ()
     return BroughtText(f"skill {skill.name}", text, moved, allowed, source)
 
 
