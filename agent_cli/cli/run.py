@@ -103,7 +103,7 @@ def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]
 
 
 def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
-    """Return what is sent for a task: that of a command of the user's own where it calls one.
+    """Return what is sent for a task: that of a command of the user's own or of a skill where it calls one.
 
     Raises:
         UsageError: the command cannot be used, or comes with the project and is not approved.
@@ -117,6 +117,10 @@ def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
         from .services.extensions.custom_commands import called_prompt
 
         prompt = called_prompt(setup, given)
+    if prompt is None and given.startswith(("/", "$")) and setup.skill_places():
+        from .services.extensions.skill_calls import called_skill
+
+        prompt = called_skill(setup, given)
     prompt = prompt or UserInput(given)
     return msgspec.structs.replace(prompt, text=beside(prompt.text, piped))
 

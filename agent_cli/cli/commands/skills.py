@@ -89,9 +89,7 @@ def check(
         for violation in broken:
             print(visible(str(violation)))
         bad = len({violation.path for violation in broken})
-        print(
-            f"{len(files)} checked, {bad} broken" if bad else f"{len(files)} checked, all right", file=sys.stderr
-        )
+        print(f"{len(files)} checked, {f'{bad} broken' if bad else 'all valid'}", file=sys.stderr)
     return 1 if broken else 0
 
 

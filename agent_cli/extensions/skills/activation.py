@@ -28,6 +28,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     project: str
     session: str
+    """Its id; empty where it is not known yet."""
 
 
 def brought_text(
@@ -82,7 +83,7 @@ def _variables(skill: Skill, setting: Setting) -> dict[str, str]:
     return {
         "CLAUDE_SKILL_DIR": skill.folder,
         "CLAUDE_PROJECT_DIR": setting.project,
-        "CLAUDE_SESSION_ID": setting.session,
+        **({"CLAUDE_SESSION_ID": setting.session} if setting.session else {}),
         **plugin,
     }
 

@@ -65,8 +65,15 @@ def called_prompt(setup: Setup, line: str) -> UserInput | None:
     """
     name, _, argument = line.removeprefix("/").partition(" ")
     prompt = own_prompt(setup, name, argument.strip())
-    if prompt is None:
-        return None
+    return usable_input(prompt, name) if prompt is not None else None
+
+
+def usable_input(prompt: OwnPrompt, name: str) -> UserInput:
+    """Return what a command sends where nobody can be asked about it.
+
+    Raises:
+        UsageError: it cannot be used, or comes with the project and is not approved.
+    """
     if prompt.problem:
         raise UsageError(f"/{name} cannot be used: {prompt.problem}")
     if not prompt.agreed:

@@ -6,11 +6,12 @@ from collections.abc import Container, Iterator
 from agent_cli.extensions.skills.skill import Skill
 from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
-from agent_cli.ui.commands.registry import is_built_in
+from agent_cli.ui.commands.registry import is_built_in, parse, skill_call
 from agent_cli.ui.services import OwnCommand, OwnPrompt, SkillLine
 
 from ...setup.setup import Setup
 from ...setup.skills import skill_library
+from .custom_commands import usable_input
 
 _PREFIX = "skill:"
 """Before a name, where a command has the same."""
@@ -33,6 +34,17 @@ def skill_prompt(setup: Setup, name: str, argument: str, session: str) -> OwnPro
         agreed=call.trusted,
         input=UserInput(f"/{name} {argument}".strip(), brought=(brought,)),
     )
+
+
+def called_skill(setup: Setup, line: str) -> UserInput | None:
+    """Return what a line sends that calls a skill; None where no skill has the name.
+
+    Raises:
+        UsageError: the skill cannot be used, or comes with the project and is not approved.
+    """
+    called = skill_call(line) if line.startswith("$") else parse(line)
+    prompt = skill_prompt(setup, *called, "") if called is not None else None
+    return usable_input(prompt, called[0]) if called is not None and prompt is not None else None
 
 
 def skill_commands(setup: Setup, taken: Container[str]) -> Iterator[OwnCommand]:
