@@ -33,6 +33,7 @@ class SnapshotBuilder:
         picture = self._pictured[1]
         open_calls = 0 if busy else picture.open_calls
         jobs = self._services.tools.jobs.states()
+        hooks = self._services.hooks
         return msgspec.structs.replace(
             picture,
             busy=busy,
@@ -40,6 +41,7 @@ class SnapshotBuilder:
             waiting=waiting,
             open_calls=open_calls,
             jobs=jobs,
+            hook=hooks.slowest if hooks is not None else "",
             sandbox=self._services.permissions.level(),
         )
 

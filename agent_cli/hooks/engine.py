@@ -23,6 +23,8 @@ from .condition import holds
 from .definition import Event, Hook
 
 _RUNS_KEPT = 200
+_SLOW_S = 0.5
+"""A hook that takes longer is named to the user."""
 T = TypeVar("T")
 _FOLDER = re.compile(r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT|extensionPath|workspacePath)\}")
 _STRICTNESS: dict[Decision | None, int] = {None: 0, "allow": 1, "ask": 2, "deny": 3}
@@ -101,6 +103,8 @@ class HookEngine:
         self._session = session
         self._processes = processes
         self._ran_once: set[Hook] = set()
+        self._begun: dict[float, Hook] = {}
+        """The hooks that are waited for, by the time at which they were begun."""
         self._beside: set[asyncio.Task[Any]] = set()
 
     async def aclose(self) -> None:
@@ -121,6 +125,14 @@ class HookEngine:
         self._beside.discard(task)
         if not task.cancelled():
             task.exception()  # looked at here: what failed is no business of the turn
+
+    @property
+    def slowest(self) -> str:
+        """What the hook does that has been waited for longest, or its name; empty while none takes long."""
+        began, hook = next(iter(self._begun.items()), (0.0, None))
+        if hook is None or time.monotonic() - began < _SLOW_S:
+            return ""
+        return hook.status or hook.label
 
     def has(self, event: Event) -> bool:
         """Return whether anything is to be run at an event."""
@@ -179,7 +191,12 @@ class HookEngine:
 
     async def _ask(self, asked: "Asked") -> "Answered":
         hook, began = asked.hook, time.monotonic()
-        ended = await self._run(asked, msgspec.json.encode({**self._common(hook), **asked.facts}))
+        if not hook.is_async:
+            self._begun[began] = hook
+        try:
+            ended = await self._run(asked, msgspec.json.encode({**self._common(hook), **asked.facts}))
+        finally:
+            self._begun.pop(began, None)
         answer = read_answer(hook, ended)
         run = HookRun(
             hook.label, hook.event, hook.source, round(time.monotonic() - began, 3), ended.exit_code,

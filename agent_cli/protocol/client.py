@@ -129,6 +129,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     last_answer: str
     answered: bool
     """Whether the last answer came after the last prompt."""
+    hook: str = ""
+    """The hook that the turn has waited for longer than half a second: what it says it does, or its name."""
 
     @property
     def queued(self) -> tuple[str, ...]:

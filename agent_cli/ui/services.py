@@ -165,6 +165,8 @@ class HookLine(msgspec.Struct, frozen=True):
     last: str = ""
     """How its last run went, such as `deny, 12 ms`; empty before it ran."""
     runs: int = 0
+    about: str = ""
+    """When and how it is run, such as `if Bash(git *), once`."""
 
 
 class SkillLine(msgspec.Struct, frozen=True):

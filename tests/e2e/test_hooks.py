@@ -197,6 +197,8 @@ def test_a_prompt_that_is_interrupted_while_a_hook_looks_at_it_comes_back(world:
         person.type("\x1b")
         person.wait("Interrupted")
         person.wait(r"(?m)^> think about it")
+        person.send("\x15")
+        person.leave()
     assert not world.bodies()
 
 

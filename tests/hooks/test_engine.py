@@ -86,6 +86,21 @@ async def test_folders_are_put_in_for_a_program_without_a_shell(tmp_path: Path) 
         assert (await engine.before_call(CALL)).decision == "deny"
 
 
+async def test_a_hook_that_is_waited_for_long_is_named(tmp_path: Path) -> None:
+    line = f"until test -e {tmp_path}/go; do sleep 0.01; done"
+    hooks = [Hook("PreToolUse", line, status="Checking"), Hook("PreToolUse", "sleep 600", is_async=True)]
+    async with running(tmp_path, *hooks) as engine:
+        assert not engine.slowest
+        asked = asyncio.create_task(engine.before_call(CALL))
+        async with asyncio.timeout(60):
+            while not engine.slowest:
+                await asyncio.sleep(0.01)
+        assert engine.slowest == "Checking"
+        (tmp_path / "go").touch()
+        await asked
+        assert not engine.slowest
+
+
 class Guard:
     """A server that answers each request alike and keeps what it was given."""
 

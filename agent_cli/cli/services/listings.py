@@ -27,6 +27,7 @@ from agent_cli.ui.services import ConfigLine, HookLine, ModelLine, ServerLine, T
 from ..setup.setup import Setup
 
 if TYPE_CHECKING:
+    from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.engine import HookEngine
     from agent_cli.mcp.servers import Servers
 
@@ -190,9 +191,21 @@ def hook_lines(hooks: "HookEngine") -> tuple[HookLine, ...]:
             last.failure or f"{last.decision or 'no decision'}, {last.duration_s * 1000:.0f} ms" if last else ""
         )
         is_off = hook.label in hooks.is_off
-        line = HookLine(hook.label, hook.event, hook.matcher, hook.line, hook.source, is_off, ended, len(runs))
+        line = HookLine(
+            hook.label, hook.event, hook.matcher, hook.line, hook.source, is_off, ended, len(runs), _about(hook)
+        )
         found.append(line)
     return tuple(found)
+
+
+def _about(hook: "Hook") -> str:
+    facts = (
+        f"if {hook.condition}" if hook.condition else "",
+        "beside the turn" if hook.is_async else "",
+        "once" if hook.is_once else "",
+        hook.status,
+    )
+    return ", ".join(filter(None, facts))
 
 
 def server_lines(servers: "Servers") -> tuple[ServerLine, ...]:

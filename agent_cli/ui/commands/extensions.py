@@ -126,8 +126,9 @@ def _hook_rows(hook: HookLine, theme: Theme) -> list[str]:
     state = theme.paint("warning", " (off)") if hook.is_off else ""
     count = f"{hook.runs} run{'s' * (hook.runs != 1)}"
     runs = f"{count}, last: {lines.one_line(hook.last, 160)}" if hook.runs else "not run yet"
+    about = f", {lines.one_line(hook.about, 100)}" if hook.about else ""
     return [
-        f"  {theme.paint('strong', lines.one_line(hook.name, 60))}{state}  {hook.event}{matched}",
+        f"  {theme.paint('strong', lines.one_line(hook.name, 60))}{state}  {hook.event}{matched}{about}",
         theme.paint("muted", f"    {lines.one_line(hook.command, 100)}"),
         theme.paint("muted", f"    {lines.one_line(hook.source, 100)} · {runs}"),
     ]

@@ -62,3 +62,7 @@ def test_a_window_of_unknown_size_has_no_bar() -> None:
 def test_it_is_one_line_that_fits(width: int, branch: str, sandbox: str, mode: str, model: str) -> None:
     said = status(width, branch, sandbox=sandbox, mode=mode, model=model)
     assert "\n" not in said and lines.cells(said) <= width
+
+
+def test_a_hook_that_takes_long_is_named() -> None:
+    assert "hook Checking style" in status(hook="Checking style") and "hook" not in status()
