@@ -4,6 +4,7 @@ User files need no trust. What a repository brings is inert until the user has a
 to the bytes of the files of the workspace that its command names.
 """
 
+import os
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -199,6 +200,7 @@ def _handler(
         notes.append(f"{source}: a hook of the type {kind} for {name} is not run")
         return
     arguments = handler.get("args")
+    command = command.replace("${/}", os.sep)  # what Gemini CLI writes for it
     yield Hook(
         event,
         (command, *map(str, arguments)) if isinstance(arguments, list) else command,

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +256,37 @@ def test_a_projects_hooks_run_only_as_they_were_agreed_to(world: World) -> None:
     script.write_text("touch ran; exit 0 \n", encoding="utf-8")
     after = world.run("run", "go")
     assert "not trusted" in after.err and not (world.work / "ran").exists()
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A server that refuses every call."""
+
+    def do_POST(self) -> None:
+        given = self.rfile.read(int(self.headers["content-length"]))
+        self.server.asked.append(json.loads(given))  # type: ignore[attr-defined]
+        answer = json.dumps({"hookSpecificOutput": {"permissionDecision": "deny"}}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+def test_a_server_that_a_project_names_is_asked_only_after_a_yes(world: World) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        server.asked = []  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/guard"
+        claude(world.work, PreToolUse=[{"hooks": [{"type": "http", "url": url}]}])
+        world.script(*[Reply(calls=(Call("list_dir", {}),)), Reply(text="ok")] * 2)
+        assert world.run("run", "go").code == 0 and not server.asked  # type: ignore[attr-defined]
+        subprocess.run(
+            [sys.executable, "-c", SAY_YES], env=world.environment(), cwd=world.work, check=True, timeout=90
+        )
+        assert world.run("run", "go").code == 6
+        assert [each["tool_name"] for each in server.asked] == ["LS"]  # type: ignore[attr-defined]
+        server.shutdown()
 
 
 @pytest.mark.parametrize("has_hooks", [False, True])

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from agent_cli.extensions.hook_files import FoundHooks, find_hooks, plugin_hooks
+from agent_cli.hooks.definition import Dialect
+from tests.hooks.test_engine import CALL, running
 
 GROUPS: list[dict[str, Any]] = [{"matcher": "Bash", "hooks": [{"type": "command", "command": "guard"}]}]
 
@@ -28,6 +30,19 @@ def test_a_plugin_brings_hooks_from_a_file_or_its_manifest(tmp_path: Path) -> No
         (hook,), notes = plugin_hooks(tmp_path, "claude", "tidy", given)
         assert (hook.event, hook.command, hook.matcher, hook.dialect) == ("PreToolUse", "guard", "Bash", "claude")
         assert hook.root == str(tmp_path) and "plug-in tidy" in hook.source and not notes
+
+
+async def test_the_variables_of_a_plugin_are_known_to_its_hooks(tmp_path: Path) -> None:
+    script = write(tmp_path / "a plug-in" / "bin" / "guard", "#!/bin/sh\nexit 2\n")
+    script.chmod(0o755)
+    lines = {"gemini": '"${extensionPath}${/}bin${/}guard"', "claude": '"${CLAUDE_PLUGIN_ROOT}/bin/guard"'}
+    dialects: tuple[Dialect, ...] = ("gemini", "claude")
+    for dialect in dialects:
+        handler = {"type": "command", "command": lines[dialect]}
+        hooks, _ = plugin_hooks(script.parents[1], dialect, "tidy", {"PreToolUse": [{"hooks": [handler]}]})
+        async with running(tmp_path, *hooks) as engine:
+            result = await engine.before_call(CALL)
+            assert result.decision == "deny" and not result.messages
 
 
 def test_what_a_plugin_defines_and_is_not_run_is_said(tmp_path: Path) -> None:

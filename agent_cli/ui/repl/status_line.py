@@ -21,8 +21,8 @@ _MODES: dict[Mode, Role] = {"plan": "plan", "ask": "ask", "auto-edit": "auto-edi
 
 
 def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
-    """Return the status line in at most `width` columns: mode, model, sandbox, a slow hook, jobs, branch and cost on the left,
-    the context on the right."""
+    """Return the status line in at most `width` columns: mode, model, sandbox, a slow hook, jobs, branch and cost
+    on the left, the context on the right."""
     model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
     jobs = sum(job.state in ("running", "kept") for job in now.jobs)
     left: dict[str, Piece] = {
