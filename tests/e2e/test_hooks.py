@@ -107,7 +107,7 @@ def test_the_user_sees_what_a_hook_has_changed(world: World, arguments: tuple[st
         person.wait("the hook rewriter changed it")
         person.pump(GUARD_S)
         person.send("3\r")
-        person.wait("(?m)^.*ok$")
+        person.wait("(?m)^ok$")
         person.leave()
     assert not any(world.work.iterdir())
 
@@ -303,7 +303,7 @@ def test_nothing_of_hooks_is_loaded_where_none_is_defined(world: World, has_hook
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
     of_hooks = (
         "agent_cli.hooks",
-        "agent_cli.extensions",
+        "agent_cli.extensions.hook_files",
         "agent_cli.engine.user_hooks",
         "agent_cli.cli.setup.hooks",
     )
