@@ -23,6 +23,7 @@ from . import (
     sandbox,
     search,
     sessions,
+    skills,
     startup,
     streaming,
     terminal,
@@ -52,6 +53,7 @@ def main() -> int:
             checkpoints,
             mcp,
             hooks,
+            skills,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

@@ -47,7 +47,7 @@ def test_skills_of_two_products_are_listed_and_given(world: World) -> None:
     world.script(call("deploy"), call("claude:deploy", "fast"), call("secret"), call("depoly"), Reply(text="ok"))
     assert world.run("run", "go").code == 0
     assert "- claude:deploy: Deploys it.\n- deploy: Deploys this project." in system(world)
-    assert "secret" not in system(world)
+    assert "- secret" not in system(world)
     near, own, hidden, unknown = world.messages(-1, "tool")
     assert "The project's way." in near
     folder = world.home / ".claude/skills/deploy"
@@ -91,7 +91,7 @@ def test_a_skill_is_given_once_until_it_changes_or_is_compacted_away(world: Worl
         person.ask(f"say {number}")
     world.script(Reply(text="SUMMARY"))
     person.say("/compact")
-    person.wait("ompacted")
+    person.wait("replaced by a summary")
     world.script(call("deploy"), Reply(text="ok"))
     person.ask("once more")
     assert "Step 1, then 2." in world.messages(-1, "tool")[-1]

@@ -2,13 +2,14 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 
 from agent_cli.config.layer import ConfigError
-from agent_cli.extensions.skills.activation import Setting, brought_text
 from agent_cli.extensions.skills.catalogue import SkillNews, catalogue, for_model, listed_names
 from agent_cli.extensions.skills.find import FoundSkills, find_skills
 from agent_cli.extensions.skills.scan import SkillCache, read_skill
@@ -16,11 +17,13 @@ from agent_cli.extensions.skills.skill import Skill, SkillText
 from agent_cli.extensions.skills.skill_tool import skill_tools
 from agent_cli.protocol.messages import Message
 from agent_cli.protocol.operations import BroughtText
-from agent_cli.protocol.paths import is_inside
 from agent_cli.protocol.records import Header
 from agent_cli.tools.kit.base import Tool, ToolError
 
 from .setup import Setup
+
+_FRESH_S = 1.0
+"""The first prompt of a session that was opened just now needs no other look at all skills."""
 
 Facts = Callable[[], Mapping[str, str]]
 
@@ -43,6 +46,7 @@ class SkillLibrary:
         self._lock = threading.Lock()
         self.count = 0
         """How many there were when they were looked at last."""
+        self._began = time.monotonic()
 
     def now(self) -> FoundSkills:
         """Return the skills as they are now. Of those that may hold words of others only the names are given."""
@@ -52,6 +56,11 @@ class SkillLibrary:
         if not self._has_doubts():
             return found
         return msgspec.structs.replace(found, skills=tuple(map(self._without_doubtful_words, found.skills)))
+
+    @cached_property
+    def _at_start(self) -> FoundSkills:
+        """The skills as they were when they were first looked at."""
+        return self.now()
 
     def call(self, skill: Skill) -> SkillCall:
         """Read a skill, to call it.
@@ -67,6 +76,8 @@ class SkillLibrary:
 
     def bring(self, call: SkillCall, argument: str, session: str, *, agreed: bool = False) -> BroughtText:
         """Return what a call brings; `agreed`: the user is asked about it first."""
+        from agent_cli.extensions.skills.activation import Setting, brought_text
+
         setting = Setting(str(self._setup.workspace.root), session)
         trusted = call.trusted or agreed
         doubtful = not trusted and self._is_doubtful(call.skill)
@@ -74,7 +85,7 @@ class SkillLibrary:
 
     def tools(self, session: str, visible: Callable[[], Sequence[Message]]) -> tuple[Tool, ...]:
         """Return the tools on skills; none where there is nothing that the model may call."""
-        found = self.now()
+        found = self._at_start
         if not for_model(found):
             return ()
         return skill_tools(
@@ -83,20 +94,26 @@ class SkillLibrary:
 
     def catalogue(self, window: int) -> str:
         """Return the part of the system prompt that lists them."""
-        return catalogue(for_model(self.now()), window)
+        return catalogue(for_model(self._at_start), window)
 
     def news(self, header: Header) -> Facts:
         """Return what tells the model of changes since its system prompt was made; one that the user has replaced
         lists none."""
         known = None if "*" in header.told else listed_names(header.system) or ()
-        news = SkillNews(known, self.now())
-        return lambda: news.facts(self.now())
+        news = SkillNews(known, self._at_start)
+        fresh = [self._at_start] if time.monotonic() - self._began < _FRESH_S else []
+        return lambda: news.facts(fresh.pop() if fresh else self.now())
 
     def readable(self) -> tuple[Path, ...]:
         """Return the folders in which files of skills are read without a question."""
         folders = [os.path.realpath(place.folder) for place in self._setup.skill_places()]
-        own = (skill.folder for skill in self.now().skills if not skill.is_of_project)
-        return tuple(map(Path, [*folders, *(folder for folder in own if not is_inside(folder, folders))]))
+        inside = tuple(f"{folder}/" for folder in folders)
+        linked = (
+            skill.folder
+            for skill in self._at_start.skills
+            if not skill.path.startswith(inside) and not skill.is_of_project
+        )
+        return tuple(map(Path, [*folders, *linked]))
 
     def _has_doubts(self) -> bool:
         try:

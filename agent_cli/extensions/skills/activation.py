@@ -13,9 +13,8 @@ from agent_cli.protocol.messages import Message, ToolResult, UserMessage
 from agent_cli.protocol.operations import BroughtText
 
 from ..expansion import expand
-from .skill import FILE_NAMES, Skill, SkillText
+from .skill import FILE_NAMES, TOOL_NAME, Skill, SkillText
 
-TOOL = "skill"
 _MOST_FILES = 100
 _DEEPEST = 4
 _SKIPPED = (".git", "node_modules", "__pycache__")
@@ -68,7 +67,7 @@ def is_given(text: str, messages: Iterable[Message]) -> bool:
 
 def _given(messages: Iterable[Message]) -> Iterator[str]:
     for message in messages:
-        if isinstance(message, ToolResult) and message.tool == TOOL:
+        if isinstance(message, ToolResult) and message.tool == TOOL_NAME:
             yield message.text
         elif isinstance(message, UserMessage):
             yield from (each.text for each in message.attachments)

@@ -15,7 +15,7 @@ import msgspec
 from agent_cli.fs.files import make_private, read_regular, replace_file
 
 from ..places import Place
-from .skill import FILE_NAMES, LARGEST_BYTES, Skill, SkillHead, SkillText, parse_skill
+from .skill import FILE_NAMES, LARGEST_BYTES, Skill, SkillHead, SkillText
 
 _DEEPEST = 5
 """Folders below a place in which skills are looked for."""
@@ -237,6 +237,8 @@ def _read_within(path: str, bound: str) -> SkillText:
     real = os.path.realpath(path)
     if not f"{real}/".startswith(bound):
         return SkillText(b"", "", SkillHead(problem=_OUTSIDE))
+    from .parse import parse_skill
+
     try:
         return parse_skill(read_regular(real, LARGEST_BYTES + 1), path)
     except OSError as error:

@@ -1,26 +1,15 @@
-"""A skill: a folder with a file `SKILL.md` whose front matter says what it is for.
-
-Reading is lenient: what other agents load is loaded, and what is wrong with it is noted.
-"""
+"""A skill: a folder with a file `SKILL.md` whose front matter says what it is for."""
 
 import os
-import re
-import unicodedata
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from ..front_matter import one_line, read_front_matter
 from ..places import Place
 
 FILE_NAMES = ("SKILL.md", "skill.md")
 LARGEST_BYTES = 1_000_000
-_LONGEST_NAME = 64
-_LONGEST_DESCRIPTION = 4_000
-"""Characters of a description that are looked at; the format allows 1,024."""
-_ENTRY = re.compile(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
+TOOL_NAME = "skill"
+"""Of the tool with which the model calls skills."""
 
 
 class SkillHead(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,75 +80,3 @@ class SkillText(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """All of the file."""
         return self.content.decode("utf-8")
-
-
-def parse_skill(content: bytes, path: str) -> SkillText:
-    """Split a skill's file."""
-    if len(content) > LARGEST_BYTES:
-        return SkillText(b"", "", SkillHead(problem=f"it is larger than {LARGEST_BYTES:,} bytes"))
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return SkillText(b"", "", SkillHead(problem=f"it is not UTF-8 text (byte {error.start})"))
-    parts = read_front_matter(text, Path(path))
-    body = parts.body.replace("\r\n", "\n").strip("\n")
-    return SkillText(
-        content, body, _head(parts.values, body, os.path.basename(os.path.dirname(path)), parts.problem)
-    )
-
-
-def _head(values: dict[str, Any], body: str, folder: str, problem: str) -> SkillHead:
-    notes = [problem] if problem else []
-    given = one_line(values.get("name"))
-    name = callable_name(given) or callable_name(folder)
-    if not name:
-        return SkillHead(problem="neither its name nor its folder's can be typed")
-    if given and given != folder and name != callable_name(folder):
-        notes.append(f"it is named {given}, and its folder {folder}")
-    if given and name != given:
-        notes.append(f"the name {given} can only be called as {name}")
-    description = one_line(values.get("description"))[:_LONGEST_DESCRIPTION]
-    if not description:
-        description = _first_line(body)
-        notes.append("it has no description; its first line stands in for it")
-    return SkillHead(
-        name,
-        description,
-        one_line(values.get("when_to_use") or values.get("when-to-use"))[:_LONGEST_DESCRIPTION],
-        one_line(values.get("argument-hint")),
-        tuple(_words(values.get("arguments"))),
-        tuple(_entries(values.get("allowed-tools"))),
-        is_for_model=not _is_true(values.get("disable-model-invocation"), usual=False),
-        is_offered=_is_true(values.get("user-invocable"), usual=True),
-        notes=tuple(notes),
-    )
-
-
-def callable_name(name: str) -> str:
-    """Return a name as it can be typed: small letters, digits, `-` and `_`."""
-    plain = re.sub(r"[^\w-]+", "-", unicodedata.normalize("NFKC", name).lower())
-    plain = plain[:_LONGEST_NAME].strip("-_")
-    return plain if re.search(r"[^\W\d_]", plain) else ""
-
-
-def _first_line(body: str) -> str:
-    line = next((line for line in body.split("\n") if line.strip()), "")
-    return one_line(line.lstrip("#"))[:_LONGEST_DESCRIPTION]
-
-
-def _words(value: Any) -> Sequence[str]:
-    if isinstance(value, list):
-        return [one_line(item) for item in value if one_line(item)]
-    return one_line(value).replace(",", " ").strip("[]").split()
-
-
-def _entries(value: Any) -> list[str]:
-    """Return the calls of a list, or of a text in which blanks or commas part them."""
-    texts = value if isinstance(value, list) else [value]
-    return [entry for text in texts for entry in _ENTRY.findall(one_line(text).strip("[]"))]
-
-
-def _is_true(value: Any, *, usual: bool) -> bool:
-    if isinstance(value, str):
-        return value.strip().lower() in ("true", "yes", "on", "1")
-    return usual if value is None else bool(value)

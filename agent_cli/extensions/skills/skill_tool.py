@@ -14,10 +14,9 @@ from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import BasicTool, Tool, ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import counted, result_tokens
 
-from .activation import TOOL, is_given
 from .catalogue import SEARCHED_FROM, for_model
 from .find import FoundSkills
-from .skill import Skill
+from .skill import TOOL_NAME, Skill
 
 _FOUND = 8
 _MOST_FOUND = 20
@@ -52,7 +51,7 @@ class SkillParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SkillTool(BasicTool):
     """Gives the text of a skill."""
 
-    name = TOOL
+    name = TOOL_NAME
     label = "Skill"
     description = (
         "Get the instructions of a skill, then follow them. Call it before you begin a task that a skill is for."
@@ -77,6 +76,8 @@ class SkillTool(BasicTool):
         return (ReadPath(os.path.realpath(skill.path), skill.path),) if skill is not None else ()
 
     async def run(self, params: SkillParams, context: ToolContext) -> ToolOutcome:
+        from .activation import is_given
+
         skill = await asyncio.to_thread(self._skill, params.name)
         brought = await asyncio.to_thread(self._bring, skill, params.arguments.strip())
         if not brought.insertions and is_given(brought.text, self._visible_messages()):
