@@ -20,6 +20,7 @@ from tests.cli.running import kept
 from tests.docs.pages import Block, blocks
 from tests.e2e.warm_command import WarmCommand
 from tests.e2e.world import AGENT, Done, World, shell
+from tests.extensions.skills.files import write_skill
 from tests.model.server import Call, Reply
 
 ANY = Reply(text="Done.")
@@ -87,6 +88,11 @@ def exported(world: World) -> None:
     (world.home / "src" / "basket").mkdir(parents=True)
 
 
+def skill(world: World) -> None:
+    """A skill of the project."""
+    write_skill(world.work / ".agents/skills/release")
+
+
 PREPARED: dict[str, Callable[[World], object]] = {
     "agent sessions search": told,
     "agent resume ID": told,
@@ -94,6 +100,7 @@ PREPARED: dict[str, Callable[[World], object]] = {
     "agent sessions delete ID": told,
     "agent sessions import": exported,
     "agent undo --list": turns,
+    "agent skills show release": skill,
     "agent undo --resolve": changed_since,
 }
 """By words of a block: what is there before it."""

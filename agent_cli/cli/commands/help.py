@@ -29,6 +29,7 @@ TOPICS: dict[str, str] = {
     "memory": "AGENTS.md, memory, @ mentions",
     "tools": "what the model can do, and custom tools",
     "mcp": "MCP servers: add, trust, permissions, many tools; serve as one",
+    "skills": "instructions for tasks: where they are looked for, calling them, trust",
     "hooks": "programs of yours that are asked before calls and told of results",
     "configuration": "every key, and precedence",
     "providers": "models, keys, local servers, prices, errors and retries",
