@@ -15,6 +15,8 @@ def _candidates(name: str, place: Place) -> Iterator[str]:
         yield f"{place.plugin}:{name}"
     else:
         yield name
+        if place.origin == "user":
+            yield f"user:{name}"
         yield f"{place.product}:{name}"
         yield f"{place.origin}:{name}"
         yield f"{place.origin}:{place.product}:{name}"

@@ -21,8 +21,8 @@ from ...setup.skills import skill_library
 from .custom_commands import commands
 from .unused_files import unused_files
 
-FileState = Literal["read", "inert", "unused"]
-"""`inert`: it is not used before the user has agreed to it."""
+FileState = Literal["read", "inert", "unused", "note"]
+"""`inert`: it is not used before the user has agreed to it. `note`: something in it is wrong or has no effect."""
 
 
 class FileLine(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ def _skills(setup: Setup) -> Iterator[FileLine]:
     for skill in found.off:
         yield _line(setup, skill.path, "unused", f"skill {skill.name}: switched off (`skills.disabled`)")
     for path, note in found.notes:
-        yield _line(setup, path, "unused", f"skill: {note}")
+        yield _line(setup, path, "note", f"skill: {note}")
 
 
 def _commands(setup: Setup) -> Iterator[FileLine]:
@@ -109,7 +109,7 @@ def _hooks(setup: Setup) -> Iterator[FileLine]:
         yield _line(setup, source, "read", f"{_counted(len(events), 'hook')}: {', '.join(dict.fromkeys(events))}")
     for each in found.inert:
         yield _line(setup, each.hooks[0].source, "inert", f"{_counted(len(each.hooks), 'hook')}: {_NOT_TRUSTED}")
-    yield from (FileLine("", "unused", note) for note in found.notes)
+    yield from (FileLine("", "note", note) for note in found.notes)
 
 
 def _servers(setup: Setup) -> Iterator[FileLine]:
@@ -124,7 +124,7 @@ def _servers(setup: Setup) -> Iterator[FileLine]:
         name = inert.definition.name
         todo = f"not trusted; `agent mcp trust {name}` shows it and asks"
         yield _line(setup, inert.definition.source, "inert", f"MCP server {name}: {todo}")
-    yield from (FileLine("", "unused", note) for note in found.notes)
+    yield from (FileLine("", "note", note) for note in found.notes)
 
 
 def _unused(setup: Setup) -> Iterator[FileLine]:
