@@ -12,7 +12,7 @@ ENDED: frozenset[AgentState] = frozenset({"done", "failed", "stopped", "over_bud
 
 
 class AgentType(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of sub-agent. What it leaves open is as the parent has it, and it never widens what the parent may."""
+    """A kind of sub-agent. What it leaves open is as the parent has it; it never widens what the parent may."""
 
     name: str
     description: str
