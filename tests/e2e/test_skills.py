@@ -179,7 +179,10 @@ def test_the_user_calls_every_skill_by_name(world: World) -> None:
     person.wait("3d-print.*model only")
     person.type("/hid")
     person.wait("/hidden")
-    person.leave_line() if hasattr(person, "leave_line") else person.send("\x15")
+    person.send("\x15")
+    person.type("$hid")
+    person.wait(r"\$hidden  +Does a thing")
+    person.send("\x15")
     person.leave()
 
 
