@@ -77,6 +77,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "extensions": ("", "skills"),
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", ""),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
+    "extensions": ("", "plugins", "skills"),
     "serve": ("", "mcp"),
     "cli": ("setup", "services", "commands", ""),
 }

@@ -25,8 +25,9 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay models permissions mcp skills config doctor demo help".split(),
-    *"list get add remove trust test check login logout serve show search rename fork".split(),
+    *"run resume sessions undo redo replay models permissions mcp skills plugin config doctor demo help".split(),
+    *"list get add update enable disable remove trust test check login logout serve show search".split(),
+    *"rename fork".split(),
     *"export import delete prune repair".split(),
 )
 """Commands as somebody meets them; help lists them so."""
@@ -89,6 +90,7 @@ _ELSEWHERE = {
     "permissions": ("commands.permissions", "permissions"),
     "mcp": ("commands.mcp.app", "mcp"),
     "skills": ("commands.skills", "skills"),
+    "plugin": ("commands.plugin.app", "plugin"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),

@@ -24,6 +24,36 @@ def state_dir() -> Path:
     return Path(platformdirs.user_state_dir(_NAME))
 
 
+def plugins_dir(state: Path) -> Path:
+    """Return the folder of plug-ins, beside that of the state: commands in the sandbox may read the scripts of a
+    plug-in, and nothing of the state."""
+    return state.with_name(f"{state.name}-plugins")
+
+
+def has_plugins(state: Path) -> bool:
+    """Return whether a plug-in was ever added."""
+    return os.path.exists(plugins_dir(state) / PLUGIN_LIST)
+
+
+PLUGIN_LIST = "installed.json"
+"""The file in that folder which names them."""
+MANIFESTS = {
+    "claude": ".claude-plugin/plugin.json",
+    "codex": ".codex-plugin/plugin.json",
+    "gemini": "gemini-extension.json",
+}
+"""The file that names a plug-in of a product, in the order they are looked for."""
+MARKET_FILES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
+"""Files that name the plug-ins of a marketplace."""
+PLUGIN_SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
+"""Files of a project that may ask for plug-ins."""
+
+
+def declares_plugins(root: Path) -> bool:
+    """Return whether there is a file with which a project may declare plug-ins."""
+    return any(os.path.lexists(root / name) for name in (*MANIFESTS.values(), *MARKET_FILES, *PLUGIN_SETTINGS))
+
+
 SERVER_FILES_OF_PROJECTS = (
     *(".mcp.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", "opencode.jsonc"),
     *(".cursor/mcp.json", ".vscode/mcp.json"),

@@ -75,7 +75,11 @@ def _suffix(place: Place) -> str:
 
 
 def _walked(folder: Path, suffix: str, follows: bool) -> Iterator[tuple[tuple[str, ...], Path]]:
-    """Yield each file, with its names from the top folder on, the upper ones first."""
+    """Yield each file, with its names from the top folder on, the upper ones first; a plug-in may name one file in
+    place of a folder."""
+    if folder.suffix == suffix and folder.is_file():
+        yield (folder.stem,), folder
+        return
     waiting: deque[tuple[Path, tuple[str, ...]]] = deque([(folder, ())])
     left = _MOST_ENTRIES
     while waiting and left > 0:

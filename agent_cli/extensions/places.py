@@ -81,10 +81,13 @@ class Place(msgspec.Struct, frozen=True):
     """A folder that may hold extensions of one kind."""
 
     folder: Path
+    """Of a plug-in it may be a single file."""
     product: Product
     origin: Origin
     plugin: str = ""
     """The plug-in it belongs to; names in it are `PLUGIN:NAME`."""
+    plugin_root: Path | None = None
+    """The folder of that plug-in."""
 
 
 def places(kind: Kind, *, root: Path, home: Path, config_dir: Path) -> tuple[Place, ...]:

@@ -224,12 +224,13 @@ def sweep_drafts(folder: str) -> None:
     """Remove drafts that killed processes have left in a folder."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
-            if (found := _DRAFT.fullmatch(name)) and not _is_running(int(found[1])):
+            if (found := _DRAFT.fullmatch(name)) and not is_running(int(found[1])):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, name))
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Return whether a process is there, be it of another user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -239,14 +240,15 @@ def _is_running(pid: int) -> bool:
     return True
 
 
-def try_lock(descriptor: int) -> bool:
-    """Lock a file or folder until its descriptor is closed; False when another program holds it.
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock a file or folder until its descriptor is closed; False when another program holds it. Several may hold
+    it `shared`.
 
     Raises:
         OSError: its file system has no locks.
     """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _BUSY:
             return False

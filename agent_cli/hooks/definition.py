@@ -72,6 +72,8 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     """The event in the words of its file, such as `beforeShellExecution`."""
     root: str = ""
     """The folder of the plug-in that brings it; empty for none."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables of that plug-in."""
     condition: str = ""
     """A permission rule in the words of its dialect; it is run for calls that the rule covers. Empty for all."""
     is_async: bool = False

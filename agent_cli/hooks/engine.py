@@ -256,7 +256,7 @@ class HookEngine:
             env |= {"GEMINI_PROJECT_DIR": root, "GEMINI_SESSION_ID": self._session.session_id, "GEMINI_CWD": root}
         if hook.root:
             env |= {"CLAUDE_PLUGIN_ROOT": hook.root, "PLUGIN_ROOT": hook.root}
-            env |= {"extensionPath": hook.root, "workspacePath": root}
+            env |= {"extensionPath": hook.root, "workspacePath": root, **dict(hook.variables)}
         return env
 
 

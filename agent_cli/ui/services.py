@@ -183,6 +183,19 @@ class SkillLine(msgspec.Struct, frozen=True):
     """`on`, `user only`, `model only` or `off`."""
 
 
+class PluginLine(msgspec.Struct, frozen=True):
+    """One installed plug-in."""
+
+    name: str
+    version: str
+    state: str
+    """`enabled`, `disabled` or `not used`."""
+    brings: str
+    """How much of what."""
+    source: str
+    problem: str = ""
+
+
 class Host(Protocol):
     """Services behind slash commands and `!command`."""
 
@@ -268,6 +281,10 @@ class Host(Protocol):
 
     def turn_hook(self, name: str, *, on: bool) -> None:
         """Switch a hook on or off for this session."""
+        ...
+
+    def plugins(self) -> tuple[PluginLine, ...]:
+        """Return the plug-ins as they were when the session began."""
         ...
 
     def prompt_awaited(self, text: str) -> None:

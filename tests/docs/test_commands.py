@@ -40,6 +40,7 @@ NOT_RUN: dict[str, str] = {
     "            cli                  imports everything; nothing imports it": "a drawing",
     "model:  types < transport < wire < catalog, text_calls < wire/chat, wire/anthropic, wire/responses < litellm < *": "a drawing",
     "? Run  make test  here?": "a question on the screen",
+    "agent plugin add ./review": "asks, and takes plug-ins from the network",
     "python scripts/stations.py --list --check": "measures the repository, not what is installed",
 }
 """By the first line of a block: why it is no command."""
@@ -93,12 +94,22 @@ def skill(world: World) -> None:
     write_skill(world.work / ".agents/skills/release")
 
 
+def with_plugin(world: World) -> None:
+    """An installed plug-in named `review`."""
+    file = world.work / "review" / "commands" / "go.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("Review the last commit.\n", encoding="utf-8")
+    refused = world.run("plugin", "add", "./review")
+    assert world.run("plugin", "add", "./review", "--yes-hash", refused.err.split()[-1]).code == 0
+
+
 PREPARED: dict[str, Callable[[World], object]] = {
     "agent sessions search": told,
     "agent resume ID": told,
     "agent sessions export ID": told,
     "agent sessions delete ID": told,
     "agent sessions import": exported,
+    "agent plugin show": with_plugin,
     "agent undo --list": turns,
     "agent skills show release": skill,
     "agent undo --resolve": changed_since,

@@ -33,6 +33,7 @@ from agent_cli.ui.services import (
     ModelLine,
     OwnCommand,
     OwnPrompt,
+    PluginLine,
     RuleLine,
     ServerLine,
     SessionLine,
@@ -238,6 +239,7 @@ class FakeHost:
         self.agreed: list[OwnPrompt] = []
         self.known_skills: tuple[SkillLine, ...] = ()
         self.known_hooks: tuple[HookLine, ...] = ()
+        self.plugin_lines: tuple[PluginLine, ...] = ()
         self.awaited: list[str] = []
         self.turned_hooks: list[tuple[str, bool]] = []
         self.known_servers: tuple[ServerLine, ...] = ()
@@ -301,6 +303,9 @@ class FakeHost:
 
     def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
         return self.known_hooks, ()
+
+    def plugins(self) -> tuple[PluginLine, ...]:
+        return self.plugin_lines
 
     def turn_hook(self, name: str, *, on: bool) -> None:
         self.turned_hooks.append((name, on))

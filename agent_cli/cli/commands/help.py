@@ -31,6 +31,7 @@ TOPICS: dict[str, str] = {
     "mcp": "MCP servers: add, trust, permissions, many tools; serve as one",
     "skills": "instructions for tasks: where they are looked for, calling them, trust",
     "hooks": "programs of yours that are asked before calls and told of results",
+    "plugins": "plug-ins of Claude Code, Codex and Gemini CLI: add, trust, update",
     "configuration": "every key, and precedence",
     "providers": "models, keys, local servers, prices, errors and retries",
     "headless": "scripts and CI: non-interactive runs, exit codes, JSON",

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from agent_cli.config import yaml_file
+from agent_cli.config.dirs import plugins_dir
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
@@ -243,7 +244,7 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
         setup.workspace,
         setup.rules(),
         mode=msgspec.convert(mode, Mode) if mode else setup.config.mode,
-        paths=SpecialPaths((setup.config_dir, setup.state)),
+        paths=SpecialPaths((setup.config_dir, setup.state, plugins_dir(setup.state))),
         confining=_confining(setup),
         grants={
             "project": GrantFile(setup.project_state() / "permissions.json"),

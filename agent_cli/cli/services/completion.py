@@ -1,4 +1,4 @@
-"""Sessions and servers for a shell's completion.
+"""Sessions, servers and plug-ins for a shell's completion.
 
 Apart from the commands, several of which take the id of a session.
 """
@@ -37,3 +37,17 @@ def server_names(incomplete: str) -> list[str]:
     except (UsageError, ConfigError, OSError):
         return []
     return [each.name for each in every_server(found) if each.name.startswith(incomplete)]
+
+
+def plugin_names(incomplete: str) -> list[str]:
+    """Return the plug-ins whose names begin so; none where they cannot be read."""
+    from agent_cli.extensions.plugins.plugin import PluginError
+
+    from ..setup.plugins import store_of
+    from ..setup.setup import Setup
+
+    try:
+        found = store_of(Setup(ParsedOptions("agent", {}))).installed()
+    except (UsageError, ConfigError, PluginError, OSError):
+        return []
+    return [name for name in found if name.startswith(incomplete)]

@@ -22,7 +22,7 @@ from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.kit.base import describe
 from agent_cli.tools.plugins import Extension
 from agent_cli.tools.registry import Registry
-from agent_cli.ui.services import ConfigLine, HookLine, ModelLine, ServerLine, ToolLine
+from agent_cli.ui.services import ConfigLine, HookLine, ModelLine, PluginLine, ServerLine, ToolLine
 
 from ..setup.setup import Setup
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.engine import HookEngine
     from agent_cli.mcp.servers import Servers
+
+    from ..setup.plugins import LoadedPlugins
 
 SERVERS_S = 0.5
 """How long servers are waited for, once for their lists and once for what they say of each model."""
@@ -179,6 +181,23 @@ def shown_value(key: str, value: Any, redactor: Redactor) -> str:
     if isinstance(value, str) and (inner == "headers" or (inner == "env" and is_secret(name, value))):
         return '"[masked]"'
     return redactor.mask(msgspec.json.encode(value).decode(), assignments=True)
+
+
+def plugin_lines(plugins: "LoadedPlugins") -> tuple[PluginLine, ...]:
+    """Return the installed plug-ins."""
+    from agent_cli.extensions.plugins.effects import part_lines
+
+    return tuple(
+        PluginLine(
+            each.name,
+            each.installed.version,
+            each.state,
+            ", ".join(part_lines(each.plugin)) if each.plugin is not None else "",
+            each.installed.source,
+            each.problem,
+        )
+        for each in plugins.listed
+    )
 
 
 def hook_lines(hooks: "HookEngine") -> tuple[HookLine, ...]:

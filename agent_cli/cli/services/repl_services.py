@@ -22,6 +22,7 @@ from agent_cli.ui.services import (
     ModelLine,
     OwnCommand,
     OwnPrompt,
+    PluginLine,
     RuleLine,
     ServerLine,
     SessionLine,
@@ -153,6 +154,12 @@ class SessionHost:
         from .listings import hook_lines
 
         return hook_lines(self._opened.hooks), self._opened.hooks.notes
+
+    def plugins(self) -> tuple[PluginLine, ...]:
+        from ..setup.plugins import installed_plugins
+        from .listings import plugin_lines
+
+        return plugin_lines(installed_plugins(self._setup))
 
     def turn_hook(self, name: str, *, on: bool) -> None:
         assert self._opened.hooks is not None

@@ -14,7 +14,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
 from agent_cli.config.call_rule_schema import ToolRule
-from agent_cli.config.dirs import defines_hooks, defines_servers
+from agent_cli.config.dirs import declares_plugins, defines_hooks, defines_servers, has_plugins, plugins_dir
 from agent_cli.config.schema import Config, Limits
 from agent_cli.engine.agent import Agent
 from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
@@ -159,7 +159,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
         draft = fresh(setup, model, parts.prompts.system(registry.names, listed), identifier, path)
     if skills and skill_tools:
         parts.prompts.facts.append(skills.news(draft.header))
-    opened = parts.assembled(model, draft, (*problems, *env.problems), log)
+    opened = parts.assembled(model, draft, (*problems, *env.problems, *_about_project(setup)), log)
     return msgspec.structs.replace(opened, servers=servers, documents=documents)
 
 
@@ -350,7 +350,9 @@ class _EngineBuilder:
     def _hooks(self, session: Session, path: str) -> "HookEngine | None":
         """Return the hooks of the user; None where there are none, or --no-hooks is given."""
         setup = self._setup
-        if setup.chosen.flag("no_hooks") or not (setup.config.hooks or defines_hooks(setup.workspace.root)):
+        if setup.chosen.flag("no_hooks") or not (
+            setup.config.hooks or defines_hooks(setup.workspace.root) or has_plugins(setup.state)
+        ):
             return None
         from .hooks import HookFacts, open_hooks
 
@@ -411,14 +413,14 @@ def _earlier(setup: Setup, own: str) -> "EarlierSessions":
 def _permissions(
     setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], tuple[str, ...]], spill: Path
 ) -> Permissions:
-    skills = _skills(setup)
-    readable = (spill, *skills.readable()) if skills else (spill,)
+    skills, plugins = _skills(setup), plugins_dir(setup.state)
+    readable = (spill, plugins, *(skills.readable() if skills else ()))
     instructions = (*setup.config.context.instructions, SKILL_FILE)
     return Permissions(
         setup.workspace,
         setup.rules(),
         mode=setup.config.mode,
-        paths=SpecialPaths((setup.config_dir, setup.state), readable, instructions),
+        paths=SpecialPaths((setup.config_dir, setup.state, plugins), readable, instructions),
         confining=confining,
         untrusted=untrusted,
         grants={
@@ -479,11 +481,20 @@ def _skills(setup: Setup) -> "SkillLibrary | None":
     return skill_library(setup)
 
 
+def _about_project(setup: Setup) -> tuple[str, ...]:
+    """Return what to say of the plug-ins that the project declares."""
+    if not declares_plugins(setup.workspace.root):
+        return ()
+    from .plugins import note_on_project
+
+    return note_on_project(setup)
+
+
 def _servers(
     setup: Setup, processes: ProcessRunner, confine: "Callable[[], Awaitable[Confinement | None]]"
 ) -> "Servers | None":
     """Return the MCP servers of this session; None where there are none."""
-    if not setup.config.mcp_servers and not defines_servers(setup.workspace.root):
+    if not (setup.config.mcp_servers or defines_servers(setup.workspace.root) or has_plugins(setup.state)):
         return None
     from .mcp_servers import open_servers
 

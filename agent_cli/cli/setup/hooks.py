@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -33,13 +32,18 @@ def found_hooks(setup: Setup) -> FoundHooks:
 
 
 def _found(setup: Setup) -> FoundHooks:
-    return find_hooks(
+    from .plugins import hooks_of_plugins
+
+    hooks, notes = hooks_of_plugins(setup)
+    found = find_hooks(
         setup.config.hooks,
         own_source=setup.loaded.place("hooks") if setup.config.hooks else "",
         root=setup.workspace.root,
         home=home_dir(),
         trusts=setup.trust.knows,
+        plugins=hooks,
     )
+    return msgspec.structs.replace(found, notes=(*notes, *found.notes))
 
 
 def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> HookEngine | None:
@@ -50,20 +54,27 @@ def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> Hook
     root = setup.workspace.root
     session = HookSession(facts.session_id, facts.path, root, _environment(), facts.mode, facts.model)
     return HookEngine(
-        found.usable, session, processes, notes=found.notes, changed_file=_Pinned(found.usable, root)
+        found.usable, session, processes, notes=found.notes, changed_file=_Pinned(found.usable, setup)
     )
 
 
 class _Pinned:
     """Whether the files of the workspace that a hook names are what they were when the session began: the
-    agent may have written to them since, and a hook is not confined."""
+    agent may have written to them since, and a hook is not confined. Those of a plug-in must be what the user has
+    agreed to."""
 
-    def __init__(self, hooks: tuple[Hook, ...], root: Path) -> None:
-        self._root = root
+    def __init__(self, hooks: tuple[Hook, ...], setup: Setup) -> None:
+        self._root = root = setup.workspace.root
+        self._setup = setup
         self._before = {hook: named_files(words_of(hook, root), root) for hook in hooks}
 
     def __call__(self, hook: Hook) -> str:
         """Return the file that changed; empty for none."""
+        if hook.root:
+            from .plugins import changed_plugin
+
+            if changed := changed_plugin(self._setup, hook.root):
+                return changed
         before, now = self._before[hook], named_files(words_of(hook, self._root), self._root)
         return next((name for name in {**before, **now} if before.get(name) != now.get(name)), "")
 

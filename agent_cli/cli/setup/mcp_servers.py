@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.config.dirs import home_dir
-from agent_cli.mcp.sources.discovery import Found, files_of, find_servers
+import msgspec
+
+from agent_cli.config.dirs import has_plugins, home_dir
+from agent_cli.mcp.sources.discovery import Found, PluginServers, files_of, find_servers
 from agent_cli.protocol.sanitize import visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 
@@ -33,14 +35,25 @@ def found_servers(setup: Setup) -> Found:
 
 
 def _found(setup: Setup) -> Found:
-    return find_servers(
+    plugins = _of_plugins(setup)
+    found = find_servers(
         setup.config.mcp_servers,
         own_source=setup.loaded.place("mcp_servers") if setup.config.mcp_servers else "",
         root=setup.workspace.root,
         home=home_dir(),
         env=os.environ,
         trusts=setup.trust.knows,
+        plugins=plugins.definitions,
     )
+    return msgspec.structs.replace(found, notes=(*plugins.notes, *found.notes))
+
+
+def _of_plugins(setup: Setup) -> PluginServers:
+    if not has_plugins(setup.state):
+        return PluginServers()
+    from .plugins import servers_of_plugins
+
+    return servers_of_plugins(setup)
 
 
 def every_server(found: Found) -> "tuple[ServerDefinition, ...]":
@@ -110,6 +123,7 @@ class _Starter:
         definitions: "tuple[ServerDefinition, ...]",
         confine: "Callable[[], Awaitable[Confinement | None]]",
     ) -> None:
+        self._setup = setup
         self._root = setup.workspace.root
         self._logins = logins_folder(setup)
         self._processes = processes
@@ -121,6 +135,7 @@ class _Starter:
         from agent_cli.mcp.client.tokens import TokenStore
         from agent_cli.mcp.types.client import ServerError
 
+        self._refuse_changed_plugin(definition)
         before, now = self._files[definition.name], files_of(definition, self._root)
         if changed := [name for name, hash in before.items() if now.get(name) != hash] or list(
             now.keys() - before
@@ -143,6 +158,18 @@ class _Starter:
             definition, handlers, self._processes, self._root, spoken=spoken, tokens=TokenStore(self._logins),
             confinement=confinement,
         )  # fmt: skip
+
+    def _refuse_changed_plugin(self, definition: "ServerDefinition") -> None:
+        if not definition.plugin_root:
+            return
+        from agent_cli.mcp.types.client import ServerError
+
+        from .plugins import changed_plugin
+
+        if changed := changed_plugin(self._setup, definition.plugin_root):
+            raise ServerError(
+                f"The MCP server {definition.name} is not started: {changed} has changed since you agreed to it."
+            )
 
     def accept_files(self, definition: "ServerDefinition") -> None:
         """Take the files that a server runs as they are now, at the user's word; those of a project need trust."""

@@ -12,7 +12,9 @@ from agent_cli.protocol.actions import Mode, SandboxLevel
 Kind = Literal["text", "whole", "number", "flag", "list"]
 
 
-COMMANDS = frozenset("sessions undo redo replay models permissions mcp skills config doctor demo help".split())
+COMMANDS = frozenset(
+    "sessions undo redo replay models permissions mcp skills plugin config doctor demo help".split()
+)
 """The sub-commands beside `run` and `resume`, served by typer."""
 
 
@@ -199,7 +201,7 @@ OTHER_COMMANDS = {
     "init": "`agent config init` writes a configuration; /init in a session has the model write AGENTS.md",
     "login": _KEY,
     "logout": "there is no login to end; `agent mcp logout NAME` ends one at a server",
-    "plugin": "plugins are not supported yet; `agent help tools` says how to add tools",
+    "plugins": "`agent plugin list` lists plug-ins; `agent help plugins` explains them",
     "review": 'write it as a task: `agent run "Review the last commit"`',
     "setup": "`agent doctor` says what is missing; `agent help getting-started` explains the first steps",
     "setup-token": _KEY,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import msgspec
 
-from agent_cli.config.dirs import config_dir, home_dir, state_dir
+from agent_cli.config.dirs import config_dir, has_plugins, home_dir, state_dir
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, assignment, load, nested
 from agent_cli.config.schema import Config
@@ -26,7 +26,7 @@ from agent_cli.workspace.paths import PathError, Workspace
 from .options import ParsedOptions, UsageError
 
 if TYPE_CHECKING:
-    from agent_cli.extensions.places import Place
+    from agent_cli.extensions.places import Kind, Place
 
 T = TypeVar("T")
 
@@ -119,14 +119,23 @@ class Setup:
             return ()
         from agent_cli.extensions.places import places
 
-        return places("skills", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
+        found = places("skills", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
+        return (*found, *self._plugin_places("skills"))
 
     def command_places(self) -> "tuple[Place, ...]":
         """Return the folders of commands, the user's first."""
         from agent_cli.extensions.places import places
 
         found = places("commands", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
-        return tuple(sorted(found, key=lambda place: place.origin == "project"))
+        everything = (*found, *self._plugin_places("commands"))
+        return tuple(sorted(everything, key=lambda place: place.origin == "project"))
+
+    def _plugin_places(self, kind: "Kind") -> "tuple[Place, ...]":
+        if not has_plugins(self.state):
+            return ()
+        from .plugins import plugin_places
+
+        return plugin_places(self, kind)
 
     def doubt(self, real: str, content: bytes) -> None:
         """Note that a file of instructions has a content that may come from others.

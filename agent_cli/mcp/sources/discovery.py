@@ -5,7 +5,7 @@ entry, and to the bytes of the files of the workspace that it names.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from agent_cli.fs.named_files import named_files
 
 from ..types.definition import ServerDefinition
 from .configured import configured
-from .formats import FormatError, claude, codex, cursor, gemini, opencode
+from .formats import FormatError, claude, codex, codex_json, cursor, gemini, of_plugin, opencode
 
 _MAX_BYTES = 32_000_000
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
@@ -67,8 +67,9 @@ def find_servers(
     home: Path,
     env: Mapping[str, str],
     trusts: Callable[[str, bytes], bool],
+    plugins: Sequence[ServerDefinition] = (),
 ) -> Found:
-    """Return the servers of the user's configuration, of the project, and of the user's other agents.
+    """Return the servers of the user's configuration, of plug-ins, of the project, and of the user's other agents.
 
     Args:
         own: entries under `mcp_servers`.
@@ -77,13 +78,60 @@ def find_servers(
         home: the user's home directory.
         env: variables that entries may name.
         trusts: whether the user has agreed to a place and its content.
+        plugins: servers of plug-ins that the user has agreed to.
     """
-    found = _Found(root, env, trusts, {each.name: each for each in configured(own, env, root, own_source)})
+    ours = (*plugins, *configured(own, env, root, own_source))
+    found = _Found(root, env, trusts, {each.name: each for each in ours})
     contents: dict[Path, Mapping[str, Any]] = {}
     for file in _files(root, home):
         for name, raw in _entries(file, root, contents, found.notes):
             found.add(file, name, raw)
     return Found(tuple(found.usable.values()), tuple(found.inert), tuple(found.notes))
+
+
+class PluginServers(msgspec.Struct, frozen=True):
+    """The servers of a plug-in."""
+
+    definitions: tuple[ServerDefinition, ...] = ()
+    shown: tuple[tuple[str, ...], ...] = ()
+    """What each would start or contact, a line each; variables by their names."""
+    notes: tuple[str, ...] = ()
+    """Entries that cannot be read."""
+
+
+def plugin_servers(
+    plugin: str,
+    entries: Mapping[str, Any],
+    product: str,
+    root: Path,
+    *,
+    env: Mapping[str, str],
+    variables: Mapping[str, str],
+) -> PluginServers:
+    """Return the servers of a plug-in.
+
+    Args:
+        plugin: its name.
+        entries: servers by name, as they are written.
+        product: whose plug-in it is.
+        root: its folder, from which relative folders are meant.
+        env: variables that entries may name.
+        variables: those of the plug-in, which they may name as well, and which its servers get.
+    """
+    servers: list[ServerDefinition] = []
+    shown, notes = [], []
+    for written, raw in entries.items():
+        name = _OTHER.sub("_", f"plugin_{plugin}_{written}")[:_LONGEST_NAME]
+        try:
+            server = _OF_PLUGINS[product](of_plugin(raw))
+        except FormatError as error:
+            notes.append(f"plug-in {plugin}: the MCP server {written} is left out: {error}")
+            continue
+        (found,) = configured({name: server}, {**env, **variables}, root, f"plug-in {plugin}")
+        env_of_server = {**variables, **found.env}
+        servers.append(msgspec.structs.replace(found, env=env_of_server, plugin_root=str(root)))
+        shown.append(tuple(_effects(written, server)))
+    return PluginServers(tuple(servers), tuple(shown), tuple(notes))
 
 
 class _Found:
@@ -156,6 +204,7 @@ def _plain(value: Any) -> Any:
 
 
 _CLAUDE = (_under("mcpServers"), claude)
+_OF_PLUGINS: dict[str, Callable[[Any], McpServer]] = {"claude": claude, "codex": codex_json, "gemini": gemini}
 _FORMATS: dict[str, tuple[Entries, Callable[[Any], McpServer]]] = {
     ".claude.json": _CLAUDE,
     ".mcp.json": _CLAUDE,

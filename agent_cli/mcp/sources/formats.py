@@ -121,6 +121,36 @@ def codex(raw: Any) -> McpServer:
     )
 
 
+def codex_json(raw: Any) -> McpServer:
+    """Read an entry of a plug-in of Codex, which may be one of Claude Code; errors as for `claude`."""
+    if isinstance(raw, Mapping) and not raw.keys() & _ONLY_CODEX:
+        return claude(raw)
+    if isinstance(raw, Mapping) and "headers" in raw:
+        raw = {"http_headers": raw["headers"], **raw}
+    return codex(raw)
+
+
+def of_plugin(raw: Any) -> Any:
+    """Return an entry of a plug-in with the separator of paths in place of its variable.
+
+    Raises:
+        FormatError: it asks for a setting of the plug-in, or is nested too deep.
+    """
+    try:
+        return _each_text(raw, _from_plugin)
+    except RecursionError as error:
+        raise FormatError("it is nested too deep") from error
+
+
+def _from_plugin(text: str) -> str:
+    if "${user_config." in text:
+        raise FormatError("it asks for a setting of the plug-in (`${user_config.…}`)")
+    return text.replace("${/}", "/")
+
+
+_ONLY_CODEX = set(_Codex.__struct_fields__) - set(_Claude.__struct_fields__)
+
+
 def gemini(raw: Any) -> McpServer:
     """Read an entry of Gemini CLI, whose variables may be `$NAME`; errors as for `claude`."""
     entry = _converted(_each_text(raw, _from_dollar), _Gemini)

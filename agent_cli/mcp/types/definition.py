@@ -59,6 +59,8 @@ class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """The file that defines it."""
     is_project: bool = False
     """Whether a repository brought it, so that it needs the user's trust before it starts."""
+    plugin_root: str = ""
+    """The folder of the plug-in that brings it; empty for none."""
     problem: str = ""
     """Why it cannot start, such as a variable that is not set; empty when it can."""
 

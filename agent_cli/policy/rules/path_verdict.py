@@ -253,7 +253,7 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
             return denied
     if policy.mode == "plan":
         return Deny("mode plan", "plan mode changes nothing", by_mode=True)
-    if is_protected(path, policy):
+    if is_protected(path, policy) or is_inside(path, policy.protected):  # what may be read stays as it is
         return Ask("protected path", f"{shown} belongs to git or to the agent itself", reach="outside")
     if is_obeyed(path, policy):
         return Ask(

@@ -87,7 +87,8 @@ DANGERS: dict[str, Danger] = {
     "helm": Danger(r" (uninstall|delete|rollback|push) ", "changes a cluster"),
     **_all("kill", r" \S.* -1 | -- -1 |(?<! -s)(?<! -n) 1 ", "ends every process"),
     "agent": Danger(
-        r" config (set|edit|init) | mcp (add|remove|trust|login|logout) ", "changes its own configuration"
+        r" config (set|edit|init) | mcp (add|remove|trust|login|logout) "
+        r"| plugin (add|enable|disable|update|remove) ", "changes its own configuration"
     ),
     "crontab": Danger(r"^(?! -l $)", "changes what runs by itself"),
     **_all("at batch launchctl systemd-run", "", "changes what runs by itself"),
@@ -182,7 +183,8 @@ _CATASTROPHE = (
     r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
     r"|\b(?:LD_\w{1,30}|DYLD_\w{1,30}|PATH|GIT_\w{1,30}|PYTHONPATH|BASH_ENV|NODE_OPTIONS)="
     r"(?!(?<=\bPATH=)\"?\$\{?PATH\}?\"?(?:\s|$))"
-    r"|\bagent(?:_cli)?[\"']?\s{1,9}(?:config\s{1,9}(?:set|edit|init)|mcp\s{1,9}(?:add|remove|trust|log(?:in|out)))\b"
+    r"|\bagent(?:_cli)?[\"']?\s{1,9}(?:config\s{1,9}(?:set|edit|init)|mcp\s{1,9}(?:add|remove|trust|log(?:in|out))"
+    r"|plugin\s{1,9}(?:add|enable|disable|update|remove))\b"
     r"|\bkill\b.{0,400}\s-1\b|\bchmod\b.{0,400}(?:-R|\+s)"
 )
 

@@ -1,10 +1,10 @@
-"""`/mcp`, `/hooks` and `/skills`: what the user has added, its state, and what can be done about it."""
+"""`/mcp`, `/hooks`, `/skills` and `/plugins`: what the user has added, its state, and what can be done about it."""
 
 import asyncio
 from collections.abc import Iterable
 from typing import Literal, cast
 
-from ..services import HookLine, ServerLine, SkillLine
+from ..services import HookLine, PluginLine, ServerLine, SkillLine
 from ..text import lines
 from ..text.theme import Role, Theme
 from .api import CommandContext
@@ -13,6 +13,7 @@ _CHANGES = ("restart", "on", "off")
 _HOW = "Add one with `agent mcp add NAME COMMAND`, or under `mcp_servers` (agent help mcp)."
 _HOW_HOOKS = "Define them under `hooks` in your configuration (agent help hooks)."
 _HOW_SKILLS = "Put one into .agents/skills or ~/.agents/skills (agent help skills)."
+_HOW_PLUGINS = "Add one with `agent plugin add SOURCE` (agent help plugins)."
 _ROLES: dict[str, Role] = {
     "ready": "ok", "failed": "error", "broken": "error", "login needed": "warning", "untrusted": "warning",
 }  # fmt: skip
@@ -104,6 +105,23 @@ async def hooks(context: CommandContext, argument: str) -> None:
     else:
         rows = [row for hook in found for row in _hook_rows(hook, context.theme)]
         context.say("\n".join((*rows, *map(lines.one_line, notes))))
+
+
+async def plugins(context: CommandContext, argument: str) -> None:
+    """`/plugins`: list the plug-ins. They are changed from the shell."""
+    found = context.host.plugins()
+    if not found:
+        context.say(f"No plug-in is installed. {_HOW_PLUGINS}")
+        return
+    context.say("\n".join(row for each in found for row in _plugin_rows(each, context.theme)))
+
+
+def _plugin_rows(plugin: PluginLine, theme: Theme) -> list[str]:
+    state = "" if plugin.state == "enabled" else theme.paint("warning", f" ({plugin.state})")
+    brings = lines.one_line(f"{plugin.version}  {plugin.brings}".strip(), 100)
+    rows = [f"  {theme.paint('strong', plugin.name)}{state}  {brings}"]
+    rows += [theme.paint("error", f"    {lines.one_line(plugin.problem, 160)}")] if plugin.problem else []
+    return [*rows, theme.paint("muted", f"    {lines.one_line(plugin.source, 100)}")]
 
 
 def hook_names(context: CommandContext) -> Iterable[str]:

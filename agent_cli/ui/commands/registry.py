@@ -268,6 +268,7 @@ _ROWS = (
         _MODEL, "skills", "[NAME]", "list skills, or show one; /NAME and $NAME call it",
         _in("extensions", "skills"), _skills,
     ),
+    Command(_SETTINGS, "plugins", "", "list plug-ins", _in("extensions", "plugins")),
     Command(_SETTINGS, "theme", "[NAME]", "change the colours", _in("settings", "theme"), _themes),
     Command(
         _SETTINGS, "config", "[KEY]", "show the configuration, and where each value comes from",
@@ -316,7 +317,7 @@ ANSWERS = {
     "login": "There is no login: set a provider's key, such as ANTHROPIC_API_KEY. See `agent help providers`.",
     "logout": "There is no login to end: unset the provider's key. /doctor says where it comes from.",
     "output-style": "Describe the style in AGENTS.md; /init writes one.",
-    "plugin": "Plugins are not supported yet; tools of your own are: `agent help tools`.",
+    "plugin": "Plug-ins are added and changed from the shell: `agent plugin add SOURCE`. /plugins lists them.",
     "release-notes": "`agent --version` shows the version.",
     "review": "Ask for a review in words, or write a command of your own: `agent help commands`.",
     "run": "!COMMAND runs a command yourself.",

@@ -46,10 +46,10 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
         shown,
         file.path,
         agreed=True,
-        problem=file.problem,
+        problem=file.problem or _changed(setup, file.place),
         input=UserInput(found.text, insertions=found.insertions, allowed=allowed),
     )
-    if file.problem or file.place.origin != "project":
+    if prompt.problem or file.place.origin != "project":
         return prompt
     try:
         return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
@@ -100,9 +100,19 @@ def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:
     yield from ((file.name if file.name not in taken else "", file) for file in broken)
 
 
+def _changed(setup: Setup, place: Place) -> str:
+    """Say that a plug-in is not what the user has agreed to; empty where it is, and for what is of none."""
+    if place.plugin_root is None:
+        return ""
+    from ...setup.plugins import changed_plugin
+
+    changed = changed_plugin(setup, str(place.plugin_root))
+    return f"{changed} has changed since you agreed to it" if changed else ""
+
+
 def _variables(setup: Setup, file: CommandFile) -> dict[str, str]:
     return {"CLAUDE_PROJECT_DIR": str(setup.workspace.root)} | (
-        {"CLAUDE_PLUGIN_ROOT": str(file.place.folder.parent)} if file.place.plugin else {}
+        {"CLAUDE_PLUGIN_ROOT": str(file.place.plugin_root)} if file.place.plugin_root else {}
     )
 
 

@@ -1,0 +1,1 @@
+"""`agent plugin`: plug-ins of Claude Code, Codex and Gemini CLI."""

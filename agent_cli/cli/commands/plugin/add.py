@@ -1,0 +1,187 @@
+"""`agent plugin add` and `update`: fetch, show, ask, and only then install. Nothing of a plug-in is run."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agent_cli.extensions.plugins.fetch import Fetched, fetch, what_is_there
+from agent_cli.extensions.plugins.layouts import read_plugin
+from agent_cli.extensions.plugins.plugin import Plugin, PluginError
+from agent_cli.extensions.plugins.sources import Source, parse_source
+from agent_cli.extensions.plugins.store import Installed, named
+from agent_cli.extensions.plugins.tree import digest
+from agent_cli.redaction.env_names import is_secret
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.profile.environment import child_env
+
+from ...services.completion import plugin_names
+from ...setup.config_file import refuse_for_the_model
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.plugins import loaded_plugin, prepare_data, store_of
+from ...setup.setup import Setup
+from .report import difference, line, report
+
+_YesHash = Annotated[
+    str | None,
+    typer.Option("--yes-hash", metavar="HASH", help="Agree to exactly this content, as shown before, unasked."),
+]
+
+
+class _Offer(msgspec.Struct, frozen=True):
+    """A plug-in that was fetched and lies beside those that are installed."""
+
+    plugin: Plugin
+    installed: Installed
+
+
+def add(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder, github:OWNER/REPO[@REF], the address of a git repository [@REF], or one of a"
+            " marketplace and the plug-in's name: MARKET#NAME.",
+        ),
+    ],
+    yes_hash: _YesHash = None,
+) -> int:
+    """Fetch a plug-in, show what it would run, and add it once you agree to exactly that."""
+    refuse_for_the_model("add a plug-in")
+    setup = Setup(ParsedOptions("agent", {}))
+    try:
+        return _added(setup, parse_source(source, Path.cwd()), yes_hash)
+    except PluginError as error:
+        raise UsageError(line(str(error))) from error
+    except OSError as error:
+        raise UsageError(f"it cannot be added: {line(str(error))}") from error
+
+
+def update(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The plug-in; all without.", autocompletion=plugin_names)
+    ] = None,
+    yes_hash: _YesHash = None,
+) -> int:
+    """Fetch plug-ins anew, show how what they run has changed, and ask again. Never happens by itself."""
+    refuse_for_the_model("update a plug-in")
+    setup = Setup(ParsedOptions("agent", {}))
+    store, failed = store_of(setup), 0
+    try:
+        plugins = store.installed()
+        chosen = {name: named(plugins, name)} if name else plugins
+    except PluginError as error:
+        raise UsageError(line(str(error))) from error
+    for each, installed in chosen.items():
+        try:
+            failed |= _updated(setup, each, installed, yes_hash)
+        except (PluginError, OSError) as error:
+            failed = 1
+            print(f"agent: {each}: {line(str(error))}; it stays as it is", file=sys.stderr)
+    if not chosen:
+        print("No plug-in is installed.")
+    return failed
+
+
+def _added(setup: Setup, source: Source, yes_hash: str | None) -> int:
+    store = store_of(setup)
+    known = store.installed()
+    with store.scratch() as scratch:
+        offer = _fetched(source, scratch)
+        name, hash = offer.plugin.name, offer.installed.hash
+        if clash := next((each for each in known if each.lower() == name.lower()), ""):
+            same = known[clash].hash == hash and not store.problem(clash, known[clash], in_full=True)
+            way = "it is the same" if same else f"`agent plugin update {clash}` shows what changed"
+            raise PluginError(f"there is a plug-in named {clash} already, from {known[clash].source}; {way}")
+        _print_all(report(setup, offer.plugin))
+        _print_origin(offer)
+        if not _agrees(hash, yes_hash, "Add it?"):
+            print("Nothing was added.")
+            return 1
+        store.put(name, offer.plugin.root, offer.installed)
+    prepare_data(setup, name)
+    print(f"Added {name}. It is used from the next session on; `agent plugin disable {name}` switches it off.")
+    return 0
+
+
+def _updated(setup: Setup, name: str, installed: Installed, yes_hash: str | None) -> int:
+    store = store_of(setup)
+    with store.scratch() as scratch:
+        offer = _fetched(parse_source(installed.source, Path.cwd()), scratch, name)
+        if offer.plugin.name != name:
+            raise PluginError(f"its name is {offer.plugin.name} now: remove it, and add that one")
+        before = loaded_plugin(store, name, installed, in_full=True)
+        if offer.installed.hash == installed.hash and not before.problem:
+            print(f"{name}: up to date.")
+            return 0
+        if before.problem:
+            print(f"{name}: {before.problem}")
+        _print_all(report(setup, offer.plugin))
+        _print_all(difference(setup, before.plugin, offer.plugin))
+        _print_origin(offer)
+        if not _agrees(offer.installed.hash, yes_hash, "Use this version?"):
+            print(f"{name} stays as it is.")
+            return 1
+        changed = msgspec.structs.replace(offer.installed, enabled=installed.enabled)
+        store.put(name, offer.plugin.root, changed)
+        held = store.is_in_use(name, installed.hash)
+    print(f"Updated {name}." + (" Sessions that are open keep the version before." if held else ""))
+    return 0
+
+
+def _fetched(source: Source, scratch: Path, otherwise: str = "") -> _Offer:
+    """Fetch and read a plug-in; `otherwise` is what it is called if it gives itself no name."""
+    return asyncio.run(_offered(source, scratch, otherwise))
+
+
+async def _offered(source: Source, scratch: Path, otherwise: str) -> _Offer:
+    processes = ProcessRunner()
+    env = {name: value for name, value in child_env(os.environ).items() if not is_secret(name, value)}
+    try:
+        found = await fetch(source, scratch, processes.run, env)
+        try:
+            plugin = read_plugin(found.root, otherwise or found.name)
+        except PluginError as error:
+            market = "" if source.entry else await what_is_there(source, scratch, processes.run, env)
+            hint = f". It is a marketplace: write {source}#NAME; {market}" if market else ""
+            raise PluginError(f"{error}{hint}") from error
+    finally:
+        await processes.aclose()
+    return _Offer(plugin, _as_installed(found, plugin, source))
+
+
+def _as_installed(found: Fetched, plugin: Plugin, source: Source) -> Installed:
+    return Installed(
+        hash=digest(found.root, plugin.name), source=str(source), commit=found.commit, version=plugin.version
+    )
+
+
+def _print_origin(offer: _Offer) -> None:
+    installed = offer.installed
+    print(f"  from {line(installed.source)}" + (f" at {installed.commit}" if installed.commit else ""))
+    print(f"  hash {installed.hash}")
+
+
+def _print_all(lines: Iterator[str]) -> None:
+    for each in lines:
+        print(each)
+
+
+def _agrees(hash: str, yes_hash: str | None, question: str) -> bool:
+    """Ask the user, unless the very hash was given.
+
+    Raises:
+        UsageError: there is nobody to ask, or another hash was given.
+    """
+    if yes_hash is not None:
+        if yes_hash != hash:
+            raise UsageError(f"--yes-hash is for other content: this has {hash}; nothing was changed")
+        return True
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(f"this needs your yes: run it in a terminal, or agree with --yes-hash {hash}")
+    return input(f"{question} [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")

@@ -1,0 +1,151 @@
+"""`agent plugin`: list, show, add, update, switch and remove plug-ins."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agent_cli.config.dirs import home_dir
+from agent_cli.extensions.plugins.effects import part_lines
+from agent_cli.extensions.plugins.elsewhere import Elsewhere, declared_by, installed_elsewhere
+from agent_cli.extensions.plugins.plugin import PluginError
+from agent_cli.extensions.plugins.store import named
+
+from ...services.completion import plugin_names
+from ...setup.config_file import refuse_for_the_model
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.plugins import LoadedPlugin, data_folder, loaded_plugin, store_of
+from ...setup.setup import Setup
+from .add import add, update
+from .report import line, report
+
+plugin = typer.Typer(help="Add, list, update and remove plug-ins.", no_args_is_help=True)
+plugin.command("add")(add)
+plugin.command("update")(update)
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The plug-in.", autocompletion=plugin_names)]
+_NONE = "No plug-in is installed. `agent plugin add SOURCE` adds one; `agent help plugins` explains it."
+
+
+@plugin.command("list")
+def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> int:
+    """List the plug-ins, and those that you have in other agents. Reads all their files; runs nothing."""
+    setup = Setup(ParsedOptions("agent", {}))
+    listed = _all(setup)
+    others = [each for each in installed_elsewhere(home_dir()) if each.name not in {mine.name for mine in listed}]
+    declared = declared_by(setup.workspace.root)
+    if json:
+        content = {"plugins": list(map(_as_json, listed)), "elsewhere": others, "declared_by_project": declared}
+        print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+        return 0
+    print("\n".join(_table(listed)) or _NONE)
+    for row in (*_elsewhere(others), *_declared(declared)):
+        print(row)
+    return 0
+
+
+@plugin.command()
+def show(name: _Name) -> int:
+    """Show one plug-in: what it runs, and what of it is not used."""
+    setup = Setup(ParsedOptions("agent", {}))
+    store = store_of(setup)
+    try:
+        installed = named(store.installed(), name)
+    except PluginError as error:
+        raise UsageError(line(str(error))) from error
+    each = loaded_plugin(store, name, installed, in_full=True)
+    if each.plugin is not None:
+        for row in report(setup, each.plugin):
+            print(row)
+    for key, value in _facts(setup, each):
+        print(f"  {key} {line(value)}")
+    return 0
+
+
+@plugin.command()
+def enable(name: _Name) -> int:
+    """Use a plug-in from the next session on."""
+    refuse_for_the_model("enable a plug-in")
+    return _switch(name, enabled=True)
+
+
+@plugin.command()
+def disable(name: _Name) -> int:
+    """Use nothing of a plug-in from the next session on; it stays installed."""
+    refuse_for_the_model("disable a plug-in")
+    return _switch(name, enabled=False)
+
+
+@plugin.command()
+def remove(name: _Name) -> int:
+    """Remove a plug-in. Sessions that are open keep its files until they end."""
+    refuse_for_the_model("remove a plug-in")
+    setup = Setup(ParsedOptions("agent", {}))
+    store = store_of(setup)
+    try:
+        before = store.change(name, lambda _: None)
+    except (PluginError, OSError) as error:
+        raise UsageError(line(str(error))) from error
+    later = " Its files go when the sessions that use it have ended." if store.is_in_use(name, before.hash) else ""
+    print(f"Removed {name}.{later}")
+    data = data_folder(setup, name)
+    if data.is_dir() and any(data.iterdir()):
+        print(f"What it has stored stays in {line(str(data))}.")
+    return 0
+
+
+def _switch(name: str, *, enabled: bool) -> int:
+    store = store_of(Setup(ParsedOptions("agent", {})))
+    try:
+        store.change(name, lambda found: msgspec.structs.replace(found, enabled=enabled))
+    except (PluginError, OSError) as error:
+        raise UsageError(line(str(error))) from error
+    print(f"{name} is {'enabled' if enabled else 'disabled'}, from the next session on.")
+    return 0
+
+
+def _all(setup: Setup) -> list[LoadedPlugin]:
+    store = store_of(setup)
+    try:
+        return [loaded_plugin(store, *each, in_full=True) for each in store.installed().items()]
+    except PluginError as error:
+        raise UsageError(line(str(error))) from error
+
+
+def _table(listed: list[LoadedPlugin]) -> Iterator[str]:
+    width = max((len(each.name) for each in listed), default=0)
+    for each in listed:
+        parts = ", ".join(part_lines(each.plugin)) if each.plugin is not None else ""
+        version = line(each.installed.version) or "-"
+        yield f"{each.name:<{width}}  {each.state:<8}  {version:<8}  {parts}    # {line(each.installed.source)}"
+        if each.problem:
+            yield f"{'':<{width}}  {line(each.problem)}"
+
+
+def _elsewhere(others: list[Elsewhere]) -> Iterator[str]:
+    if others:
+        yield "\nInstalled in other agents, and not used here:"
+    for each in others:
+        yield f"  {line(each.name)} ({each.agent}): agent plugin add {shlex.quote(line(each.folder))}"
+
+
+def _declared(declared: tuple[str, ...]) -> Iterator[str]:
+    if declared:
+        yield "\nDeclared by this project, and not used: " + line("; ".join(declared))
+
+
+def _facts(setup: Setup, each: LoadedPlugin) -> Iterator[tuple[str, str]]:
+    installed = each.installed
+    yield "state:", each.state + (f": {each.problem}" if each.problem else "")
+    yield "from:", f"{installed.source}{f' at {installed.commit}' if installed.commit else ''}"
+    yield "added:", installed.added
+    yield "hash:", installed.hash
+    yield "files:", str(store_of(setup).root(each.name, installed))
+    yield "data:", str(data_folder(setup, each.name))
+
+
+def _as_json(each: LoadedPlugin) -> dict[str, object]:
+    facts: dict[str, object] = msgspec.to_builtins(each.installed)
+    return {"name": each.name, "state": each.state, "problem": each.problem, **facts}

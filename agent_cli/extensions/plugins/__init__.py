@@ -1,0 +1,1 @@
+"""Plug-ins of Claude Code and Codex, and extensions of Gemini CLI: read, fetched, shown, stored."""

@@ -1,0 +1,111 @@
+"""What a plug-in would run once the user has agreed to it, line by line; two versions are compared by these lines.
+
+Each file that a line names stands below it with its hash, so that a script that changes is a change.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from agent_cli.fs.files import read_regular
+from agent_cli.fs.named_files import named_files
+from agent_cli.hooks.definition import Hook
+
+from ..command_files import command_files
+from ..expansion import expand
+from ..front_matter import one_line, read_front_matter
+from ..hook_files import plugin_hooks, words_of
+from .plugin import Plugin, PluginProduct
+
+_MAX_TEXT_BYTES = 500_000
+_MAX_SKILLS = 1_000
+_ROOT = re.compile(r"\$\{?(?:extensionPath|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT)\b\}?")
+_ARGUMENTS = "ARGUMENTS"
+"""Stands for what a user types behind the name of a command."""
+
+
+def hooks_of(plugin: Plugin) -> tuple[tuple[Hook, ...], tuple[str, ...]]:
+    """Return the hooks of a plug-in, and what of them is not run and why."""
+    found = [plugin_hooks(plugin.root, plugin.product, plugin.name, each) for each in plugin.hooks]
+    hooks = dict.fromkeys(hook for hooks, _ in found for hook in hooks)
+    return tuple(hooks), tuple(note for _, notes in found for note in notes)
+
+
+def hook_lines(plugin: Plugin) -> Iterator[str]:
+    """Yield a line for each hook, and the files of the plug-in that it names."""
+    for hook in hooks_of(plugin)[0]:
+        matched = f" for {hook.matcher}" if hook.matcher else ""
+        does = "sends what happens by" if hook.request is not None else "runs"
+        yield f"hook at {hook.written_event or hook.event}{matched}: {does} {hook.line}"
+        yield from file_lines(plugin, words_of(hook, plugin.root))
+
+
+def file_lines(plugin: Plugin, words: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each file of the plug-in that is named among words."""
+    plain = [_ROOT.sub(".", word).replace("${/}", "/").replace("${pathSeparator}", "/") for word in words]
+    for name, hash in named_files(plain, plugin.root).items():
+        yield f"  {name} ({os.path.getsize(plugin.root / name):,} bytes, {hash[:12]})"
+
+
+def text_lines(plugin: Plugin) -> Iterator[str]:
+    """Yield a line for each command that a prompt of the plug-in inserts the output of, and for the calls that it
+    allows by itself."""
+    for name, body, allowed in (*_commands(plugin), *_skills(plugin)):
+        dialects: tuple[PluginProduct, ...] = ("claude", plugin.product)
+        found = (each.command for dialect in dialects for each in expand(body, _ARGUMENTS, dialect).insertions)
+        for command in dict.fromkeys(found):
+            yield f"{name}: inserts the output of {' ; '.join(filter(None, command.splitlines()))}"
+            yield from file_lines(plugin, _words(command))
+        if allowed:
+            yield f"{name}: allows {allowed}"
+
+
+def _commands(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the text and the allowed calls of each command."""
+    for place in plugin.places("commands"):
+        for file in command_files(place):
+            yield f"/{plugin.name}:{file.name}", file.text, ", ".join(file.allowed)
+
+
+def _skills(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
+    files = (file for place in plugin.skills for file in _named((place,), "SKILL.md"))
+    for file in islice(files, _MAX_SKILLS):
+        parts = read_front_matter(_text_of(file), file)
+        yield f"skill {file.parent.name}", parts.body, one_line(parts.values.get("allowed-tools"))
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return [command, *shlex.split(command)]
+    except ValueError:
+        return [command]
+
+
+def part_lines(plugin: Plugin) -> Iterator[str]:
+    """Yield how much of what it brings."""
+    skills = sum(1 for _ in _named(plugin.skills, "SKILL.md"))
+    commands = sum(1 for _ in _named(plugin.commands, "*.toml" if plugin.product == "gemini" else "*.md"))
+    agents = sum(1 for _ in _named(plugin.agents, "*.md"))
+    for number, word in ((skills, "skill"), (commands, "command"), (agents, "agent")):
+        if number:
+            yield f"{number} {word}{'s' * (number != 1)}"
+    if hooks := len(hooks_of(plugin)[0]):
+        yield f"{hooks} hook{'s' * (hooks != 1)}"
+    if plugin.servers:
+        yield f"{len(plugin.servers)} MCP server{'s' * (len(plugin.servers) != 1)}"
+
+
+def _named(places: Iterable[Path], pattern: str) -> Iterator[Path]:
+    for place in places:
+        found = sorted(place.rglob(pattern)) if place.is_dir() else [place]
+        yield from (file for file in found if file.is_file())
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return read_regular(file, _MAX_TEXT_BYTES, follow=True).decode("utf-8", "replace")
+    except OSError:
+        return ""

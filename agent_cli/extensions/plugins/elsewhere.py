@@ -1,0 +1,88 @@
+"""Plug-ins that are not loaded: those that the user has in other agents, and those that a project declares. They
+are named, with the command that adds each."""
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli.config.dirs import MANIFESTS, MARKET_FILES, PLUGIN_SETTINGS
+from agent_cli.config.json_comments import json_with_comments
+from agent_cli.fs.files import read_regular
+
+_MAX_BYTES = 8_000_000
+_MAX_FOUND = 200
+
+
+class Elsewhere(msgspec.Struct, frozen=True):
+    """A plug-in of another agent."""
+
+    name: str
+    agent: str
+    folder: str
+
+
+def installed_elsewhere(home: Path) -> tuple[Elsewhere, ...]:
+    """Return the plug-ins that other agents have, those that are switched off there left out."""
+    found = (*_of_claude(home), *_of_codex(home), *_of_gemini(home))
+    return tuple(sorted(set(islice(found, _MAX_FOUND)), key=lambda each: (each.agent, each.name, each.folder)))
+
+
+def declared_by(root: Path) -> tuple[str, ...]:
+    """Return what a project declares of plug-ins, a line each. None of it is loaded or fetched."""
+    found = [name for name in (*MANIFESTS.values(), *MARKET_FILES) if os.path.lexists(root / name)]
+    for name in PLUGIN_SETTINGS:
+        content = _json(root / name) if os.path.exists(root / name) else {}
+        for key in ("enabledPlugins", "extraKnownMarketplaces"):
+            if isinstance(named := content.get(key), dict) and named:
+                found.append(f"{name}: {key} ({', '.join(str(each) for each in islice(named, 10))})")
+    return tuple(found)
+
+
+def _of_claude(home: Path) -> Iterator[Elsewhere]:
+    installed = _json(home / ".claude/plugins/installed_plugins.json").get("plugins")
+    enabled = _json(home / ".claude/settings.json").get("enabledPlugins")
+    switched: Mapping[str, Any] = enabled if isinstance(enabled, dict) else {}
+    for key, entries in installed.items() if isinstance(installed, dict) else ():
+        for entry in entries if isinstance(entries, list) else [entries]:
+            folder = entry.get("installPath") if isinstance(entry, dict) else None
+            if isinstance(folder, str) and switched.get(key) is True:
+                yield Elsewhere(str(key).partition("@")[0], "Claude Code", folder)
+
+
+def _of_codex(home: Path) -> Iterator[Elsewhere]:
+    for market in _folders(home / ".codex/plugins/cache"):
+        for plugin in _folders(market):
+            if versions := sorted(_folders(plugin), key=_changed):
+                yield Elsewhere(plugin.name, "Codex", str(versions[-1]))
+
+
+def _of_gemini(home: Path) -> Iterator[Elsewhere]:
+    for folder in _folders(home / ".gemini/extensions"):
+        if (folder / MANIFESTS["gemini"]).is_file():
+            yield Elsewhere(folder.name, "Gemini CLI", str(folder))
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return [each for each in islice(folder.iterdir(), _MAX_FOUND) if each.is_dir()]
+    except OSError:
+        return []
+
+
+def _changed(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json_with_comments(read_regular(path, _MAX_BYTES, follow=True))
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,272 @@
+"""Read a plug-in from a folder: the layouts of Claude Code, Codex and Gemini CLI.
+
+Everything in it was written by others: sizes and counts are bounded, paths stay in the folder, and what cannot be
+read is noted.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli.config.dirs import MANIFESTS
+from agent_cli.config.json_comments import json_with_comments
+from agent_cli.fs.files import read_regular
+
+from ..front_matter import read_front_matter
+from .plugin import PRODUCTS, Plugin, PluginError, PluginProduct, check_name
+
+_USUAL_PARTS = ("skills", "commands", "agents", "hooks/hooks.json", ".mcp.json", "SKILL.md")
+_MAX_BYTES = 1_000_000
+_MAX_ENTRIES = 200
+_MAX_AGENTS = 500
+_MAX_TEXT = 1_000
+NOT_FOR_AGENTS = ("hooks", "mcpServers", "permissionMode")
+"""Keys that the file of an agent in a plug-in may not have: whoever agrees to the plug-in is not shown them."""
+
+_NONE = "not supported here"
+_UNUSED: Mapping[PluginProduct, Mapping[str, tuple[str, str]]] = {
+    "claude": {
+        "lspServers": (".lsp.json", f"language servers: {_NONE}"),
+        "outputStyles": ("output-styles", f"output styles: {_NONE}"),
+        "themes": ("themes", f"themes: {_NONE}"),
+        "monitors": ("monitors", f"monitors: {_NONE}"),
+        "workflows": ("workflows", f"workflows: {_NONE}"),
+        "settings": ("settings.json", "settings: a plug-in changes none"),
+        "bin": ("bin", "programs for the PATH: the PATH is not changed"),
+        "userConfig": ("", "userConfig: nothing is asked; set variables of your environment instead"),
+        "channels": ("", f"channels: {_NONE}"),
+        "dependencies": ("", "dependencies: other plug-ins are not added by themselves"),
+        "experimental": ("", f"experimental parts: {_NONE}"),
+    },
+    "codex": {
+        "apps": (".app.json", f"apps: {_NONE}"),
+        "commands": ("commands", "commands: plug-ins of Codex have none"),
+        "agents": ("agents", "agents: plug-ins of Codex have none"),
+    },
+    "gemini": {
+        "contextFileName": ("GEMINI.md", "instructions for every session: none are taken from a plug-in"),
+        "excludeTools": ("", "excludeTools: write `deny` rules in your configuration"),
+        "settings": ("", "settings: nothing is asked; set the variables in your environment"),
+        "policies": ("policies", "policies: write rules in your configuration"),
+        "themes": ("themes", f"themes: {_NONE}"),
+        "plan": ("", f"plan: {_NONE}"),
+        "migratedTo": ("", "migratedTo: it has moved; add it from there"),
+    },
+}
+"""By key of the manifest: the usual place, and what it is and why it is not used."""
+
+
+def read_plugin(root: Path, otherwise: str = "") -> Plugin:
+    """Read a plug-in.
+
+    Args:
+        root: its folder.
+        otherwise: its name, where it gives itself none; that of the folder unless given.
+
+    Raises:
+        PluginError: there is none, or it has a name that none can have.
+    """
+    found = _Reader(root)
+    there = [product for product in PRODUCTS if os.path.lexists(found.root / MANIFESTS[product])]
+    if not there and not any(os.path.lexists(found.root / name) for name in _USUAL_PARTS):
+        expected = ", ".join(MANIFESTS.values())
+        raise PluginError(f"there is no plug-in: none of {expected}, and no folder such as skills or commands")
+    product: PluginProduct = there[0] if there else "claude"
+    found.unused += [
+        f"{MANIFESTS[other]}: it is read as a plug-in of {PRODUCTS[product]}, which it is too"
+        for other in there[1:]
+    ]
+    manifest = found.json(MANIFESTS[product]) if there else {}
+    name = manifest.get("name", otherwise or found.root.name)
+    return Plugin(
+        name=check_name(name if isinstance(name, str) else otherwise or found.root.name),
+        root=found.root,
+        product=product,
+        version=_text(manifest.get("version")),
+        description=_text(manifest.get("description")),
+        skills=found.skills(manifest),
+        commands=() if product == "codex" else found.replaced(manifest, "commands"),
+        agents=() if product == "codex" else found.agents(manifest),
+        hooks=found.hooks(manifest, product),
+        servers=found.servers(manifest, product),
+        unused=(*found.unused, *found.left_out(manifest, product)),
+        notes=tuple(found.notes),
+    )
+
+
+def _text(value: Any) -> str:
+    return " ".join(value[:_MAX_TEXT].split()) if isinstance(value, str) else ""
+
+
+class _Reader:
+    """Reads the parts of one folder; notes what it cannot."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(os.path.realpath(root))
+        self.notes: list[str] = []
+        self.unused: list[str] = []
+
+    def inside(self, written: Any, what: str) -> Path | None:
+        """Return a path that a manifest names; None and a note where it leads out of the folder, or to nothing."""
+        if not isinstance(written, str) or not written.strip() or "\0" in written or len(written) > _MAX_TEXT:
+            self.notes.append(f"{what}: {_shown(written)} is no path")
+            return None
+        parts = written.replace("\\", "/").split("/")
+        if written.startswith(("/", "~", "\\")) or ".." in parts:
+            self.notes.append(f"{what}: {_shown(written)} leads out of the plug-in, and is not read")
+            return None
+        path = self.root / written
+        try:
+            real = Path(os.path.realpath(path, strict=True))
+        except OSError:
+            self.notes.append(f"{what}: {_shown(written)} is not there")
+            return None
+        if not real.is_relative_to(self.root):
+            self.notes.append(f"{what}: {_shown(written)} is a link that leads out of the plug-in; it is not read")
+            return None
+        return real
+
+    def usual(self, name: str) -> tuple[Path, ...]:
+        """Return a part in its usual place, if it is there."""
+        if not os.path.lexists(self.root / name):
+            return ()
+        found = self.inside(name, name)
+        return () if found is None else (found,)
+
+    def named(self, written: Any, what: str) -> list[Path]:
+        """Return the paths that a key of the manifest names: one, several, or one in each of several entries."""
+        entries: list[Any]
+        match written:
+            case None:
+                return []
+            case str():
+                entries = [written]
+            case list():
+                entries = written
+            case dict():
+                entries = [each.get("source") if isinstance(each, dict) else each for each in written.values()]
+            case _:
+                self.notes.append(f"{what}: {_shown(written)} is no path")
+                return []
+        if len(entries) > _MAX_ENTRIES:
+            self.notes.append(f"{what}: only {_MAX_ENTRIES} of {len(entries):,} entries are read")
+        found = (self.inside(each, what) for each in entries[:_MAX_ENTRIES])
+        return [path for path in found if path is not None]
+
+    def skills(self, manifest: Mapping[str, Any]) -> tuple[Path, ...]:
+        """Return the folders of skills: the usual one, those of the manifest too; without both a skill may lie
+        in the folder itself."""
+        found = (*self.usual("skills"), *self.named(manifest.get("skills"), "skills"))
+        if not found and "skills" not in manifest and (self.root / "SKILL.md").is_file():
+            found = (self.root,)
+        return _once(path for path in found if self._is_folder(path, "skills"))
+
+    def _is_folder(self, path: Path, what: str) -> bool:
+        if not path.is_dir():
+            self.notes.append(f"{what}: {path.relative_to(self.root)} is no folder")
+        return path.is_dir()
+
+    def replaced(self, manifest: Mapping[str, Any], key: str) -> tuple[Path, ...]:
+        """Return the paths of commands or agents: those of the manifest in place of the usual one."""
+        return _once(self.named(manifest[key], key) if key in manifest else self.usual(key))
+
+    def agents(self, manifest: Mapping[str, Any]) -> tuple[Path, ...]:
+        """Return the paths of agents. Keys of theirs that count only outside of plug-ins are noted."""
+        found = self.replaced(manifest, "agents")
+        for file in _markdown(found):
+            path = self.inside(str(file.relative_to(self.root)), "agents")
+            values = read_front_matter(_start(path), path).values if path else {}
+            if keys := [key for key in NOT_FOR_AGENTS if key in values]:
+                self.unused.append(f"{file.relative_to(self.root)}: {', '.join(keys)}: not for agents of plug-ins")
+        return found
+
+    def hooks(self, manifest: Mapping[str, Any], product: PluginProduct) -> tuple[Path | dict[str, Any], ...]:
+        """Return the files and definitions of hooks, the usual file first."""
+        files: list[Path | dict[str, Any]] = [*self.usual("hooks/hooks.json")]
+        written = manifest.get("hooks") if product != "gemini" else None
+        entries = written if isinstance(written, list) else [written]
+        for entry in entries[:_MAX_ENTRIES]:
+            if isinstance(entry, dict):
+                files.append(entry)
+            elif entry is not None and (path := self.inside(entry, "hooks")) and path not in files:
+                files.append(path)
+        return tuple(files)
+
+    def servers(self, manifest: Mapping[str, Any], product: PluginProduct) -> dict[str, Any]:
+        """Return the entries of MCP servers by name; the first of a name counts."""
+        written = manifest.get("mcpServers")
+        entries = written if isinstance(written, list) else [written]
+        usual = () if product == "gemini" else self.usual(".mcp.json")
+        found: dict[str, Any] = {}
+        for entry in (*entries[:_MAX_ENTRIES], *usual):
+            named = self.inside(entry, "mcpServers") if isinstance(entry, str) else entry
+            content = self.json(named.relative_to(self.root)) if isinstance(named, Path) else named
+            for name, server in _server_map(content).items():
+                if len(found) < _MAX_ENTRIES:
+                    found.setdefault(str(name), server)
+        return found
+
+    def json(self, name: str | Path) -> dict[str, Any]:
+        """Return the object in a file of JSON; an empty one and a note where there is none that can be read."""
+        path = self.inside(str(name), str(name))
+        if path is None:
+            return {}
+        try:
+            data = read_regular(path, _MAX_BYTES + 1)
+            if len(data) > _MAX_BYTES:
+                raise msgspec.DecodeError(f"it is larger than {_MAX_BYTES:,} bytes")
+            content = json_with_comments(data)
+        except (OSError, msgspec.DecodeError) as error:
+            self.notes.append(f"{name} cannot be read: {error}")
+            return {}
+        if not isinstance(content, dict):
+            self.notes.append(f"{name} cannot be read: it holds no object")
+            return {}
+        return content
+
+    def left_out(self, manifest: Mapping[str, Any], product: PluginProduct) -> Iterator[str]:
+        """Yield what is there and not used."""
+        for key, (place, why) in _UNUSED[product].items():
+            if manifest.get(key) not in (None, [], {}, ""):
+                yield why
+            elif place and os.path.lexists(self.root / place):
+                yield f"{place}: {why}"
+
+
+def _server_map(content: Any) -> Mapping[str, Any]:
+    """Return entries by name; a file may hold them under a key or as they are."""
+    if not isinstance(content, dict):
+        return {}
+    for key in ("mcpServers", "mcp_servers"):
+        if isinstance(content.get(key), dict):
+            servers: dict[str, Any] = content[key]
+            return servers
+    return {name: entry for name, entry in content.items() if isinstance(entry, dict)}
+
+
+def _markdown(paths: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield Markdown files, those in folders too, at most so many."""
+    left = _MAX_AGENTS
+    for path in paths:
+        for file in sorted(path.rglob("*.md")) if path.is_dir() else (path,):
+            if left and file.is_file():
+                left -= 1
+                yield file
+
+
+def _start(path: Path) -> str:
+    try:
+        return read_regular(path, 64_000).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _once(paths: Any) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(paths))
+
+
+def _shown(written: Any) -> str:
+    return repr(written)[:120]

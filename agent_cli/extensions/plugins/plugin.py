@@ -1,0 +1,77 @@
+"""What a plug-in brings, whatever product it was made for."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ..places import Kind, Place
+
+PluginProduct = Literal["claude", "codex", "gemini"]
+PRODUCTS: Mapping[PluginProduct, str] = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?")
+_TAKEN = frozenset("agent agents claude codex gemini opencode cursor kimi pi user project plugin".split())
+"""Words that stand before the names of other extensions."""
+
+
+class PluginError(Exception):
+    """A plug-in cannot be used, fetched or stored; the text says why."""
+
+
+class Plugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A plug-in as it lies in a folder. Its paths lie in that folder, links resolved."""
+
+    name: str
+    root: Path
+    product: PluginProduct
+    version: str = ""
+    description: str = ""
+    skills: tuple[Path, ...] = ()
+    """Folders of skills, or of one."""
+    commands: tuple[Path, ...] = ()
+    """Folders of commands, or files of one."""
+    agents: tuple[Path, ...] = ()
+    """Folders of agents, or files of one."""
+    hooks: tuple[Path | dict[str, Any], ...] = ()
+    """Files that define hooks, or such definitions."""
+    servers: dict[str, Any] = {}
+    """MCP servers, as they are written."""
+    unused: tuple[str, ...] = ()
+    """What is there and not used, with the reason."""
+    notes: tuple[str, ...] = ()
+    """What cannot be read."""
+
+    def places(self, kind: Kind) -> tuple[Place, ...]:
+        """Return where its skills, commands or agents lie: folders, and single files that it names."""
+        paths = {"skills": self.skills, "commands": self.commands, "agents": self.agents}[kind]
+        return tuple(Place(path, self.product, "plugin", self.name, self.root) for path in paths)
+
+    def variables(self, data: Path, workspace: Path) -> dict[str, str]:
+        """Return what its hooks and servers may name. `data` is the folder for what it wants to keep."""
+        root = str(self.root)
+        return {
+            "CLAUDE_PLUGIN_ROOT": root,
+            "CLAUDE_PLUGIN_DATA": str(data),
+            "CLAUDE_PROJECT_DIR": str(workspace),
+            "PLUGIN_ROOT": root,
+            "PLUGIN_DATA": str(data),
+            "extensionPath": root,
+            "workspacePath": str(workspace),
+            "pathSeparator": "/",
+            "PYTHONDONTWRITEBYTECODE": "1",  # its files stay as the user agreed to them
+        }
+
+
+def check_name(name: str) -> str:
+    """Return the name of a plug-in, which is part of paths and of the names of what it brings.
+
+    Raises:
+        PluginError: it cannot be one.
+    """
+    if not _NAME.fullmatch(name):
+        raise PluginError(f"{name[:80]!r} is no name for a plug-in: use letters, digits, - and _, at most 64")
+    if name.lower() in _TAKEN:
+        raise PluginError(f"a plug-in cannot be named {name!r}: that word stands for other extensions")
+    return name

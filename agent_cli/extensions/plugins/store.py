@@ -1,0 +1,259 @@
+"""Plug-ins that the user has agreed to, each version in a folder named by its hash.
+
+    FOLDER/installed.json         name → hash, source, enabled, when added
+    FOLDER/store/NAME/HASH/       its files
+    FOLDER/store/NAME/HASH.stamps what they were when they were last read in full
+    FOLDER/store/.new-PID-…       being fetched; removed once its process is gone
+
+A version stays while a session uses it: each holds a shared lock on its folder.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.config.dirs import PLUGIN_LIST
+from agent_cli.fs.files import file_lock, is_running, make_private, read_regular, replace_file, try_lock
+
+from .plugin import PluginError
+from .tree import digest, stamps
+
+_MAX_BYTES = 4_000_000
+_NEW = ".new-"
+_GONE = ".gone-"
+
+
+class Installed(msgspec.Struct, frozen=True, kw_only=True):
+    """A plug-in that the user has agreed to."""
+
+    hash: str
+    source: str
+    """What it was added from, as `agent plugin add` takes it."""
+    commit: str = ""
+    version: str = ""
+    enabled: bool = True
+    added: str = ""
+    """When, in UTC."""
+
+
+class _Registry(msgspec.Struct):
+    version: int = 1
+    plugins: dict[str, Installed] = {}
+
+
+class PluginStore:
+    """The plug-ins of one user."""
+
+    def __init__(self, folder: Path) -> None:
+        self._registry = folder / PLUGIN_LIST
+        self._store = folder / "store"
+
+    @property
+    def folder(self) -> Path:
+        """Where their files lie."""
+        return self._store
+
+    def installed(self) -> dict[str, Installed]:
+        """Return the plug-ins by name.
+
+        Raises:
+            PluginError: the list cannot be read.
+        """
+        try:
+            data = read_regular(self._registry, _MAX_BYTES)
+            found = msgspec.json.decode(data, type=_Registry).plugins
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
+            raise PluginError(
+                f"{self._registry} cannot be read: {error}. Without it there are no plug-ins; delete it and add"
+                " them again"
+            ) from error
+        return dict(sorted(found.items()))
+
+    def root(self, name: str, installed: Installed) -> Path:
+        """Return the folder of a plug-in's files."""
+        return self._store / name / installed.hash
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Give a folder for what is being fetched, gone at the end; those of killed programs go now.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        make_private(self._store)
+        self._sweep_new()
+        folder = self._store / f"{_NEW}{os.getpid()}-{os.urandom(6).hex()}"
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            _remove(folder)
+
+    def put(self, name: str, staged: Path, installed: Installed) -> None:
+        """Install what lies in a folder made in `scratch`, whose hash `installed` has, in the place of what has
+        that name.
+
+        Raises:
+            PluginError: it is not what it was, or the list cannot be read.
+            OSError: it cannot be written.
+        """
+        target = self.root(name, installed)
+        with file_lock(self._registry):
+            plugins = self.installed()
+            if digest(staged, name) != installed.hash:
+                raise PluginError(f"{name} has changed since it was shown; nothing was added")
+            make_private(target.parent)
+            if os.path.lexists(target) and self._problem(target, name, installed.hash):
+                os.rename(target, target.with_name(f"{_GONE}{os.urandom(6).hex()}"))
+            if not os.path.lexists(target):
+                os.rename(staged, target)
+            self._note_stamps(target)
+            added = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            self._save({**plugins, name: msgspec.structs.replace(installed, added=added)})
+            self._sweep()
+
+    def change(self, name: str, change: Callable[[Installed], Installed | None]) -> Installed:
+        """Replace what is noted of a plug-in, or remove it (None); gives what was noted.
+
+        Raises:
+            PluginError: there is none of that name, or the list cannot be read.
+            OSError: it cannot be written.
+        """
+        with file_lock(self._registry):
+            plugins = self.installed()
+            before = named(plugins, name)
+            after = change(before)
+            others = {key: each for key, each in plugins.items() if key != name}
+            self._save(others if after is None else {**others, name: after})
+            self._sweep()
+        return before
+
+    def problem(self, name: str, installed: Installed, *, in_full: bool = False) -> str:
+        """Say what is wrong with the files of a plug-in; empty where they are those that the user agreed to. They
+        are read `in_full`, or if their sizes and times are others than noted."""
+        root = self.root(name, installed)
+        if not in_full:
+            with contextlib.suppress(OSError, PluginError):
+                if stamps(root) == self._stamps_file(root).read_text(encoding="ascii"):
+                    return ""
+        if problem := self._problem(root, name, installed.hash):
+            return problem
+        with contextlib.suppress(OSError, PluginError):  # not ours to write, or gone: it is read again next time
+            self._note_stamps(root)
+        return ""
+
+    def _problem(self, root: Path, name: str, expected: str) -> str:
+        try:
+            if digest(root, name) == expected:
+                return ""
+        except FileNotFoundError:
+            return "its files are gone"
+        except PluginError as error:
+            return f"its files have changed since you agreed to them: {error}"
+        except OSError as error:
+            return f"its files cannot be read: {error.strerror}"
+        return "its files have changed since you agreed to them"
+
+    def hold(self, name: str, installed: Installed) -> bool:
+        """Keep the files of a plug-in until this process ends; False where they are being removed."""
+        try:
+            return _held(str(self.root(name, installed))) >= 0
+        except OSError:
+            return False
+
+    def is_in_use(self, name: str, hash: str) -> bool:
+        """Return whether a session uses a version that is there."""
+        try:
+            descriptor = os.open(self._store / name / hash, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return not try_lock(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _stamps_file(self, root: Path) -> Path:
+        return root.with_name(f"{root.name}.stamps")
+
+    def _note_stamps(self, root: Path) -> None:
+        replace_file(self._stamps_file(root), stamps(root).encode("ascii"))
+
+    def _save(self, plugins: dict[str, Installed]) -> None:
+        replace_file(
+            self._registry,
+            msgspec.json.format(msgspec.json.encode(_Registry(plugins=plugins))),
+            durable=True,
+        )
+
+    def _sweep(self) -> None:
+        """Remove the versions that are installed no more and that nobody uses."""
+        kept = {self.root(name, each) for name, each in self.installed().items()}
+        for path in self._store.glob("*/*"):
+            if path.name.startswith(_GONE) and path.parent.parent == self._store:
+                _remove(path)
+            elif path.is_dir() and path not in kept and not path.parent.name.startswith("."):
+                _remove_unused(path)
+        for folder in self._store.glob("[!.]*"):
+            with contextlib.suppress(OSError):  # one that holds something stays
+                folder.rmdir()
+        self._sweep_new()
+
+    def _sweep_new(self) -> None:
+        for folder in self._store.glob(f"{_NEW}*"):
+            pid = folder.name.removeprefix(_NEW).partition("-")[0]
+            if not pid.isdigit() or not is_running(int(pid)):
+                _remove(folder)
+
+
+def named(plugins: dict[str, Installed], name: str) -> Installed:
+    """Return the plug-in of a name.
+
+    Raises:
+        PluginError: there is none.
+    """
+    if name not in plugins:
+        known = f"the plug-ins are: {', '.join(plugins)}" if plugins else "none is installed"
+        raise PluginError(f"there is no plug-in named {name!r}; {known}")
+    return plugins[name]
+
+
+@cache
+def _held(path: str) -> int:
+    """Lock a folder, shared, until the process ends: sessions opened one after the other may use it.
+
+    Raises:
+        OSError: it is not there, or being removed.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not try_lock(descriptor, shared=True) or not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            raise BlockingIOError
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_unused(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if try_lock(descriptor):
+            gone = path.with_name(f"{_GONE}{os.urandom(6).hex()}")
+            os.rename(path, gone)
+            path.with_name(f"{path.name}.stamps").unlink(missing_ok=True)
+            _remove(gone)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
