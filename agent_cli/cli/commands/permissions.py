@@ -240,11 +240,12 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
     """
     if mode is not None and mode not in get_args(Mode):
         raise UsageError(f"--mode: {mode!r} is not one of {', '.join(get_args(Mode))}")
+    plugins = plugins_dir(setup.state)
     return Permissions(
         setup.workspace,
         setup.rules(),
         mode=msgspec.convert(mode, Mode) if mode else setup.config.mode,
-        paths=SpecialPaths((setup.config_dir, setup.state, plugins_dir(setup.state))),
+        paths=SpecialPaths((setup.config_dir, setup.state, plugins), (plugins,)),
         confining=_confining(setup),
         grants={
             "project": GrantFile(setup.project_state() / "permissions.json"),

@@ -16,6 +16,7 @@ from agent_cli.extensions.plugins.plugin import Plugin, PluginError
 from agent_cli.extensions.plugins.sources import Source, parse_source
 from agent_cli.extensions.plugins.store import Installed, named
 from agent_cli.extensions.plugins.tree import digest
+from agent_cli.protocol.stop_reason import USAGE
 from agent_cli.redaction.env_names import is_secret
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.environment import child_env
@@ -79,10 +80,11 @@ def update(
         raise UsageError(line(str(error))) from error
     for each, installed in chosen.items():
         try:
-            failed |= _updated(setup, each, installed, yes_hash)
-        except (PluginError, OSError) as error:
-            failed = 1
-            print(f"agent: {each}: {line(str(error))}; it stays as it is", file=sys.stderr)
+            code = _updated(setup, each, installed, yes_hash)
+        except (PluginError, OSError, UsageError) as error:
+            code = USAGE if isinstance(error, UsageError) else 1
+            print(f"agent: {each} stays as it is: {line(str(error))}", file=sys.stderr)
+        failed = max(failed, code)
     if not chosen:
         print("No plug-in is installed.")
     return failed

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
-from agent_cli.config.dirs import defines_servers
+from agent_cli.config.dirs import defines_servers, has_plugins
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.which import program
 from agent_cli.model.http_model import NativeModel
@@ -89,7 +89,7 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     yield await _found("sandbox", "note", _sandbox(setup, strength))
     if text := _promises(setup, strength):
         yield Finding("ok", "promises", text)
-    if setup.config.mcp_servers or defines_servers(setup.workspace.root):
+    if setup.config.mcp_servers or defines_servers(setup.workspace.root) or has_plugins(setup.state):
         from .servers import server_findings
 
         for finding in await server_findings(setup):
