@@ -104,8 +104,14 @@ def test_nothing_runs_before_the_yes_and_then_what_was_shown(world: World) -> No
 
 
 def test_no_at_the_question_adds_nothing(world: World) -> None:
-    with Person(world, "plugin", "add", str(canary(world)), is_awaited=False) as person:
+    source = write(canary(world), {"skills/look/notes.md": "Read \x1b[2Jme.\n"})
+    (source / "dangling").symlink_to("nowhere")
+    with Person(world, "plugin", "add", str(source), is_awaited=False) as person:
         person.wait("Add it\\?")
+        person.send("v\r")
+        person.wait("--- skills/look/notes.md\\s+Read .*me")
+        person.wait("(?s)notes.md.*Add it\\?")
+        person.nothing_forbidden()
         person.send("\r")
         assert person.finish() == 1
     assert "No plug-in is installed" in world.run("plugin", "list").out and not list(store(world).iterdir())
@@ -311,7 +317,7 @@ def test_a_branch_is_followed_by_an_update_only(world: World) -> None:
     git(repository, "commit", "-qam", "two")
     assert stored(world) == before
     refused = world.run("plugin", "update", "canary")
-    assert "    +  guard.py (5 bytes" in refused.out
+    assert "    +  guard.py (5 bytes" in refused.out and "  1 file changed:\n    ~guard.py" in refused.out
     assert world.run("plugin", "update", "canary", "--yes-hash", refused.err.split()[-1]).code == 0
     assert stored(world) != before and (stored(world) / "guard.py").read_text(encoding="utf-8") == "pass\n"
 
@@ -399,13 +405,15 @@ def test_plugins_of_other_agents_are_named_and_not_loaded(world: World) -> None:
         {
             ".claude/plugins/installed_plugins.json": {"version": 2, "plugins": installed},
             ".claude/settings.json": {"enabledPlugins": {"cc@m": True, "off@m": False}},
+            ".codex/config.toml": '[plugins."other@m"]\nenabled = false\n',
+            ".codex/plugins/cache/m/other/1/skills/a/SKILL.md": "a\n",
         },
     )
     listed = world.run("plugin", "list").out
     assert "Installed in other agents" in listed
     for name in ("cc", ".codex/plugins/cache/m/cx/1", ".gemini/extensions/gx"):
         assert f"agent plugin add {world.home / name}" in listed
-    assert f"agent plugin add {theirs['off']}" not in listed
+    assert f"agent plugin add {theirs['off']}" not in listed and "m/other" not in listed
     world.script(shell(), Reply(text="ok"))
     assert world.run("run", "go", "--mode", "yolo").code == 0
     assert not traces(world) and "plugin_" not in json.dumps(world.bodies())

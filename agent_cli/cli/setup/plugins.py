@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.config.dirs import has_plugins, plugins_dir
+from agent_cli.config.dirs import has_plugins, home_dir, plugins_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.places import Kind, Place
 from agent_cli.extensions.plugins.effects import hooks_of
@@ -176,7 +176,7 @@ def changed_plugin(setup: "Setup", root: str) -> str:
 
 def note_on_project(setup: "Setup") -> tuple[str, ...]:
     """Say once that plug-ins which a project declares are not used, and again when it declares others."""
-    declared = declared_by(setup.workspace.root)
+    declared = declared_by(setup.workspace.root, home_dir())
     place, content = f"plug-ins of {setup.workspace.root}", "\n".join(declared).encode()
     try:
         if not declared or setup.trust.refuses(place, content):

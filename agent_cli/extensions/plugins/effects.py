@@ -23,6 +23,7 @@ from .plugin import Plugin, PluginProduct
 _MAX_TEXT_BYTES = 500_000
 _MAX_SKILLS = 1_000
 _ROOT = re.compile(r"\$\{?(?:extensionPath|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT)\b\}?")
+_RELATIVE = ("./", "../")
 _ARGUMENTS = "ARGUMENTS"
 """Stands for what a user types behind the name of a command."""
 
@@ -40,7 +41,16 @@ def hook_lines(plugin: Plugin) -> Iterator[str]:
         matched = f" for {hook.matcher}" if hook.matcher else ""
         does = "sends what happens by" if hook.request is not None else "runs"
         yield f"hook at {hook.written_event or hook.event}{matched}: {does} {hook.line}"
-        yield from file_lines(plugin, words_of(hook, plugin.root))
+        words = words_of(hook, plugin.root)
+        yield from file_lines(plugin, words)
+        yield from outside_lines(words)
+
+
+def outside_lines(words: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each word that names a file of the folder somebody works in, whatever lies there."""
+    yield from (
+        f"  {word} is looked for in the folder you work in" for word in words if word.startswith(_RELATIVE)
+    )
 
 
 def file_lines(plugin: Plugin, words: Iterable[str]) -> Iterator[str]:

@@ -31,10 +31,11 @@ def installed_elsewhere(home: Path) -> tuple[Elsewhere, ...]:
     return tuple(sorted(set(islice(found, _MAX_FOUND)), key=lambda each: (each.agent, each.name, each.folder)))
 
 
-def declared_by(root: Path) -> tuple[str, ...]:
-    """Return what a project declares of plug-ins, a line each. None of it is loaded or fetched."""
+def declared_by(root: Path, home: Path) -> tuple[str, ...]:
+    """Return what a project declares of plug-ins, a line each. None of it is loaded or fetched. Settings in the
+    home directory are the user's."""
     found = [name for name in (*MANIFESTS.values(), *MARKET_FILES) if os.path.lexists(root / name)]
-    for name in PLUGIN_SETTINGS:
+    for name in PLUGIN_SETTINGS if root != home else ():
         content = _json(root / name) if os.path.exists(root / name) else {}
         for key in ("enabledPlugins", "extraKnownMarketplaces"):
             if isinstance(named := content.get(key), dict) and named:
@@ -54,10 +55,24 @@ def _of_claude(home: Path) -> Iterator[Elsewhere]:
 
 
 def _of_codex(home: Path) -> Iterator[Elsewhere]:
+    switched_off = _off_in_codex(home / ".codex/config.toml")
     for market in _folders(home / ".codex/plugins/cache"):
         for plugin in _folders(market):
-            if versions := sorted(_folders(plugin), key=_changed):
+            versions = sorted(_folders(plugin), key=_changed)
+            if versions and f"{plugin.name}@{market.name}" not in switched_off:
                 yield Elsewhere(plugin.name, "Codex", str(versions[-1]))
+
+
+def _off_in_codex(path: Path) -> set[str]:
+    """Return the plug-ins that are switched off in the configuration of Codex."""
+    import tomllib
+
+    try:
+        found = tomllib.loads(read_regular(path, _MAX_BYTES, follow=True).decode()).get("plugins")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        return set()
+    entries = found.items() if isinstance(found, dict) else ()
+    return {name for name, entry in entries if isinstance(entry, dict) and entry.get("enabled") is False}
 
 
 def _of_gemini(home: Path) -> Iterator[Elsewhere]:

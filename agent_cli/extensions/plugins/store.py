@@ -162,11 +162,15 @@ class PluginStore:
         return "its files have changed since you agreed to them"
 
     def hold(self, name: str, installed: Installed) -> bool:
-        """Keep the files of a plug-in until this process ends; False where they are being removed."""
+        """Keep the files of a plug-in until this process ends, where their file system has locks; False where they
+        are gone or being removed."""
         try:
-            return _held(str(self.root(name, installed))) >= 0
-        except OSError:
+            _held(str(self.root(name, installed)))
+        except (FileNotFoundError, BlockingIOError):
             return False
+        except OSError:
+            return True
+        return True
 
     def is_in_use(self, name: str, hash: str) -> bool:
         """Return whether a session uses a version that is there."""
@@ -176,6 +180,8 @@ class PluginStore:
             return False
         try:
             return not try_lock(descriptor)
+        except OSError:  # no locks: nobody can tell
+            return True
         finally:
             os.close(descriptor)
 
@@ -242,9 +248,12 @@ def _held(path: str) -> int:
 
 
 def _remove_unused(path: Path) -> None:
+    """Remove a version; one that a session uses, or may use where there are no locks, stays."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if try_lock(descriptor):
+        with contextlib.suppress(OSError):
+            if not try_lock(descriptor):
+                return
             gone = path.with_name(f"{_GONE}{os.urandom(6).hex()}")
             os.rename(path, gone)
             path.with_name(f"{path.name}.stamps").unlink(missing_ok=True)

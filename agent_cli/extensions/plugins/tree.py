@@ -79,6 +79,21 @@ def digest(root: Path, name: str) -> str:
     return found.hexdigest()[:_HEX]
 
 
+def files(root: Path) -> dict[str, str]:
+    """Return the files and links of a plug-in by path, each with its hash.
+
+    Raises:
+        PluginError: it holds what no plug-in may.
+        OSError: it cannot be read.
+    """
+    found = {}
+    for entry in _entries(str(root)):
+        is_link = stat.S_ISLNK(entry.status.st_mode)
+        data = os.fsencode(os.readlink(entry.path)) if is_link else read_regular(entry.path)
+        found[entry.name] = f"{entry.mode:o} {hashlib.sha256(data).hexdigest()}"
+    return dict(sorted(found.items()))
+
+
 def stamps(root: Path) -> str:
     """Return a value that is another one once a file was changed, without reading any.
 

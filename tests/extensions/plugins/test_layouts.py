@@ -39,6 +39,14 @@ def test_a_plugin_of_claude_code(tmp_path: Path) -> None:
     ]
 
 
+def test_a_hook_that_runs_a_file_of_the_workspace_says_so(tmp_path: Path) -> None:
+    root = write(claude(tmp_path), {"hooks/hooks.json": hooks("sh ./check.sh ${CLAUDE_PLUGIN_ROOT}/guard.py")})
+    runs = list(hook_lines(read_plugin(root)))
+    assert runs[1].startswith("  guard.py (") and runs[2:] == [
+        "  ./check.sh is looked for in the folder you work in"
+    ]
+
+
 def test_a_plugin_of_codex(tmp_path: Path) -> None:
     found = read_plugin(codex(tmp_path))
     assert (found.name, found.product, found.commands) == ("cx", "codex", ())

@@ -31,7 +31,7 @@ from agent_cli.protocol.usage import CostLine, Totals
 from agent_cli.ui.commands import conversation, registry
 from agent_cli.ui.commands.api import Choice, ExitReason, Group
 from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
-from agent_cli.ui.services import OwnPrompt, ServerLine
+from agent_cli.ui.services import OwnPrompt, PluginLine, ServerLine
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.ui.fake_client import PICTURE, FakeClient, FakeHost
@@ -402,6 +402,20 @@ async def test_servers_are_listed_shown_and_changed() -> None:
     assert host.server_changes == [("db", "restart"), ("tickets", "off")]
     assert "The servers are: tickets, db" in (await run("/mcp restart nope", host=host)).text
     assert "agent mcp add" in (await run("/mcp")).text
+
+
+async def test_plugins_are_listed_with_what_is_wrong() -> None:
+    host = FakeHost()
+    assert "agent plugin add SOURCE" in (await run("/plugins", host=host)).text
+    host.plugin_lines = (
+        PluginLine("review", "1.0", "enabled", "1 skill, 2 hooks", "github:o/r"),
+        PluginLine("odd", "", "not used", "", "/x", "its files have changed"),
+    )
+    text = (await run("/plugins", host=host)).text
+    assert (
+        "review  1.0  1 skill, 2 hooks" in text and "odd (not used)" in text and "its files have changed" in text
+    )
+    assert "agent plugin add SOURCE" in (await run("/plugin", host=host)).text
 
 
 async def test_what_this_session_has_otherwise_is_told_beside_the_configuration() -> None:

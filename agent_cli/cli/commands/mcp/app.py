@@ -217,7 +217,8 @@ def _facts(
     yield from _values(definition)
     if definition.cwd:
         yield "cwd", definition.cwd
-    trusted = "yes" if definition.is_project else "not needed: it is your own"
+    own = "you have agreed to the plug-in" if definition.plugin_root else "it is your own"
+    trusted = "yes" if definition.is_project else f"not needed: {own}"
     yield "trusted", trusted if is_trusted(found, definition) else f"no (`agent mcp trust {definition.name}`)"
     yield "enabled", "yes" if definition.enabled else "no"
     if definition.problem:

@@ -26,12 +26,15 @@ from ...setup.config_file import refuse_for_the_model
 from ...setup.options import ParsedOptions, UsageError
 from ...setup.plugins import loaded_plugin, prepare_data, store_of
 from ...setup.setup import Setup
-from .report import difference, line, report
+from .report import contents, difference, line, report
 
 _YesHash = Annotated[
     str | None,
     typer.Option("--yes-hash", metavar="HASH", help="Agree to exactly this content, as shown before, unasked."),
 ]
+
+
+_ANSWERS = "[y] Yes [n] No [v] View the files (empty: n): "
 
 
 class _Offer(msgspec.Struct, frozen=True):
@@ -102,7 +105,7 @@ def _added(setup: Setup, source: Source, yes_hash: str | None) -> int:
             raise PluginError(f"there is a plug-in named {clash} already, from {known[clash].source}; {way}")
         _print_all(report(setup, offer.plugin))
         _print_origin(offer)
-        if not _agrees(hash, yes_hash, "Add it?"):
+        if not _agrees(offer, yes_hash, "Add it?"):
             print("Nothing was added.")
             return 1
         store.put(name, offer.plugin.root, offer.installed)
@@ -126,7 +129,7 @@ def _updated(setup: Setup, name: str, installed: Installed, yes_hash: str | None
         _print_all(report(setup, offer.plugin))
         _print_all(difference(setup, before.plugin, offer.plugin))
         _print_origin(offer)
-        if not _agrees(offer.installed.hash, yes_hash, "Use this version?"):
+        if not _agrees(offer, yes_hash, "Use this version?"):
             print(f"{name} stays as it is.")
             return 1
         changed = msgspec.structs.replace(offer.installed, enabled=installed.enabled)
@@ -142,6 +145,8 @@ def _fetched(source: Source, scratch: Path, otherwise: str = "") -> _Offer:
 
 
 async def _offered(source: Source, scratch: Path, otherwise: str) -> _Offer:
+    if source.kind == "git":
+        print(f"Fetching {line(str(source))} …", file=sys.stderr)
     processes = ProcessRunner()
     env = {name: value for name, value in child_env(os.environ).items() if not is_secret(name, value)}
     try:
@@ -174,16 +179,19 @@ def _print_all(lines: Iterator[str]) -> None:
         print(each)
 
 
-def _agrees(hash: str, yes_hash: str | None, question: str) -> bool:
+def _agrees(offer: _Offer, yes_hash: str | None, question: str) -> bool:
     """Ask the user, unless the very hash was given.
 
     Raises:
         UsageError: there is nobody to ask, or another hash was given.
     """
+    hash = offer.installed.hash
     if yes_hash is not None:
         if yes_hash != hash:
             raise UsageError(f"--yes-hash is for other content: this has {hash}; nothing was changed")
         return True
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(f"this needs your yes: run it in a terminal, or agree with --yes-hash {hash}")
-    return input(f"{question} [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")
+    while (answer := input(f"{question} {_ANSWERS}").strip().lower()) in ("v", "view"):
+        _print_all(contents(offer.plugin))
+    return answer in ("y", "yes")

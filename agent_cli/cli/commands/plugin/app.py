@@ -35,7 +35,7 @@ def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON obj
     setup = Setup(ParsedOptions("agent", {}))
     listed = _all(setup)
     others = [each for each in installed_elsewhere(home_dir()) if each.name not in {mine.name for mine in listed}]
-    declared = declared_by(setup.workspace.root)
+    declared = declared_by(setup.workspace.root, home_dir())
     if json:
         content = {"plugins": list(map(_as_json, listed)), "elsewhere": others, "declared_by_project": declared}
         print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())

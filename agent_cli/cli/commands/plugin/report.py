@@ -3,12 +3,25 @@
 import difflib
 from collections.abc import Iterator
 
-from agent_cli.extensions.plugins.effects import file_lines, hook_lines, hooks_of, part_lines, text_lines
+from agent_cli.extensions.plugins.effects import (
+    file_lines,
+    hook_lines,
+    hooks_of,
+    outside_lines,
+    part_lines,
+    text_lines,
+)
 from agent_cli.extensions.plugins.plugin import PRODUCTS, Plugin
+from agent_cli.extensions.plugins.tree import files
+from agent_cli.fs.files import read_regular
 from agent_cli.protocol.sanitize import visible
 
 from ...setup.plugins import servers_of
 from ...setup.setup import Setup
+
+_MOST_NAMED = 50
+_LARGEST_SHOWN = 200_000
+_MOST_SHOWN = 2_000_000
 
 
 def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
@@ -34,6 +47,8 @@ def running(setup: Setup, plugin: Plugin) -> Iterator[str]:
         yield f"MCP server {line(shown[0])}"
         yield from map(line, shown[1:])
         yield from map(line, file_lines(plugin, (*definition.command, *definition.env.values())))
+        if not definition.cwd:
+            yield from map(line, outside_lines(definition.command))
     yield from map(line, text_lines(plugin))
 
 
@@ -47,6 +62,35 @@ def difference(setup: Setup, before: Plugin | None, after: Plugin) -> Iterator[s
     ]
     yield "  What would run changes:" if found else "  What would run is the same."
     yield from (f"    {each}" for each in found)
+    yield from _changed_files(before, after)
+
+
+def _changed_files(before: Plugin | None, after: Plugin) -> Iterator[str]:
+    """Yield the files that differ; texts for the model are among them, which run nothing."""
+    old, new = (files(before.root) if before is not None else {}), files(after.root)
+    changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    yield f"  {len(changed):,} file{'s' * (len(changed) != 1)} changed{':' if changed else '.'}"
+    for name in changed[:_MOST_NAMED]:
+        yield f"    {'+' if name not in old else '-' if name not in new else '~'}{line(name)}"
+    if len(changed) > _MOST_NAMED:
+        yield f"    and {len(changed) - _MOST_NAMED:,} more"
+
+
+def contents(plugin: Plugin) -> Iterator[str]:
+    """Yield the texts of a plug-in, file by file, with control and invisible characters written out."""
+    left = _MOST_SHOWN
+    for name in files(plugin.root):
+        try:
+            data = read_regular(plugin.root / name, _LARGEST_SHOWN + 1, follow=True)
+        except OSError:  # a link to a folder, or to nothing
+            continue
+        is_text = len(data) <= _LARGEST_SHOWN and b"\0" not in data
+        left -= len(data) if is_text else 0
+        if left < 0:
+            yield "\nThe rest is too long to be shown."
+            return
+        yield f"\n--- {line(name)}"
+        yield visible(data.decode("utf-8", "replace")) if is_text else "(no text, or too long to be shown)"
 
 
 def line(text: str) -> str:
