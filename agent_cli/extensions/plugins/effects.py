@@ -14,14 +14,14 @@ from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.definition import Hook
 
-from ..command_files import command_files
-from ..expansion import expand
 from ..front_matter import one_line, read_front_matter
 from ..hook_files import plugin_hooks, words_of
 from .plugin import Plugin, PluginProduct
 
 _MAX_TEXT_BYTES = 500_000
-_MAX_SKILLS = 1_000
+_MAX_FILES = 1_000
+NOT_FOR_AGENTS = ("hooks", "mcpServers", "permissionMode")
+"""Keys that do not count in the file of an agent in a plug-in: nobody who agrees to it is shown them."""
 _ROOT = re.compile(r"\$\{?(?:extensionPath|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT)\b\}?")
 _RELATIVE = ("./", "../")
 _ARGUMENTS = "ARGUMENTS"
@@ -63,6 +63,8 @@ def file_lines(plugin: Plugin, words: Iterable[str]) -> Iterator[str]:
 def text_lines(plugin: Plugin) -> Iterator[str]:
     """Yield a line for each command that a prompt of the plug-in inserts the output of, and for the calls that it
     allows by itself."""
+    from ..expansion import expand  # a session that only needs the hooks of plug-ins does without
+
     for name, body, allowed in (*_commands(plugin), *_skills(plugin)):
         dialects: tuple[PluginProduct, ...] = ("claude", plugin.product)
         found = (each.command for dialect in dialects for each in expand(body, _ARGUMENTS, dialect).insertions)
@@ -75,6 +77,8 @@ def text_lines(plugin: Plugin) -> Iterator[str]:
 
 def _commands(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
     """Yield the name, the text and the allowed calls of each command."""
+    from ..command_files import command_files
+
     for place in plugin.places("commands"):
         for file in command_files(place):
             yield f"/{plugin.name}:{file.name}", file.text, ", ".join(file.allowed)
@@ -82,7 +86,7 @@ def _commands(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
 
 def _skills(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
     files = (file for place in plugin.skills for file in _named((place,), "SKILL.md"))
-    for file in islice(files, _MAX_SKILLS):
+    for file in islice(files, _MAX_FILES):
         parts = read_front_matter(_text_of(file), file)
         yield f"skill {file.parent.name}", parts.body, one_line(parts.values.get("allowed-tools"))
 
@@ -92,6 +96,14 @@ def _words(command: str) -> list[str]:
         return [command, *shlex.split(command)]
     except ValueError:
         return [command]
+
+
+def agent_lines(plugin: Plugin) -> Iterator[str]:
+    """Yield what the files of agents have that counts only outside of plug-ins."""
+    for file in islice(_named(plugin.agents, "*.md"), _MAX_FILES):
+        values = read_front_matter(_text_of(file), file).values
+        if keys := [key for key in NOT_FOR_AGENTS if key in values]:
+            yield f"{file.relative_to(plugin.root)}: {', '.join(keys)}: not for agents of plug-ins"
 
 
 def part_lines(plugin: Plugin) -> Iterator[str]:

@@ -15,16 +15,12 @@ from agent_cli.config.dirs import MANIFESTS
 from agent_cli.config.json_comments import json_with_comments
 from agent_cli.fs.files import read_regular
 
-from ..front_matter import read_front_matter
 from .plugin import PRODUCTS, Plugin, PluginError, PluginProduct, check_name
 
 _USUAL_PARTS = ("skills", "commands", "agents", "hooks/hooks.json", ".mcp.json", "SKILL.md")
 _MAX_BYTES = 1_000_000
 _MAX_ENTRIES = 200
-_MAX_AGENTS = 500
 _MAX_TEXT = 1_000
-NOT_FOR_AGENTS = ("hooks", "mcpServers", "permissionMode")
-"""Keys that the file of an agent in a plug-in may not have: whoever agrees to the plug-in is not shown them."""
 
 _NONE = "not supported here"
 _UNUSED: Mapping[PluginProduct, Mapping[str, tuple[str, str]]] = {
@@ -89,7 +85,7 @@ def read_plugin(root: Path, otherwise: str = "") -> Plugin:
         description=_text(manifest.get("description")),
         skills=found.skills(manifest),
         commands=() if product == "codex" else found.replaced(manifest, "commands"),
-        agents=() if product == "codex" else found.agents(manifest),
+        agents=() if product == "codex" else found.replaced(manifest, "agents"),
         hooks=found.hooks(manifest, product),
         servers=found.servers(manifest, product),
         unused=(*found.unused, *found.left_out(manifest, product)),
@@ -173,16 +169,6 @@ class _Reader:
         """Return the paths of commands or agents: those of the manifest in place of the usual one."""
         return _once(self.named(manifest[key], key) if key in manifest else self.usual(key))
 
-    def agents(self, manifest: Mapping[str, Any]) -> tuple[Path, ...]:
-        """Return the paths of agents. Keys of theirs that count only outside of plug-ins are noted."""
-        found = self.replaced(manifest, "agents")
-        for file in _markdown(found):
-            path = self.inside(str(file.relative_to(self.root)), "agents")
-            values = read_front_matter(_start(path), path).values if path else {}
-            if keys := [key for key in NOT_FOR_AGENTS if key in values]:
-                self.unused.append(f"{file.relative_to(self.root)}: {', '.join(keys)}: not for agents of plug-ins")
-        return found
-
     def hooks(self, manifest: Mapping[str, Any], product: PluginProduct) -> tuple[Path | dict[str, Any], ...]:
         """Return the files and definitions of hooks, the usual file first."""
         files: list[Path | dict[str, Any]] = [*self.usual("hooks/hooks.json")]
@@ -245,23 +231,6 @@ def _server_map(content: Any) -> Mapping[str, Any]:
             servers: dict[str, Any] = content[key]
             return servers
     return {name: entry for name, entry in content.items() if isinstance(entry, dict)}
-
-
-def _markdown(paths: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield Markdown files, those in folders too, at most so many."""
-    left = _MAX_AGENTS
-    for path in paths:
-        for file in sorted(path.rglob("*.md")) if path.is_dir() else (path,):
-            if left and file.is_file():
-                left -= 1
-                yield file
-
-
-def _start(path: Path) -> str:
-    try:
-        return read_regular(path, 64_000).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _once(paths: Any) -> tuple[Path, ...]:

@@ -118,7 +118,7 @@ async def plugins(context: CommandContext, argument: str) -> None:
 
 def _plugin_rows(plugin: PluginLine, theme: Theme) -> list[str]:
     state = "" if plugin.state == "enabled" else theme.paint("warning", f" ({plugin.state})")
-    brings = lines.one_line(f"{plugin.version}  {plugin.brings}".strip(), 100)
+    brings = lines.one_line(", ".join(filter(None, (plugin.version, plugin.brings))), 100)
     rows = [f"  {theme.paint('strong', plugin.name)}{state}  {brings}"]
     rows += [theme.paint("error", f"    {lines.one_line(plugin.problem, 160)}")] if plugin.problem else []
     return [*rows, theme.paint("muted", f"    {lines.one_line(plugin.source, 100)}")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.extensions.plugins.effects import hook_lines, hooks_of, part_lines, text_lines
+from agent_cli.extensions.plugins.effects import agent_lines, hook_lines, hooks_of, part_lines, text_lines
 from agent_cli.extensions.plugins.layouts import read_plugin
 from agent_cli.extensions.plugins.plugin import PluginError
 
@@ -27,7 +27,8 @@ def test_a_plugin_of_claude_code(tmp_path: Path) -> None:
     assert found.servers == {"db": {"command": "python3", "args": ["${CLAUDE_PLUGIN_ROOT}/server.py"]}}
     (place,) = found.places("skills")
     assert (place.origin, place.plugin, place.plugin_root) == ("plugin", "tools", tmp_path)
-    assert found.unused == ("agents/helper.md: hooks: not for agents of plug-ins",) and not found.notes
+    assert list(agent_lines(found)) == ["agents/helper.md: hooks: not for agents of plug-ins"]
+    assert not found.unused and not found.notes
     assert list(part_lines(found)) == ["1 skill", "1 command", "1 agent", "1 hook", "1 MCP server"]
     runs = [*hook_lines(found), *text_lines(found)]
     assert runs[0] == "hook at PreToolUse for Bash: runs python3 ${CLAUDE_PLUGIN_ROOT}/guard.py"

@@ -413,7 +413,7 @@ async def test_plugins_are_listed_with_what_is_wrong() -> None:
     )
     text = (await run("/plugins", host=host)).text
     assert (
-        "review  1.0  1 skill, 2 hooks" in text and "odd (not used)" in text and "its files have changed" in text
+        "review  1.0, 1 skill, 2 hooks" in text and "odd (not used)" in text and "its files have changed" in text
     )
     assert "agent plugin add SOURCE" in (await run("/plugin", host=host)).text
 

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterator
 
 from agent_cli.extensions.plugins.effects import (
+    agent_lines,
     file_lines,
     hook_lines,
     hooks_of,
@@ -33,7 +34,8 @@ def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
     runs = list(running(setup, plugin))
     yield "  What would run, with your rights:" if runs else "  It runs nothing."
     yield from (f"    {each}" for each in runs)
-    for title, lines in (("Not used:", plugin.unused), ("Cannot be read:", _notes(setup, plugin))):
+    unused = (*plugin.unused, *agent_lines(plugin))
+    for title, lines in (("Not used:", unused), ("Cannot be read:", _notes(setup, plugin))):
         if lines:
             yield f"  {title}"
             yield from (f"    {line(each)}" for each in lines)
