@@ -367,6 +367,16 @@ def test_hostile_repositories_are_refused_before_they_are_written(world: World) 
     git(repository, "branch", "many", commit)
     refused = world.run("plugin", "add", f"file://{repository}@many")
     assert refused.code == 2 and "more than 10,000 files" in refused.err
+    made = subprocess.run(
+        ["git", "hash-object", "-w", "--stdin"], cwd=repository, input=bytes(60_000_000), capture_output=True, check=True
+    )  # fmt: skip
+    blob = made.stdout.decode().strip()
+    lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(2))
+    tree = subprocess.run(["git", "mktree"], cwd=repository, input=lines.encode(), capture_output=True, check=True)
+    commit = git(repository, "commit-tree", "-m", "large", tree.stdout.decode().strip())
+    git(repository, "branch", "large", commit)
+    refused = world.run("plugin", "add", f"file://{repository}@large")
+    assert refused.code == 2 and "larger than 100 MB" in refused.err
     (repository / "out").symlink_to("/etc")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "link")
@@ -441,6 +451,13 @@ def test_a_project_that_declares_plugins_gets_none_and_one_note(world: World) ->
     world.script(Reply(text="ok"))
     assert "declares plug-ins" not in world.run("run", "go").err
     assert "Declared by this project, and not used" in world.run("plugin", "list").out
+
+
+def test_the_doctor_names_plugins_and_what_is_wrong(world: World) -> None:
+    add(world, str(canary(world)))
+    assert "plug-ins: canary (enabled)" in world.run("doctor").out
+    (stored(world) / "guard.py").unlink()
+    assert "the plug-in canary is not used" in " ".join(world.run("doctor").out.split())
 
 
 def test_a_damaged_list_of_plugins_stops_no_session(world: World) -> None:

@@ -94,6 +94,8 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
 
         for finding in await server_findings(setup):
             yield finding
+    if has_plugins(setup.state):
+        yield await _found("plug-ins", "note", _plugins(setup))
     yield await _found("terminal", "note", _terminal())
 
 
@@ -123,6 +125,15 @@ def _unused(setup: Setup) -> Finding | None:
     found = [f"{path.relative_to(root)} ({why.partition(':')[0]})" for path, why in unused_files(root)]
     todo = "`agent doctor --files` says more of each, and lists what is read."
     return Finding("note", "not used", ", ".join(found), todo) if found else None
+
+
+async def _plugins(setup: Setup) -> str:
+    from ...setup.plugins import installed_plugins
+
+    loaded = installed_plugins(setup)
+    if loaded.notes:
+        raise Problem("; ".join(loaded.notes), "`agent plugin list` reads all files of all plug-ins.")
+    return ", ".join(f"{each.name} ({each.state})" for each in loaded.listed) or "none is installed"
 
 
 async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
