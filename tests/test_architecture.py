@@ -74,10 +74,9 @@ ORDER: dict[str, tuple[str, ...]] = {
     "model": ("types", "transport", "catalog", "text_calls", "wire", "litellm", ""),
     "tools": ("kit", "search", "files", "shell", "web", "session", ""),
     "mcp": ("types", "sources", "catalog", "client", "tools", ""),
-    "extensions": ("", "skills"),
+    "extensions": ("", "plugins", "skills"),
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", ""),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
-    "extensions": ("", "plugins", "skills"),
     "serve": ("", "mcp"),
     "cli": ("setup", "services", "commands", ""),
 }

@@ -1,4 +1,4 @@
-"""`/mcp`, `/hooks`, `/skills` and `/plugins`: what the user has added, its state, and what can be done about it."""
+"""`/mcp`, `/hooks`, `/skills` and `/plugins`: what the user has added, and what can be done about it."""
 
 import asyncio
 from collections.abc import Iterable
