@@ -44,14 +44,14 @@ def test_skills_of_two_products_are_listed_and_given(world: World) -> None:
     (world.home / ".claude/skills/deploy/run.sh").write_text("echo\n")
     write_skill(world.work / ".agents/skills/deploy", "The project's way.", description="Deploys this project.")
     write_skill(world.home / ".codex/skills/secret", disable_model_invocation="true")
-    world.script(call("deploy"), call("claude:deploy", "fast"), call("secret"), call("depoly"), Reply(text="ok"))
+    world.script(call("deploy"), call("user:deploy", "fast"), call("secret"), call("depoly"), Reply(text="ok"))
     assert world.run("run", "go").code == 0
-    assert "- claude:deploy: Deploys it.\n- deploy: Deploys this project." in system(world)
+    assert "- deploy: Deploys this project.\n- user:deploy: Deploys it." in system(world)
     assert "- secret" not in system(world)
     near, own, hidden, unknown = world.messages(-1, "tool")
     assert "The project's way." in near
     folder = world.home / ".claude/skills/deploy"
-    assert f'<skill name="claude:deploy" folder="{folder}"' in own and f"Run fast in {folder}." in own
+    assert f'<skill name="user:deploy" folder="{folder}"' in own and f"Run fast in {folder}." in own
     assert "run.sh" in own and "SKILL.md" not in own
     assert "Only the user calls the skill secret, as /secret" in hidden
     assert "Did you mean deploy" in unknown
@@ -276,12 +276,12 @@ def test_skills_are_listed_shown_and_checked_in_the_shell(world: World, json_wan
     if json_wanted:
         found = json.loads(listed.out)
         assert [(each["name"], each["origin"]) for each in found["skills"]] == [
-            ("claude:deploy", "user"), ("deploy", "project"),
+                        ("deploy", "project"), ("user:deploy", "user"),
         ]  # fmt: skip
         assert any("not UTF-8" in note for note in found["notes"])
         assert json.loads(checked.out)["violations"] == []
     else:
-        assert "deploy         project" in listed.out and "note: " in listed.out
+        assert "deploy       project" in listed.out and "note: " in listed.out
         assert "Do it." in world.run("skills", "show", "deploy").out
     file.write_text(file.read_text().replace("license:", "licence:"))
     broken = world.run("skills", "check", str(file.parent), *flag)
