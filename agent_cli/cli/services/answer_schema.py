@@ -11,7 +11,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from ..setup.options import UsageError
-from ..setup.text_file import text_of
+from ..setup.setup import text_of
 
 _LONGEST = 600
 """Characters of one complaint; an unfit value may be of any length."""

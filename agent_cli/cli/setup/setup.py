@@ -209,9 +209,26 @@ def _replacement(chosen: ParsedOptions) -> str | None:
     name = chosen.text("system_prompt")
     if not name:
         return None
-    from .text_file import text_of
-
     return text_of("--system-prompt", name)
+
+
+def text_of(option: str, name: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        UsageError: it is missing, may not be read, or is no UTF-8 text.
+    """
+    try:
+        return Path(name).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        why = "there is no such file; check the path"
+    except IsADirectoryError:
+        why = "this is a folder; name a file in it"
+    except UnicodeDecodeError as error:
+        why = f"not UTF-8 text (byte {error.start}); save it as UTF-8"
+    except (OSError, ValueError) as error:  # a path with a NUL
+        why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    raise UsageError(f"{option} {name}: {why}")
 
 
 def _no_folder(path: Path) -> str:
