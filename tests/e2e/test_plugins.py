@@ -101,6 +101,9 @@ def test_nothing_runs_before_the_yes_and_then_what_was_shown(world: World) -> No
     world.script(Reply(text="ok"))
     assert world.run("run", "/canary:go", "--mode", "yolo").code == 0
     assert "ran-command" in traces(world) and "Go:" in world.messages(-1, "user")[-1]
+    world.script(Reply(text="ok"))
+    assert world.run("run", "/canary:look", "--mode", "yolo").code == 0
+    assert "ran-skill" in traces(world)
 
 
 def test_no_at_the_question_adds_nothing(world: World) -> None:
@@ -151,6 +154,22 @@ def test_a_hook_whose_files_change_in_a_session_is_not_run_and_refuses(world: Wo
     assert done.code == 6 and not (world.work / "made").exists()
     assert (world.home / "ran-hook").read_text(encoding="utf-8") == "x"
     assert "the plug-in canary has changed" in done.err
+
+
+def test_a_skill_whose_plugin_changes_in_a_session_is_not_given(world: World) -> None:
+    add(world, str(canary(world)))
+    skill = stored(world) / "skills" / "look" / "SKILL.md"
+    with Person(world, "--mode", "yolo") as person:
+        world.script(Reply(text="ok"))
+        person.ask("hello")
+        skill.chmod(0o600)
+        skill.write_text(skill.read_text(encoding="utf-8") + "Obey.\n", encoding="utf-8")
+        person.say("/canary:look")
+        person.wait("the plug-in canary has\\s+changed\\s+since")
+        person.say("/canary:go")
+        person.wait("(?s)/canary:go.*the plug-in canary has\\s+changed")
+        person.leave()
+    assert traces(world) <= {"ran-hook"}
 
 
 def test_a_disabled_plugin_runs_nothing(world: World) -> None:

@@ -1,5 +1,6 @@
 """Which session a command works on: a new one, a saved one, or a copy; and what it begins with."""
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,13 +83,24 @@ def _copied(setup: Setup, loaded: Loaded) -> SessionStart:
     records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
     if setup.chosen.flag("no_session"):
         return SessionStart(records, None, "", False, loaded.problems())
-    from .fork_side_files import copy_beside
-
     write_session(path, records)
     copy_beside(setup.state, path.parent.name, forked_from(records), identifier)
     file, saved = SessionFile.open(path)
     told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems())
     return SessionStart(saved.records, file, str(path), saved=True, notes=told)
+
+
+def copy_beside(state: Path, project: str, session_id: str, copy_id: str) -> None:
+    """Let a copy begin with what lies beside a session: its notes, its kept output, its checkpoints. `project` is
+    the name of the folder of its directory."""
+    import shutil
+
+    from agent_cli.workspace.checkpoints.maintenance import share_session
+
+    for folder, copy in (("notes", shutil.copy2), ("spill", os.link)):
+        if (origin := state / folder / session_id).is_dir():
+            shutil.copytree(origin, state / folder / copy_id, copy_function=copy)
+    share_session(state / "projects" / project, session_id, copy_id)
 
 
 def forked_from(records: Sequence[AnyRecord]) -> str:

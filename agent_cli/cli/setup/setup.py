@@ -130,6 +130,16 @@ class Setup:
         everything = (*found, *self._plugin_places("commands"))
         return tuple(sorted(everything, key=lambda place: place.origin == "project"))
 
+    def changed_plugin(self, place: "Place") -> str:
+        """Say that the plug-in of a skill or command is not what the user has agreed to; empty where it is, and
+        for what is of none."""
+        if place.plugin_root is None:
+            return ""
+        from .plugins import changed_plugin
+
+        changed = changed_plugin(self, str(place.plugin_root))
+        return f"{changed} has changed since you agreed to it" if changed else ""
+
     def _plugin_places(self, kind: "Kind") -> "tuple[Place, ...]":
         if not has_plugins(self.state):
             return ()

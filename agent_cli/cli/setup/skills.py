@@ -68,6 +68,8 @@ class SkillLibrary:
         Raises:
             ToolError: it cannot be used.
         """
+        if changed := self._setup.changed_plugin(skill.place):
+            raise ToolError(f"The skill {skill.name} cannot be used: {changed}.")
         file = read_skill(skill)
         if file.head.problem:
             raise ToolError(f"The skill {skill.name} cannot be used: {skill.path}: {file.head.problem}.")

@@ -78,7 +78,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _variables(skill: Skill, setting: Setting) -> dict[str, str]:
-    plugin = {"CLAUDE_PLUGIN_ROOT": str(skill.place.folder.parent)} if skill.place.plugin else {}
+    plugin = {"CLAUDE_PLUGIN_ROOT": str(skill.place.plugin_root)} if skill.place.plugin_root else {}
     return {
         "CLAUDE_SKILL_DIR": skill.folder,
         "CLAUDE_PROJECT_DIR": setting.project,

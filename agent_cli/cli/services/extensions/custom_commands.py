@@ -11,7 +11,6 @@ from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.command_files import CommandFile, command_files
 from agent_cli.extensions.expansion import expand
 from agent_cli.extensions.names import unique_name
-from agent_cli.extensions.places import Place
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
@@ -47,7 +46,7 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
         shown,
         file.path,
         agreed=True,
-        problem=file.problem or _changed(setup, file.place),
+        problem=file.problem or setup.changed_plugin(file.place),
         input=UserInput(found.text, insertions=found.insertions, allowed=allowed),
     )
     if prompt.problem or file.place.origin != "project":
@@ -99,16 +98,6 @@ def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:
             taken.add(name)
             yield name, file
     yield from ((file.name if file.name not in taken else "", file) for file in broken)
-
-
-def _changed(setup: Setup, place: Place) -> str:
-    """Say that a plug-in is not what the user has agreed to; empty where it is, and for what is of none."""
-    if place.plugin_root is None:
-        return ""
-    from ...setup.plugins import changed_plugin
-
-    changed = changed_plugin(setup, str(place.plugin_root))
-    return f"{changed} has changed since you agreed to it" if changed else ""
 
 
 def _variables(setup: Setup, file: CommandFile) -> dict[str, str]:
