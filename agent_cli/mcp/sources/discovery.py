@@ -80,8 +80,9 @@ def find_servers(
         trusts: whether the user has agreed to a place and its content.
         plugins: servers of plug-ins that the user has agreed to.
     """
-    ours = (*plugins, *configured(own, env, root, own_source))
-    found = _Found(root, env, trusts, {each.name: each for each in ours})
+    found = _Found(root, env, trusts, {each.name: each for each in configured(own, env, root, own_source)})
+    for definition in plugins:
+        found.add_known(definition)
     contents: dict[Path, Mapping[str, Any]] = {}
     for file in _files(root, home):
         for name, raw in _entries(file, root, contents, found.notes):
@@ -162,11 +163,7 @@ class _Found:
             return
         (definition,) = configured({name: server}, self._env, self._root, source)
         definition = msgspec.structs.replace(definition, is_project=file.is_project)
-        if known := self.usable.get(name):
-            if known.fingerprint != definition.fingerprint:
-                self.notes.append(
-                    f"{source}: the MCP server {name} is not used; {known.source} defines another of that name"
-                )
+        if self._is_known(definition):
             return
         if file.is_project:
             place, content = f"{file.path}#{written}", _content(raw, definition, self._root)
@@ -175,6 +172,20 @@ class _Found:
                 self.inert.append(ProjectServer(definition, place, content, effects))
                 return
         self.usable[name] = definition
+
+    def add_known(self, definition: ServerDefinition) -> None:
+        """Take a server that the user has agreed to, unless another of its name came before it."""
+        if not self._is_known(definition):
+            self.usable[definition.name] = definition
+
+    def _is_known(self, definition: ServerDefinition) -> bool:
+        name, source = definition.name, definition.source
+        known = self.usable.get(name)
+        if known and known.fingerprint != definition.fingerprint:
+            self.notes.append(
+                f"{source}: the MCP server {name} is not used; {known.source} defines another of that name"
+            )
+        return known is not None
 
 
 def _files(root: Path, home: Path) -> Iterator[_File]:

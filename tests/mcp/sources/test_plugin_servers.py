@@ -69,3 +69,20 @@ def test_the_users_own_server_of_that_name_comes_first_and_a_project_cannot_take
         own, own_source="", root=tmp_path, home=tmp_path / "home", env={}, trusts=lambda *_: True, plugins=servers
     )  # fmt: skip
     assert [each.command for each in found.usable] == [("mine",)]
+
+
+def test_two_plugins_whose_servers_get_one_name(tmp_path: Path) -> None:
+    servers = [
+        each
+        for plugin, name, command in (("a", "b_c", "one"), ("a_b", "c", "two"))
+        for each in plugin_servers(
+            plugin, {name: {"command": command}}, "claude", Path("/plug"), env={}, variables={}
+        ).definitions
+    ]
+    found = find_servers(
+        {}, own_source="", root=tmp_path, home=tmp_path / "home", env={}, trusts=lambda *_: True, plugins=servers
+    )  # fmt: skip
+    assert [each.command for each in found.usable] == [("one",)]
+    assert found.notes == (
+        "plug-in a_b: the MCP server plugin_a_b_c is not used; plug-in a defines another of that name",
+    )
