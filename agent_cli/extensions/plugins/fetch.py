@@ -214,7 +214,8 @@ class Repository:
             fatal = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines[-1:]
             word = next(each for each in arguments if not each.startswith("-"))
             why = fatal[0] if fatal else f"it ended with {done.exit_code}"
-            raise PluginError(f"git {word} failed: {why}")
+            too_large = f"; it may be larger than {_BLOCKS * 512 // 1_000_000} MB" if "index-pack" in why else ""
+            raise PluginError(f"git {word} failed: {why}{too_large}")
         return done.stdout
 
 
