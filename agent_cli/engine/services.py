@@ -22,7 +22,7 @@ from .context.reminders import Reminders
 from .context.token_meter import OfferedTools, TokenMeter
 from .model_calls.budget import BudgetLimits, DayLedger
 from .model_calls.caller import ModelCaller
-from .model_calls.limits import Settings
+from .model_calls.limits import PromptCalls, Settings
 from .model_calls.model_selection import Models
 from .permissions.active_policy import Permissions
 from .snapshot import SnapshotBuilder
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from .context.history_search import EarlierSessions, SessionHistory
     from .context.mentions import Attachments
+    from .subagents.subagents import Subagents
     from .user_hooks.session_hooks import SessionHooks
 
 
@@ -62,6 +63,12 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     hooks: "HookEngine | None" = None
     """Programs of the user that are asked at fixed points."""
     earlier: "Callable[[], EarlierSessions] | None" = None
+    prompt_calls: PromptCalls = msgspec.field(default_factory=lambda: PromptCalls(None))
+    """The model calls for the user's prompt, shared with sub-agents."""
+    parent: "SessionServices | None" = None
+    """The session that started this one as a sub-agent."""
+    agents: "Subagents | None" = None
+    """The sub-agents of this session; None where it may start none."""
 
     @cached_property
     def tools(self) -> ToolContext:
@@ -86,7 +93,8 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     @cached_property
     def budget(self) -> BudgetLimits:
         """The limits on money."""
-        return BudgetLimits(self.session, self.settings.bounds, self.day, self.meter.tokens)
+        parent = self.parent.budget if self.parent is not None else None
+        return BudgetLimits(self.session, self.settings.bounds, self.day, self.meter.tokens, parent)
 
     @cached_property
     def caller(self) -> ModelCaller:

@@ -63,7 +63,7 @@ class Turn:
         self._services = services
         self._session = services.session
         self._guard = LoopDetector()
-        self._limits = Limits(services.settings.bounds)
+        self._limits = Limits(services.settings.bounds, services.prompt_calls)
         self._tools = ToolRunner(services, self._guard, scope)
         self._recovery = Recovery(services, scope)
         self._questions = UserQuestions(services.approvals, scope)
@@ -177,11 +177,11 @@ class Turn:
         """One model call and its tools; None to go on."""
         try:
             await self._services.compactor.reduce_if_needed(self.scope)
-            self._limits.steps += 1
+            self._limits.count()
             try:
                 answer, message = await self._ask("main")
             except ModelError as error:
-                self._limits.steps -= 1
+                self._limits.count(-1)
                 if not await self._recovery.helps(error):
                     raise
                 return None

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from .actions import Mode
+from .agent_types import AgentState
 from .events import AnyEvent
 from .messages import PlanItem
 from .operations import Mark, Operation
@@ -85,6 +86,26 @@ class WaitingInput(msgspec.Struct, frozen=True):
     """As it was typed."""
 
 
+class AgentLine(msgspec.Struct, frozen=True):
+    """A sub-agent."""
+
+    id: str
+    name: str
+    type: str
+    state: AgentState
+    task: str
+    background: bool
+    steps: int
+    cost_usd: float | None
+    runtime_s: float
+    line: str
+    """What it does right now, or the beginning of its answer."""
+    session_path: str
+    """Empty when it is not saved."""
+    worktree: str = ""
+    """The folder of its own that it works in, whose changes are not merged; empty for none."""
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """The state a status line or `/status` shows."""
 
@@ -129,6 +150,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     last_answer: str
     answered: bool
     """Whether the last answer came after the last prompt."""
+    agents: tuple[AgentLine, ...] = ()
+    """The sub-agents of this session, oldest first."""
     hook: str = ""
     """The hook that the turn has waited for longer than half a second: what it says it does, or its name."""
 

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from .actions import Mode, Reach
+from .agent_types import AgentState
 from .hints import Hint
 from .messages import FileChange, Finish, PlanItem, ResultKind, ToolStatus
 from .operations import Rewound
@@ -268,6 +269,10 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requeste
     """Id to answer with."""
     items: tuple[ApprovalItem, ...]
     """The calls, in order."""
+    agent_name: str = ""
+    """The sub-agent that made them; empty for the session's own model."""
+    agent_task: str = ""
+    """What that was asked to do."""
 
 
 class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval_resolved"):
@@ -288,6 +293,10 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
     """Answers to choose from; empty for a free text."""
     server: str = ""
     """The MCP server that asks; empty where none does."""
+    agent_name: str = ""
+    """The sub-agent that asks; empty where none does."""
+    agent_task: str = ""
+    """What that was asked to do."""
 
 
 class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan_updated"):
@@ -481,13 +490,47 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session_closed"):
     """Set when the engine itself failed."""
 
 
+class AgentChanged(Event, frozen=True, kw_only=True, tag="agent_changed"):
+    """A sub-agent began, made a step or ended."""
+
+    agent_id: str
+    """Id of its session."""
+    agent_name: str
+    """What it is called, such as `explore-2`."""
+    agent_type: str
+    """The kind of agent it is."""
+    state: AgentState
+    """What it does; it is in exactly one state at a time."""
+    task: str
+    """What it was asked to do."""
+    background: bool = False
+    """Whether the turn goes on without waiting for it."""
+    steps: int = 0
+    """Model calls so far."""
+    cost_usd: float | None = None
+    """What they have cost; null while that is unknown."""
+    line: str = ""
+    """What it does right now, or the beginning of its answer."""
+
+
+class AgentEvent(Event, frozen=True, kw_only=True, tag="agent_event"):
+    """An event of a sub-agent's own session."""
+
+    agent_id: str
+    """Id of its session."""
+    agent_name: str
+    """What it is called."""
+    event: "AnyEvent"
+    """The event, as its session has it."""
+
+
 AnyEvent = (
     SessionStarted | TurnStarted | StepStarted | TextDelta | ReasoningDelta | RetryScheduled
     | StreamSilent | FellBack | AnswerCompleted
     | ToolCallRequested | ToolCallStarted | ToolOutput | ToolSilent | ToolCallFinished | ApprovalRequested
     | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | InputReturned | Notice | HookRan
     | Compacted | Attached | Renamed | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
-    | OperationCompleted | OperationFailed | SessionClosed
+    | AgentChanged | AgentEvent | OperationCompleted | OperationFailed | SessionClosed
 )  # fmt: skip
 
 TERMINAL = (TurnCompleted, TurnAborted, TurnFailed, OperationCompleted, OperationFailed)

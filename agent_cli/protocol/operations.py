@@ -191,6 +191,16 @@ class ControlJob(msgspec.Struct, frozen=True, tag=True):
     action: Literal["stop", "keep"]
 
 
+class ControlAgent(msgspec.Struct, frozen=True, tag=True):
+    """Stop a sub-agent, give it guidance or a further task, or merge what it did in a worktree of its own."""
+
+    agent: str
+    """Its id, the beginning of it, or its name."""
+    action: Literal["stop", "send", "merge"]
+    text: str = ""
+    """What to tell it."""
+
+
 class RemoveGrant(msgspec.Struct, frozen=True, tag=True):
     """Remove a permission rule that the user has saved, wherever it is saved."""
 
@@ -207,7 +217,7 @@ Reshape = Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | M
 Operation = (
     UserInput | Steer | TakeBack | ApprovalAnswer | QuestionAnswer | Interrupt
     | Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
-    | ChangeSettings | ControlJob | RemoveGrant | Shutdown
+    | ChangeSettings | ControlJob | ControlAgent | RemoveGrant | Shutdown
 )  # fmt: skip
 
 

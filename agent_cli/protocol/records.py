@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from .actions import Mode
+from .agent_types import AgentState
 from .messages import AssistantMessage, Image, Record, ToolResult, UserMessage
 from .operations import GrantScope, Mark, Rewound
 from .stop_reason import StopReason
@@ -28,6 +29,13 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session
     """The system prompt. Stored, so that a resumed session sends the same bytes."""
     effort: str = ""
     forked_from: str = ""
+    parent_id: str = ""
+    """Id of the session that started this one as a sub-agent; empty for any other."""
+    call_id: str = ""
+    """The call of that session that started it."""
+    agent_name: str = ""
+    """What the sub-agent is called, such as `explore-2`."""
+    agent_type: str = ""
     told: dict[str, str] = msgspec.field(default_factory=dict)
     """Source of an instruction or memory in `system` → hash of its text."""
 
@@ -46,6 +54,8 @@ class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="mo
     duration_s: float = 0.0
     first_token_s: float | None = None
     """From the request to the first piece of the answer."""
+    agent: str = ""
+    """Session of the sub-agent that called, where another did; its own session has the call too."""
 
 
 class RequestSent(Record, frozen=True, kw_only=True, omit_defaults=True, tag="request"):
@@ -76,6 +86,16 @@ class TurnEnded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn
     steps: int = 0
     duration_s: float = 0.0
     error: str = ""
+
+
+class AgentNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="agent"):
+    """In the session of a sub-agent: a task began (`running`), or how it ended. The last one holds; one that still
+    runs when nobody works on the session was stopped."""
+
+    state: AgentState
+    task: str = ""
+    text: str = ""
+    """The answer, or why there is none."""
 
 
 class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag="checkpoint"):
@@ -214,7 +234,7 @@ class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
 
 AnyRecord = (
     Header | UserMessage | AssistantMessage | ToolResult | RequestSent | PartialAnswer | ModelCalled | CallStarted
-    | TurnEnded | CheckpointTaken | CompactionSaved | CompactionReverted | Shortened | Marked
+    | TurnEnded | AgentNoted | CheckpointTaken | CompactionSaved | CompactionReverted | Shortened | Marked
     | HookNoted | TurnsUndone | TurnsRedone
     | SettingsSet | Granted | Named | Quarantined | InputQueued | InputTaken | JobNoted
 )  # fmt: skip

@@ -6,10 +6,10 @@ import msgspec
 
 CHARS_PER_TOKEN = 4
 """Of text, and bytes of UTF-8, where nobody has counted: an estimate for English and code."""
-CallKind = Literal["main", "summary", "limit", "sampling"]
-"""Why a model was called: a step, a compaction, the closing summary when a limit is reached, or a request of an
-MCP server."""
-BESIDE: frozenset[CallKind] = frozenset({"summary", "sampling"})
+CallKind = Literal["main", "summary", "limit", "sampling", "subagent"]
+"""Why a model was called: a step, a compaction, the closing summary when a limit is reached, a request of an MCP
+server, or a sub-agent."""
+BESIDE: frozenset[CallKind] = frozenset({"summary", "sampling", "subagent"})
 """Calls whose answers are no part of the conversation."""
 
 

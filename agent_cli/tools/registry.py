@@ -49,6 +49,11 @@ class Registry:
         self._specs: tuple[ToolDeclaration, ...] | None = None
 
     @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools in their order."""
+        return tuple(self._tools.values())
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 

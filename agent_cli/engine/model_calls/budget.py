@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from agent_cli.model.types.base import ModelInfo, ModelRequest
+from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.session.session import Session
 
@@ -39,9 +40,23 @@ class _Left(msgspec.Struct, frozen=True):
 class BudgetLimits:
     """The bounds on money of one session."""
 
-    def __init__(self, session: Session, bounds: Bounds, day: DayLedger | None, tokens: Callable[[], int]) -> None:
-        """`tokens` estimates the next request."""
+    def __init__(
+        self,
+        session: Session,
+        bounds: Bounds,
+        day: DayLedger | None,
+        tokens: Callable[[], int],
+        parent: "BudgetLimits | None" = None,
+    ) -> None:
+        """`tokens` estimates the next request. What a sub-agent spends counts for its `parent` too."""
         self._session = session
+        self._parent = parent
+        self._children: set[BudgetLimits] = set()
+        """Those of sub-agents that run."""
+        self._pending_usd = 0.0
+        """The most that the request under way can cost."""
+        if parent is not None:
+            parent._children.add(self)
         self._bounds = bounds
         self._day = day
         self._tokens = tokens
@@ -56,9 +71,27 @@ class BudgetLimits:
 
     def book(self, call: ModelCalled) -> None:
         """Note in the day's ledger what a call cost, or may have cost at most."""
+        self._pending_usd = 0.0
         cost_usd = call.at_most_usd if call.cost_usd is None else call.cost_usd
         if self._day is not None and cost_usd:
             self._day.add(cost_usd)
+        if self._parent is not None:
+            self._parent._book_of(self._session.header.session_id, call)
+
+    def _book_of(self, agent: str, call: ModelCalled) -> None:
+        """Note in the session what a sub-agent's call cost, so that every sum has it."""
+        self._session.append(
+            msgspec.structs.replace(
+                call, id=new_id("call"), turn_id="", kind="subagent", agent=call.agent or agent
+            )
+        )
+        if self._parent is not None:
+            self._parent._book_of(agent, call)
+
+    def close(self) -> None:
+        """Count no longer for the parent: the sub-agent has ended."""
+        if self._parent is not None:
+            self._parent._children.discard(self)
 
     def today_usd(self) -> float | None:
         """Return what the day has cost so far; None when it is not recorded."""
@@ -67,7 +100,7 @@ class BudgetLimits:
     @property
     def bounded(self) -> bool:
         """Whether there is a bound that unknown prices would undo."""
-        return self._bounds.on_cost
+        return self._bounds.on_cost or (self._parent is not None and self._parent.bounded)
 
     def unbounded(self, info: ModelInfo) -> bool:
         """Return whether there is a bound that a model's unknown prices make void."""
@@ -82,7 +115,8 @@ class BudgetLimits:
         Raises:
             OverBudget: not even a short answer could be paid.
         """
-        left = self._left()
+        self._pending_usd = 0.0
+        left = self._left(self)
         if left is None:
             return request
         if left.usd <= 0:
@@ -90,11 +124,13 @@ class BudgetLimits:
         tokens, longest = self.size(info, request)
         worst = info.worst_case_usd(tokens, longest)
         if worst is None or worst <= left.usd:
+            self._pending_usd = worst or 0.0
             return request
         while longest > _LEAST_OUTPUT:
             longest = max(_LEAST_OUTPUT, 1 << (longest - 1).bit_length() - 1)
             worst = info.worst_case_usd(tokens, longest)
             if worst is None or worst <= left.usd:
+                self._pending_usd = worst or 0.0
                 return msgspec.structs.replace(request, max_output_tokens=longest)
         unknown = self._session.totals.at_most_usd
         counted = f", of which up to {_usd(unknown)} is for answers whose cost is unknown" if unknown else ""
@@ -115,9 +151,10 @@ class BudgetLimits:
             self._warn_at *= 2
         return f"This session has cost {_usd(spent)} so far; the next reminder comes at {self._warn_at:g} USD."
 
-    def _left(self) -> _Left | None:
-        """Return the least that is left under any bound; None without one."""
-        spent = self._spent()
+    def _left(self, asking: "BudgetLimits") -> _Left | None:
+        """Return the least that is left under any bound, for the agent that asks; None without one. What others
+        have requested counts as the most that it can cost."""
+        spent = self._spent() + self._requested() - asking._pending_usd
         bounds = self._bounds
         each = []
         if bounds.cost_usd is not None:
@@ -126,7 +163,13 @@ class BudgetLimits:
             each.append(_left(bounds.session_cost_usd, spent, "one session", "session_cost_usd"))
         if bounds.day_cost_usd is not None and self._day is not None:
             each.append(_left(bounds.day_cost_usd, self._day.today_usd(), "one day", "day_cost_usd"))
+        if self._parent is not None and (left := self._parent._left(asking)) is not None:
+            each.append(left)
         return min(each, key=lambda left: left.usd, default=None)
+
+    def _requested(self) -> float:
+        """Return the most that requests under way can cost, those of sub-agents included."""
+        return self._pending_usd + sum(child._requested() for child in self._children)
 
     def _spent(self) -> float:
         """Return what counts towards the bounds: a call of unknown cost as the most it can have cost."""

@@ -45,13 +45,28 @@ class Settings(msgspec.Struct, frozen=True):
     private_hosts: tuple[str, ...] = ()
 
 
+class PromptCalls:
+    """The model calls for one prompt of the user's, those of sub-agents included."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most = most
+        self.used = 0
+
+
 class Limits:
     """What one turn may still spend."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, prompt: PromptCalls | None = None) -> None:
+        """`prompt` counts the calls of all agents that work on one prompt."""
         self.bounds = bounds
+        self._prompt = prompt or PromptCalls(None)
         self._started = time.monotonic()
         self.steps = 0
+
+    def count(self, calls: int = 1) -> None:
+        """Note a model call, or take one back that was none."""
+        self.steps += calls
+        self._prompt.used += calls
 
     def elapsed_s(self) -> float:
         """Seconds since the turn began."""
@@ -74,6 +89,8 @@ class Limits:
         if self.bounds.turns is not None and self.steps >= self.bounds.turns:
             calls = f"{self.bounds.turns} model call{'s' * (self.bounds.turns != 1)}"
             return "turn_limit", f"{calls} per prompt (limits.turns)"
+        if self._prompt.most is not None and self._prompt.used >= self._prompt.most:
+            return "turn_limit", f"{self._prompt.most} model calls per prompt, sub-agents included (limits.turns)"
         left = self.deadline()
         if left is not None and left <= 0:
             return "time_limit", f"{self.bounds.time_s:g} s per prompt (limits.time_s)"

@@ -1,0 +1,1 @@
+"""Sub-agents: sessions of their own that work on a part of a task, within the rights and limits of their parent."""

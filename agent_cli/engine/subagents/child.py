@@ -1,0 +1,268 @@
+"""One sub-agent: a session of its own with the same engine. It has exactly one state at a time, and its end is on
+disk before anybody hears of it."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.agent_types import ENDED, AgentState, AgentType
+from agent_cli.protocol.client import AgentLine
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.operations import Shutdown, Steer, UserInput
+from agent_cli.protocol.records import AgentNoted
+from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.store.session_file import StoreError
+
+from ..agent import Agent
+from ..dispatch import Dispatcher
+from ..services import SessionServices
+
+_STOP_S = 1.5
+"""How long a stopped engine may take to end by itself."""
+_CLOSE_S = 8.0
+_OVER_BUDGET: frozenset[StopReason] = frozenset({"cost_limit", "turn_limit", "time_limit"})
+_LINE_CHARS = 200
+
+
+class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sub-agent is to be."""
+
+    id: str
+    """Of its session."""
+    name: str
+    type: AgentType
+    model: str = ""
+    """The model's name; empty for that of the type, else of the parent."""
+    call_id: str = ""
+    depth: int = 1
+    background: bool = False
+    is_resumed: bool = False
+    folder: Path | None = None
+    """The worktree that it works in; None for the workspace of the parent."""
+
+
+BuildChild = Callable[[ChildPlan, "Child"], Awaitable[SessionServices]]
+
+
+class ChildResult(msgspec.Struct, frozen=True):
+    """How one task of a sub-agent ended."""
+
+    state: AgentState
+    text: str
+    """The answer, or why there is none."""
+    steps: int
+    cost_usd: float | None
+    changed: tuple[str, ...] = ()
+    untrusted: str = ""
+    """Where the first text of others in its session came from."""
+
+
+class Child:
+    """A sub-agent, through all its tasks."""
+
+    def __init__(self, plan: ChildPlan, tell: Callable[["Child", ev.AnyEvent], None]) -> None:
+        """`tell` is given each event of its session, and what changed of it."""
+        self.plan = plan
+        self.task = ""
+        self.state: AgentState = "queued"
+        self.steps = 0
+        self.line = ""
+        self.result: ChildResult | None = None
+        self.is_reported = False
+        """Whether the parent has been given the result."""
+        self.session_path = ""
+        self._tell = tell
+        self._began = time.monotonic()
+        self._cost_usd: float | None = None
+        self._services: SessionServices | None = None
+        self._agent: Agent | None = None
+        self._changed: dict[str, None] = {}
+        self._ended: asyncio.Future[tuple[AgentState, str]] | None = None
+        self._stopping: StopReason | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its task has ended."""
+        return self.state in ENDED
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What its model calls have cost; None while that is unknown."""
+        return self._services.session.totals.cost_usd if self._services else self._cost_usd
+
+    def shown(self) -> AgentLine:
+        """Return it as a line of a list."""
+        plan = self.plan
+        return AgentLine(
+            id=plan.id,
+            name=plan.name,
+            type=plan.type.name,
+            state=self.state,
+            task=self.task,
+            background=plan.background,
+            steps=self.steps,
+            cost_usd=self.cost_usd,
+            runtime_s=round(time.monotonic() - self._began, 1),
+            line=self.line,
+            session_path=self.session_path,
+            worktree=str(plan.folder or ""),
+        )
+
+    async def run(self, task: str, build: BuildChild) -> ChildResult:
+        """Take a task to its end; whatever happens, the result has exactly one end state. A cancellation stops
+        it, and is raised once its end is saved."""
+        self.task, self.result = task, None
+        self._ended = asyncio.get_running_loop().create_future()
+        state: AgentState = "stopped"
+        text = "it was stopped before it began"
+        engine: asyncio.Task[None] | None = None
+        try:
+            if self._stopping is None:
+                self._change("running")
+                services = self._services = await build(self.plan, self)
+                self.session_path = services.settings.session_path
+                services.session.append(AgentNoted(id=new_id("agent"), state="running", task=task))
+                self._agent = Agent(Dispatcher(services))
+                engine = asyncio.create_task(self._serve(self._agent))
+                await self._agent.submit(UserInput(task))
+                state, text = await self._ended
+        except asyncio.CancelledError:
+            state, text = await self._after_stop("it was interrupted")
+            raise
+        except Exception as error:
+            state, text = "failed", f"{type(error).__name__}: {error}"
+        finally:
+            self._settle(state, text)
+            if engine is not None:
+                await asyncio.shield(asyncio.ensure_future(self._close(engine)))
+            self._change(state, text)
+        assert self.result is not None
+        return self.result
+
+    def abandoned(self) -> ChildResult:
+        """Return how its task ended; one that had not begun was stopped."""
+        if self.result is None:
+            self._settle("stopped", "it was stopped before it began")
+            self._change("stopped", "stopped before it began")
+        assert self.result is not None
+        return self.result
+
+    def stop(self, reason: StopReason = "interrupted") -> None:
+        """Stop the task; its end comes with `run`."""
+        self._stopping = reason
+        if self._agent is not None:
+            self._agent.stop(reason)
+        elif self._ended is not None and not self._ended.done():
+            self._ended.set_result(("stopped", "it was stopped"))
+
+    async def steer(self, text: str) -> None:
+        """Give it guidance, which it reads at its next step."""
+        if self._agent is not None and not self.is_over:
+            await self._agent.submit(Steer(text))
+
+    def waits(self, is_waiting: bool) -> None:
+        """Note that it waits for the user, or waits no longer."""
+        if not self.is_over:
+            self._change("waiting" if is_waiting else "running")
+
+    async def _after_stop(self, why: str) -> tuple[AgentState, str]:
+        """Stop the engine, and return how it ended; it is not waited for longer than it may take."""
+        self.stop()
+        assert self._ended is not None
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(_STOP_S):
+                return await asyncio.shield(self._ended)
+        return "stopped", why
+
+    async def _serve(self, agent: Agent) -> None:
+        """Run the engine, and pass on what it tells."""
+        running = asyncio.create_task(agent.run())
+        try:
+            async for event in agent.events():
+                self._note(event)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            if self._ended is not None and not self._ended.done():
+                self._ended.set_result(("failed", "its session has ended"))
+
+    async def _close(self, engine: "asyncio.Task[None]") -> None:
+        assert self._agent is not None and self._services is not None
+        await self._agent.submit(Shutdown())
+        await asyncio.wait({engine}, timeout=_CLOSE_S)
+        engine.cancel()
+        await asyncio.gather(engine, return_exceptions=True)
+        self._services.budget.close()
+        self._cost_usd = self._services.session.totals.cost_usd
+        self._agent = self._services = None
+
+    def _note(self, event: ev.AnyEvent) -> None:
+        """Follow an event of its session, and pass it on."""
+        if isinstance(event, ev.SessionStarted | ev.SessionClosed):
+            return
+        before = self.steps, self.line
+        line = self.line
+        match event:
+            case ev.StepStarted() if event.kind == "main":
+                self.steps += 1
+            case ev.ToolCallRequested():
+                line = f"{event.label or event.tool} {event.title}"
+            case ev.AnswerCompleted() if event.text.strip():
+                line = event.text.strip().partition("\n")[0][:_LINE_CHARS]
+            case ev.ToolCallFinished():
+                self._changed.update(dict.fromkeys(change.path for change in event.changes))
+            case ev.TurnCompleted():
+                self._changed.update(dict.fromkeys(change.path for change in event.changes))
+                state: AgentState = "done" if event.stop_reason == "end_turn" else "failed"
+                if event.stop_reason in _OVER_BUDGET:
+                    state = "over_budget"
+                self._end(state, event.text or f"it ended without an answer ({event.stop_reason})")
+            case ev.TurnAborted():
+                self._end("stopped", event.text or "it was interrupted")
+            case ev.TurnFailed():
+                self._end("failed", event.error.message)
+            case _:
+                pass
+        self.line = line
+        self._tell(self, ev.AgentEvent(agent_id=self.plan.id, agent_name=self.plan.name, event=event))
+        if (self.steps, self.line) != before:
+            self._change(self.state)
+
+    def _end(self, state: AgentState, text: str) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result((state, text))
+
+    def _settle(self, state: AgentState, text: str) -> None:
+        """Save how the task ended, before anybody is told."""
+        services = self._services
+        untrusted = ""
+        if services is not None:
+            untrusted = services.session.untrusted()
+            with contextlib.suppress(StoreError):  # what cannot be saved is at least told
+                services.session.append(AgentNoted(id=new_id("agent"), state=state, text=text))
+        self.result = ChildResult(state, text, self.steps, self.cost_usd, tuple(self._changed), untrusted)
+
+    def _change(self, state: AgentState, line: str = "") -> None:
+        self.state = state
+        if line:
+            self.line = line.strip().partition("\n")[0][:_LINE_CHARS]
+        plan = self.plan
+        self._tell(
+            self,
+            ev.AgentChanged(
+                agent_id=plan.id,
+                agent_name=plan.name,
+                agent_type=plan.type.name,
+                state=state,
+                task=self.task,
+                background=plan.background,
+                steps=self.steps,
+                cost_usd=self.cost_usd,
+                line=self.line,
+            ),
+        )

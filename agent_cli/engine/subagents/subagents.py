@@ -1,0 +1,247 @@
+"""All sub-agents of a session: how many there may be, what they are called, and what becomes of their results."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.agent_types import AgentType
+from agent_cli.protocol.client import AgentLine
+from agent_cli.session.turn_scope import TurnScope
+from agent_cli.tools.kit.base import ToolError
+
+from .built_in import BUILT_IN, GENERAL
+from .child import BuildChild, Child, ChildPlan, ChildResult
+
+if TYPE_CHECKING:
+    from ..services import SessionServices
+
+_STOP_S = 3.0
+
+
+class SubagentLimits(msgspec.Struct, frozen=True):
+    """How many there may be."""
+
+    depth: int = 1
+    """How deep sub-agents may start others; 1: only the session itself starts any."""
+    running: int = 4
+    """At the same time; more wait for their turn."""
+    per_prompt: int = 12
+
+
+class StoredChild(msgspec.Struct, frozen=True):
+    """A sub-agent of an earlier run of the program, from its session."""
+
+    id: str
+    name: str
+    type: str
+    call_id: str
+    state: str
+    task: str
+    text: str
+    path: str
+
+
+class Subagents:
+    """The sub-agents of one session. Those that sub-agents start share its numbers."""
+
+    def __init__(
+        self,
+        limits: SubagentLimits,
+        types: Sequence[AgentType],
+        build: BuildChild,
+        stored: Callable[[], Iterable[StoredChild]] = tuple,
+        above: "Subagents | None" = None,
+    ) -> None:
+        """`build` makes the engine of one; `stored` reads those of earlier runs; `above` are those among which the
+        session is one itself."""
+        self.limits = limits
+        self.types = {each.name: each for each in (*BUILT_IN, *types)}
+        self._build = build
+        self._stored = stored
+        self._above = above
+        self._free: asyncio.Semaphore = above._free if above is not None else asyncio.Semaphore(limits.running)
+        self._started: list[str] = above._started if above is not None else []
+        """Names of those started for this prompt."""
+        self._children: dict[str, Child] = {}
+        self._tasks: dict[str, asyncio.Task[ChildResult]] = {}
+        self._scope = TurnScope(lambda event: None)
+        self.services: SessionServices | None = None
+
+    @property
+    def depth(self) -> int:
+        """How deep the session of these lies; 0 for the one that the user talks to."""
+        return 0 if self._above is None else self._above.depth + 1
+
+    @property
+    def may_start(self) -> bool:
+        """Whether the session may start any."""
+        return self.depth < self.limits.depth
+
+    @property
+    def scope(self) -> TurnScope:
+        """The turn that the session is in, or was in last."""
+        return self._scope
+
+    def begin_turn(self, scope: TurnScope) -> None:
+        """A turn begins; a prompt of the user's has its whole allowance."""
+        self._scope = scope
+        if self._above is None:
+            self._started.clear()
+
+    def lines(self) -> tuple[AgentLine, ...]:
+        """Return all as lines of a list, oldest first."""
+        return tuple(child.shown() for child in self._children.values())
+
+    def named(self, name: str) -> Child:
+        """Return the one with this id or name, or whose id begins so.
+
+        Raises:
+            ToolError: there is none, or several.
+        """
+        found = [each for each in self._children.values() if name in (each.plan.id, each.plan.name)]
+        found = found or [each for each in self._children.values() if name and each.plan.id.startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(f"{each.plan.name} ({each.plan.id})" for each in self._children.values()) or "none"
+        raise ToolError(f"There is no sub-agent {name!r}. The sub-agents are: {known}.")
+
+    def type_named(self, name: str) -> AgentType:
+        """Return a type.
+
+        Raises:
+            ToolError: there is none of that name.
+        """
+        if (found := self.types.get(name or GENERAL.name)) is not None:
+            return found
+        raise ToolError(f"There is no type of agent named {name!r}. The types are: {', '.join(self.types)}.")
+
+    def start(
+        self,
+        task: str,
+        kind: AgentType,
+        *,
+        call_id: str,
+        background: bool,
+        model: str = "",
+        folder: Path | None = None,
+    ) -> Child:
+        """Start one.
+
+        Raises:
+            ToolError: a limit forbids it; the text names it.
+        """
+        if len(self._started) >= self.limits.per_prompt:
+            raise ToolError(
+                f"{self.limits.per_prompt} sub-agents were started for this prompt, which is the limit"
+                " (agents.per_prompt). Do the rest yourself, or go on with one of them by `resume`."
+            )
+        number = 1 + sum(each.plan.type.name == kind.name for each in self._children.values())
+        name = f"{kind.name}-{number}"
+        self._started.append(name)
+        plan = ChildPlan(
+            id=os.urandom(4).hex(),
+            name=name,
+            type=kind,
+            model=model,
+            call_id=call_id,
+            depth=self.depth + 1,
+            background=background or kind.background,
+            folder=folder,
+        )
+        child = self._children[plan.id] = Child(plan, self._tell)
+        self._go(child, task)
+        return child
+
+    def go_on(self, child: Child, task: str) -> None:
+        """Give one that has ended a further task, in its own session.
+
+        Raises:
+            ToolError: it still works.
+        """
+        if not child.is_over:
+            raise ToolError(f"{child.plan.name} still works; `agents` with the action `send` tells it something.")
+        child.plan = msgspec.structs.replace(child.plan, is_resumed=True)
+        child.is_reported = False
+        self._go(child, task)
+
+    async def finished(self, child: Child) -> ChildResult:
+        """Wait for the end of its task; a cancellation stops it. The place of the one that waits is free for others
+        meanwhile."""
+        task = self._tasks[child.plan.id]
+        if self._above is not None:
+            self._free.release()
+        try:
+            result = await asyncio.shield(task)
+            child.is_reported = True
+            return result
+        except asyncio.CancelledError:
+            await self._stop([child])
+            child.is_reported = True
+            raise
+        finally:
+            if self._above is not None:
+                await self._free.acquire()
+
+    async def wait(self, child: Child, within_s: float) -> bool:
+        """Wait for the end of its task, no longer than that; returns whether it has ended."""
+        await asyncio.wait({self._tasks[child.plan.id]}, timeout=within_s)
+        return child.is_over
+
+    async def stop(self, child: Child) -> None:
+        """Stop one, and wait until it has ended."""
+        await self._stop([child])
+
+    def reports(self) -> list[Child]:
+        """Return those in the background that have ended since the last time."""
+        over = [each for each in self._children.values() if each.is_over and not each.is_reported]
+        found = [each for each in over if each.plan.background and self._tasks[each.plan.id].done()]
+        for each in found:
+            each.is_reported = True
+        return found
+
+    def stored(self, call_id: str) -> StoredChild | None:
+        """Return the one that a call started in an earlier run of the program; None where there is none."""
+        return next((each for each in self._stored() if each.call_id == call_id), None)
+
+    async def aclose(self) -> None:
+        """Stop all, and wait until they have ended."""
+        await self._stop([each for each in self._children.values() if not each.is_over])
+
+    def _go(self, child: Child, task: str) -> None:
+        child.task = task
+        child.state = "queued"
+        self._tasks[child.plan.id] = asyncio.create_task(self._run(child, task))
+
+    async def _run(self, child: Child, task: str) -> ChildResult:
+        try:
+            async with self._free:
+                return await child.run(task, self._build)
+        except asyncio.CancelledError:  # its end is known all the same
+            return child.abandoned()
+
+    async def _stop(self, children: Sequence[Child]) -> None:
+        for child in children:
+            if child.state == "queued":
+                self._tasks[child.plan.id].cancel()
+            else:
+                child.stop()
+        tasks = {self._tasks[child.plan.id] for child in children}
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=_STOP_S)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=_STOP_S)
+
+    def _tell(self, child: Child, event: ev.AnyEvent) -> None:
+        """Pass on what a sub-agent tells; those of sub-agents go up to the session that the user sees."""
+        if self._above is not None:
+            self._above._tell(child, event)
+        elif self.services is not None:
+            self.services.bus.emit(event)

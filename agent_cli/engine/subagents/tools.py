@@ -1,0 +1,165 @@
+"""`agent` and `agents`: the model starts sub-agents, and looks after those that it has started."""
+
+import asyncio
+from typing import Annotated, Literal, assert_never
+
+import msgspec
+
+from agent_cli.protocol.messages import ResultKind
+from agent_cli.tools.kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
+
+from .child import Child, ChildResult
+from .subagents import Subagents
+
+_MAX_WAIT_S = 600.0
+_MOST_FILES = 40
+
+
+class AgentParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `agent` takes."""
+
+    task: Annotated[str, msgspec.Meta(description="All it needs to know: it sees nothing of this conversation")]
+    type: Annotated[str, msgspec.Meta(description="One of the types above")] = "general"
+    background: Annotated[bool, msgspec.Meta(description="Go on without waiting for it")] = False
+    model: Annotated[str, msgspec.Meta(description="Another model than yours")] = ""
+    resume: Annotated[str, msgspec.Meta(description="Id of one that has ended: this is a further task for it")] = (
+        ""
+    )
+
+
+class AgentTool(BasicTool):
+    """Starts a sub-agent, and waits for its answer unless it is to work in the background."""
+
+    name = "agent"
+    label = "Agent"
+    Params = AgentParams
+    result_kind: ResultKind = "text"
+
+    def __init__(self, agents: Subagents) -> None:
+        self._agents = agents
+        types = "\n".join(f"- {each.name}: {each.description}" for each in agents.types.values())
+        self.description = f"{_ABOUT}\nTypes:\n{types}"
+
+    def title(self, params: AgentParams) -> str:
+        return f"{params.type}: {' '.join(params.task.split())}"
+
+    async def run(self, params: AgentParams, context: ToolContext) -> ToolOutcome:
+        if not params.task.strip():
+            raise ToolError("The task is empty.")
+        if (earlier := self._agents.stored(context.call_id)) is not None:
+            raise ToolError(
+                f"The program ended while the sub-agent {earlier.name} ({earlier.id}) worked on this: it is stopped."
+                f" What it had: {earlier.text or 'nothing'}. `resume` goes on with it."
+            )
+        child = self._child(params, context.call_id)
+        if child.plan.background:
+            return ToolOutcome(
+                text=f"{child.plan.name} ({child.plan.id}) works in the background. Its result is told when it is"
+                " there; `agents` shows how far it is.",
+                display=f"{child.plan.name} works in the background",
+            )
+        return outcome(child, await self._agents.finished(child))
+
+    def _child(self, params: AgentParams, call_id: str) -> Child:
+        agents = self._agents
+        if params.resume:
+            child = agents.named(params.resume)
+            agents.go_on(child, params.task)
+            return child
+        kind = agents.type_named(params.type)
+        return agents.start(params.task, kind, call_id=call_id, background=params.background, model=params.model)
+
+
+class AgentsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `agents` takes."""
+
+    action: Literal["list", "read", "send", "stop", "wait"]
+    id: Annotated[str, msgspec.Meta(description="Id or name; not for list")] = ""
+    text: Annotated[str, msgspec.Meta(description="For send: guidance for one that works, or a further task")] = ""
+    wait_s: float = 60.0
+
+
+class AgentsTool(BasicTool):
+    """Lists, reads, tells, stops and waits for sub-agents."""
+
+    name = "agents"
+    label = "Agents"
+    Params = AgentsParams
+    description = (
+        "Look after sub-agents: list them, read what one has found, send it guidance or a further task, stop it, or"
+        " wait for its result."
+    )
+
+    def __init__(self, agents: Subagents) -> None:
+        self._agents = agents
+
+    def title(self, params: AgentsParams) -> str:
+        return f"{params.action} {params.id}".strip()
+
+    async def run(self, params: AgentsParams, context: ToolContext) -> ToolOutcome:
+        agents = self._agents
+        if params.action == "list":
+            rows = [
+                f"{each.name} ({each.id}): {each.state}, {each.steps} steps. {each.task}"
+                for each in agents.lines()
+            ]
+            return ToolOutcome(text="\n".join(rows) or "There are no sub-agents.")
+        child = agents.named(params.id)
+        match params.action:
+            case "read":
+                pass
+            case "send":
+                return await self._send(child, params.text)
+            case "stop":
+                await agents.stop(child)
+            case "wait":
+                await agents.wait(child, min(max(params.wait_s, 0.0), _MAX_WAIT_S))
+            case other:
+                assert_never(other)
+        return self._read(child)
+
+    def _read(self, child: Child) -> ToolOutcome:
+        if child.result is None:
+            return ToolOutcome(
+                text=f"{child.plan.name} is {child.state}, {child.steps} steps. {child.line}".strip()
+            )
+        child.is_reported = True
+        return outcome(child, child.result)
+
+    async def _send(self, child: Child, text: str) -> ToolOutcome:
+        if not text.strip():
+            raise ToolError("`send` needs a text.")
+        if child.is_over:
+            self._agents.go_on(child, text)
+            await asyncio.sleep(0)
+            return ToolOutcome(text=f"{child.plan.name} has it as a further task; `wait` waits for the result.")
+        await child.steer(text)
+        return ToolOutcome(text=f"{child.plan.name} reads it at its next step.")
+
+
+def outcome(child: Child, result: ChildResult) -> ToolOutcome:
+    """Return the result of a sub-agent as that of a tool: its answer as data, with what it changed and cost."""
+    plan = child.plan
+    facts = [f"{result.steps} step{'' if result.steps == 1 else 's'}"]
+    if result.cost_usd is not None:
+        facts.append(f"{result.cost_usd:.4f} USD")
+    if result.changed:
+        more = f" and {len(result.changed) - _MOST_FILES} more" if len(result.changed) > _MOST_FILES else ""
+        facts.append(f"changed: {', '.join(result.changed[:_MOST_FILES])}{more}")
+    state = "" if result.state == "done" else f' state="{result.state}"'
+    answer = result.text.replace("</agent_result", "<\\/agent_result")
+    head = f'<agent_result name="{plan.name}" id="{plan.id}"{state}>'
+    return ToolOutcome(
+        text=f"{head}\n{answer}\n</agent_result>\n[{'; '.join(facts)}]",
+        display=f"{plan.name} {result.state}, {'; '.join(facts)}\n{result.text}",
+        ok=result.state == "done",
+        untrusted=result.untrusted,
+    )
+
+
+_ABOUT = (
+    "Start a sub-agent: a session of its own that works on one task and answers once. Use it to look for something"
+    " without filling your own context, for a review with fresh eyes, or for parts that can be done at the same"
+    " time: calls in one message run together. It has your tools and at most your rights, and it counts towards"
+    " your limits."
+)
