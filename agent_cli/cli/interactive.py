@@ -28,9 +28,10 @@ from .services.extensions.loaded_line import loaded_line
 from .services.first_run import cannot_start
 from .services.repl_services import RECENT, SessionHost
 from .services.trust_prompt import ask_for_trust
-from .setup.compose import OpenSession, open_session
+from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError
 from .setup.piped_input import beside, read_piped, take_terminal
+from .setup.session_builder import OpenSession
 from .setup.setup import Setup, with_values
 
 _MOST_PICKED = 200

@@ -11,7 +11,7 @@ from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 
 from .setup.options import COMMANDS, UsageError, parse
-from .setup.stdio import make_safe
+from .stdio import make_safe
 
 COMPLETION = ("--show-completion", "--install-completion")
 

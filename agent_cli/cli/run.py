@@ -19,8 +19,9 @@ from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
 
 from .services.trust_prompt import inert_lines, offers
-from .setup.compose import OpenSession, open_session
+from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError
+from .setup.session_builder import OpenSession
 from .setup.setup import Setup, with_values
 
 if TYPE_CHECKING:

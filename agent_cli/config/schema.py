@@ -243,6 +243,17 @@ class HookEntry(
     """Whether it is run once a session."""
 
 
+class Agents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sub-agents (see docs/agents.md)."""
+
+    depth: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
+    """How deep sub-agents may start others; 1: only the conversation itself starts any."""
+    running: Annotated[int, msgspec.Meta(gt=0)] = 4
+    """How many work at the same time."""
+    per_prompt: Annotated[int, msgspec.Meta(gt=0)] = 12
+    """How many may be started for one prompt."""
+
+
 class Skills(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Folders of instructions for particular tasks (see docs/skills.md)."""
 
@@ -320,3 +331,4 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers by name (see docs/mcp.md)."""
     skills: Skills = Skills()
+    agents: Agents = Agents()

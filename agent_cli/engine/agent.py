@@ -32,6 +32,7 @@ from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
+    ControlAgent,
     ControlJob,
     Interrupt,
     Operation,
@@ -50,6 +51,7 @@ from agent_cli.store.session_file import StoreError
 from agent_cli.tools.registry import Registry
 
 from .dispatch import Dispatcher
+from .services import SessionServices
 from .tool_calls.pending_call import finished_event
 
 _SHUTDOWN_S = 5.0
@@ -76,6 +78,11 @@ class Agent:
         self._between_turns = False
         """What the turn that is over has left to do is being done."""
         self._closed = False
+
+    @property
+    def services(self) -> SessionServices:
+        """What lives as long as the session."""
+        return self._dispatcher.services
 
     async def submit(self, operation: Operation) -> str:
         """Hand in an operation; returns the submission's id. After `SessionClosed` it is ignored."""
@@ -197,6 +204,8 @@ class Agent:
                     await self._change(submission, change)
                 case ControlJob() as job:
                     self._run_beside(self._settle_after(submission, self._dispatcher.control_job(job)))
+                case ControlAgent() as change:
+                    self._run_beside(self._settle_after(submission, self._dispatcher.control_agent(change)))
                 case RemoveGrant(rule=rule):
                     self._run_beside(self._settle_after(submission, self._dispatcher.remove_grant(rule)))
                 case Shutdown():

@@ -12,10 +12,11 @@ from agent_cli.protocol.events import (
     TurnStarted,
 )
 from agent_cli.protocol.messages import FileChange, new_id
-from agent_cli.protocol.operations import ChangeSettings, ControlJob, Reshape, Submission, UserInput
+from agent_cli.protocol.operations import ChangeSettings, ControlAgent, ControlJob, Reshape, Submission, UserInput
 from agent_cli.protocol.records import Granted, JobNoted, SettingsSet, TurnEnded
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.session_file import StoreError
+from agent_cli.tools.kit.base import ToolError
 from agent_cli.tools.shell.background_jobs import Jobs
 
 from .context.compaction import ContextFull
@@ -76,7 +77,11 @@ class Dispatcher:
         self.outcomes.stop_reason = "interrupted"
         self.services.models.back_to_first()
         self.services.budget.begin_input()
+        if self.services.parent is None:
+            self.services.prompt_calls.used = 0
         turn = self._turn = self._new_turn(submission.id)
+        if self.services.agents is not None:
+            self.services.agents.begin_turn(turn.scope)
         self.bus.emit(TurnStarted(turn_id=turn.scope.turn_id, text=user_input.text, submission_id=submission.id))
         stop: Stop | None = None
         failure: Exception | None = None
@@ -128,6 +133,8 @@ class Dispatcher:
         """Save how a turn ended and the state it left behind. What takes longer than `within_s` is finished
         by `settle`, before the next task."""
         self._turn = None
+        if self.services.agents is not None:
+            self.services.agents.end_turn()
         self._leftover = Steers(turn.steers)
         ended = TurnEnded(
             id=new_id("end"),
@@ -228,6 +235,19 @@ class Dispatcher:
         """Stop or keep a background job, as `control`."""
         return await control(self.services.tools.jobs, change)
 
+    async def control_agent(self, change: ControlAgent) -> str:
+        """Stop a sub-agent or tell it something; returns what was done.
+
+        Raises:
+            OperationRefused: there is none of that name, or it cannot be done.
+        """
+        if self.services.agents is None:
+            raise OperationRefused("There are no sub-agents in this session.")
+        try:
+            return await self.services.agents.control(change)
+        except ToolError as error:
+            raise OperationRefused(str(error)) from error
+
     async def remove_grant(self, rule: str) -> str:
         """Remove a saved permission rule; returns what was done.
 
@@ -242,6 +262,9 @@ class Dispatcher:
 
     async def aclose(self) -> None:
         """Kill what still runs, close connections, let go of the file."""
+        if self.services.agents is not None:
+            with contextlib.suppress(Exception):
+                await self.services.agents.aclose()
         with contextlib.suppress(Exception):
             await self.settle()
         if self.services.session_hooks is not None:

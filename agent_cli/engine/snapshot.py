@@ -33,7 +33,7 @@ class SnapshotBuilder:
         picture = self._pictured[1]
         open_calls = 0 if busy else picture.open_calls
         jobs = self._services.tools.jobs.states()
-        hooks = self._services.hooks
+        hooks, agents = self._services.hooks, self._services.agents
         return msgspec.structs.replace(
             picture,
             busy=busy,
@@ -42,6 +42,7 @@ class SnapshotBuilder:
             open_calls=open_calls,
             jobs=jobs,
             hook=hooks.slowest if hooks is not None else "",
+            agents=agents.lines() if agents is not None else (),
             sandbox=self._services.permissions.level(),
         )
 

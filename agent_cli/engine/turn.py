@@ -148,6 +148,7 @@ class Turn:
             if (forbidden := await self._forbidden()) is not None:
                 return forbidden
             await self._deliver_steers()
+            self._deliver_reports()
             if reminder := self._services.reminders.due():
                 self._say("hint", reminder)
             stop = await self._step()
@@ -236,7 +237,10 @@ class Turn:
         return await self._ends_with(answer.text)
 
     async def _ends_with(self, text: str) -> StopReason | None:
-        """The model means to stop: unless its plan or a hook says otherwise, the turn ends with this text."""
+        """The model means to stop: unless its plan, a sub-agent or a hook says otherwise, the turn ends with this
+        text."""
+        if await self._awaits_agents():
+            return None
         if self._services.session_hooks and (more := await self._services.session_hooks.on_stop(text, self.scope)):
             self._say("hook", more)
             return None
@@ -327,6 +331,26 @@ class Turn:
                 self.scope.notice(f"The prompt was refused by a hook: {ruling.refusal}")
                 if taken := self._services.inbox.take(text):
                     self._session.append(*taken)
+
+    def _deliver_reports(self) -> bool:
+        """Tell the model of sub-agents in the background that have ended; returns whether there were any."""
+        agents = self._services.agents
+        reports = agents.reports() if agents is not None else []
+        for child in reports:
+            from .subagents.tools import report
+
+            self._say("hint", f"The sub-agent {child.plan.name} has ended.", brought=report(child))
+        return bool(reports)
+
+    async def _awaits_agents(self) -> bool:
+        """Where nobody can be told later, wait for the sub-agents in the background; returns whether the model has
+        something to read of them."""
+        agents = self._services.agents
+        if agents is None:
+            return False
+        if not self._services.approvals.interactive and self._services.parent is None:
+            await agents.all_ended()
+        return self._deliver_reports()
 
     def _additions(self) -> PromptAdditions:
         return self._services.prompt_additions(self._session.visible())

@@ -11,6 +11,12 @@ import msgspec
 
 Mode = Literal["plan", "ask", "auto-edit", "yolo"]
 SandboxLevel = Literal["read-only", "workspace-write", "off"]
+_WIDTH: dict[Mode, int] = {"plan": 0, "ask": 1, "auto-edit": 2, "yolo": 3}
+
+
+def narrower(first: Mode, second: Mode | None) -> Mode:
+    """Return the mode that allows less without a question."""
+    return first if second is None or _WIDTH[first] <= _WIDTH[second] else second
 
 
 class ReadPath(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ _CAUSES: dict[CallKind, str] = {
     "summary": "summaries",
     "limit": "closing words",
     "sampling": "MCP servers",
+    "subagent": "sub-agents",
 }
 _FINISHES = frozenset(get_args(Finish))
 _BREAKS_PREFIX = (

@@ -346,6 +346,11 @@ class Sessions:
         return [*islice(fitting, limit)]
 
 
+def children_folder(path: Path) -> Path:
+    """Return where the sessions of the sub-agents of a session are."""
+    return path.with_suffix(".agents")
+
+
 def describe(path: Path) -> SessionInfo | None:
     """Return a session's line in a list, straight from its file; None when it is no session."""
     from .scan import outline_of

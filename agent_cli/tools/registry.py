@@ -209,8 +209,8 @@ def default_registry(
     return Registry(tool for tool in tools if tool.name in wanted and (interactive or tool.name != AskUser.name))
 
 
-LATER = ("skill", "mcp")
-"""Stand for the tools on skills and those of servers where tools are chosen by name."""
+LATER = ("agent", "skill", "mcp")
+"""Stand for the tools on sub-agents, on skills and those of servers where tools are chosen by name."""
 
 
 def without_later(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:

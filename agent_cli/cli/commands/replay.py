@@ -14,8 +14,9 @@ from agent_cli.protocol.stop_reason import DENIED, exit_code
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.headless.watcher import Watcher
 
-from ..setup.compose import OpenSession, open_session
+from ..setup.compose import open_session
 from ..setup.options import ParsedOptions, UsageError
+from ..setup.session_builder import OpenSession
 from ..setup.setup import Setup
 
 

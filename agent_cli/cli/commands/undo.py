@@ -20,8 +20,8 @@ from agent_cli.session.session import Session
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import Loaded, SessionFile, SessionLocked, read_session
 
-from ..setup.compose import snapshots
 from ..setup.options import ParsedOptions, UsageError
+from ..setup.session_builder import snapshots
 from ..setup.setup import Setup
 
 Word = Literal["undo", "redo"]

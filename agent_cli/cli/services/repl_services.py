@@ -31,7 +31,7 @@ from agent_cli.ui.services import (
 )
 from agent_cli.ui.text.lines import ago
 
-from ..setup.compose import OpenSession
+from ..setup.session_builder import OpenSession
 from ..setup.setup import Setup
 
 if TYPE_CHECKING:

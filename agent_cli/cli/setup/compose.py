@@ -1,120 +1,47 @@
 """The composition root: builds the engine of one session from a `Setup`. The only place that knows every
 class."""
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli import __version__
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
-from agent_cli.config.call_rule_schema import ToolRule
-from agent_cli.config.dirs import declares_plugins, defines_hooks, defines_servers, has_plugins, plugins_dir
-from agent_cli.config.schema import Config, Limits
-from agent_cli.engine.agent import Agent
-from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
+from agent_cli.config.dirs import declares_plugins, defines_servers, has_plugins
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
-from agent_cli.engine.dispatch import Dispatcher
-from agent_cli.engine.model_calls.limits import Bounds, Settings
-from agent_cli.engine.model_calls.model_selection import Models
-from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
-from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
-from agent_cli.engine.services import SessionServices
-from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
-from agent_cli.engine.tool_calls.call_rules import describe_rules
-from agent_cli.engine.undo.turn_undo import Snapshots, TurnUndo
-from agent_cli.fs.which import program
 from agent_cli.model.routing import choose_default, open_model
-from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import Model
-from agent_cli.policy.rules.rule import Effect
-from agent_cli.protocol.actions import Allow, Mode, ReadPath
-from agent_cli.protocol.messages import Message, new_id
-from agent_cli.protocol.operations import Shutdown
-from agent_cli.protocol.records import SettingsSet
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.session.event_bus import EventBus
-from agent_cli.session.history import jobs, last_job, working_directory
-from agent_cli.session.session import Session
-from agent_cli.store.session_file import read_session
-from agent_cli.store.state.daily_spend import SpendLog
-from agent_cli.store.state.grants import GrantFile
-from agent_cli.tools.kit.base import Resources, Tool, ToolContext, ToolError
-from agent_cli.tools.new_context import new_context
+from agent_cli.tools.kit.base import Tool, ToolError
 from agent_cli.tools.registry import Registry, built_in, default_registry, without_later
-from agent_cli.tools.shell.background_jobs import Jobs
 from agent_cli.tools.web.web_search import search_tool
-from agent_cli.ui.services import SHUTDOWN_S
-from agent_cli.workspace.instructions import InstructionFiles
-from agent_cli.workspace.memory import Memory
 
 from .options import UsageError
 from .sandbox_setup import confining_for
-from .session_selection import SessionStart, existing, fresh, model_name
+from .session_builder import (
+    ChildOf,
+    OpenSession,
+    SessionBuilder,
+    confinement_of_servers,
+    permissions_of,
+    skills_of,
+)
+from .session_selection import child_session, existing, fresh, model_name
 from .setup import Setup
 
 if TYPE_CHECKING:
-    from agent_cli.engine.context.history_search import EarlierSessions
-    from agent_cli.hooks.engine import HookEngine
-    from agent_cli.mcp.documents import ServerDocuments
+    from agent_cli.engine.context.prompt_parts import SystemPrompt
+    from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
+    from agent_cli.engine.services import SessionServices
+    from agent_cli.engine.subagents.child import BuildChild, Child, ChildPlan
+    from agent_cli.engine.subagents.subagents import Subagents
     from agent_cli.mcp.servers import Servers
-    from agent_cli.redaction.redactor import Redactor
     from agent_cli.sandbox.profile.confinement import Confinement
-    from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
     from .debug_log import DebugLog
-    from .skills import SkillLibrary
-
-CHECKPOINT_TIMEOUT_S = 20.0
-PARK_S = 6 * 3600.0
-"""How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
-
-SKILL_FILE = "SKILL.md"
-"""The name of a skill's file; later conversations are given it as instructions."""
-
-_YOLO = "mode yolo runs commands and changes files without asking"
-_NOT_YOLO = (
-    "the session was in yolo, which is not kept: it goes on in {}; --mode yolo, or /mode in a conversation, "
-    "chooses it anew"
-)
-
-
-class OpenSession(msgspec.Struct, frozen=True):
-    """A built engine, and what the user should be told about its session."""
-
-    agent: Agent
-    permissions: Permissions
-    processes: ProcessRunner
-    tool_context: ToolContext
-    memory: Memory
-    redactor: "Redactor"
-    tools: Registry
-    notes: tuple[str, ...] = ()
-    instructions: str = ""
-    """The project's instruction files, in one line."""
-    servers: "Servers | None" = None
-    """The MCP servers; None where there are none."""
-    documents: "ServerDocuments | None" = None
-    """Their resources and prompts."""
-    hooks: "HookEngine | None" = None
-    """The user's hooks; None where there are none."""
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the engine; at the end it is shut down, and its last words are waited for."""
-        engine = asyncio.create_task(self.agent.run())
-        try:
-            yield
-        finally:
-            await self.agent.submit(Shutdown())
-            await asyncio.wait({engine}, timeout=SHUTDOWN_S)
-            if self.servers is not None:
-                await self.servers.aclose()
 
 
 async def open_session(setup: Setup, *, interactive: bool, model: Model | None = None) -> OpenSession:
@@ -138,8 +65,13 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
     processes = ProcessRunner()
     confining = await confining_for(setup, processes)
     window = model.info.context_window or DEFAULT_WINDOW
-    skills = _skills(setup)
+    skills = skills_of(setup)
     skill_tools = skills.tools(identifier, lambda: parts.visible()) if skills and "skill" in later else ()
+    agents = _agents(setup, lambda plan, child: children(plan, child)) if "agent" in later else None
+    if agents is not None:
+        from agent_cli.engine.subagents.tools import AgentsTool, AgentTool
+
+        registry = registry.extended((AgentTool(agents), AgentsTool(agents)))
     registry = registry.extended(skill_tools)
     servers = _servers(setup, processes, lambda: parts.confinement_of_servers()) if "mcp" in later else None
     documents = None
@@ -147,19 +79,23 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
         registry = registry.extended(
             servers.offered_tools(int(window * setup.config.tools.mcp_share)), servers.find
         )
-    parts = _EngineBuilder(setup, registry, processes, confining, env, interactive, identifier)
+    parts = SessionBuilder(setup, registry, processes, confining, env, interactive, identifier)
     if servers is not None:
         from agent_cli.mcp.documents import ServerDocuments
 
         parts.prompts.facts.append(servers.news)
         parts.resources = documents = ServerDocuments(servers)
         parts.servers = servers
+    parts.agents = agents
+    children = _Children(setup, confining, env, log)
     if draft is None:
         listed = skills.catalogue(window) if skills and skill_tools else ""
         draft = fresh(setup, model, parts.prompts.system(registry.names, listed), identifier, path)
     if skills and skill_tools:
         parts.prompts.facts.append(skills.news(draft.header))
     opened = parts.assembled(model, draft, (*problems, *env.problems, *_about_project(setup)), log)
+    if agents is not None:
+        agents.begin(opened.agent.services)
     return msgspec.structs.replace(opened, servers=servers, documents=documents)
 
 
@@ -169,281 +105,80 @@ async def servers_alone(setup: Setup, processes: ProcessRunner) -> "Servers | No
     Raises:
         UsageError: a flag asks for a sandbox, and none can be had.
     """
-    permissions = _permissions(setup, await confining_for(setup, processes), tuple, setup.state / "spill")
-    return _servers(setup, processes, partial(_confinement_of_servers, permissions))
+    permissions = permissions_of(setup, await confining_for(setup, processes), tuple, setup.state / "spill")
+    return _servers(setup, processes, partial(confinement_of_servers, permissions))
 
 
-async def _confinement_of_servers(permissions: Permissions) -> "Confinement | None":
-    """Return what an MCP server in the sandbox may reach: what a command may, and the network."""
-    await permissions.measure_sandbox()
-    return permissions.confinement("network", None) if permissions.is_confining else None
+def _agents(setup: Setup, build: "BuildChild") -> "Subagents":
+    from agent_cli.engine.subagents.subagents import SubagentLimits, Subagents
+
+    limits = setup.config.agents
+    return Subagents(SubagentLimits(limits.depth, limits.running, limits.per_prompt), (), build)
 
 
-class _EngineBuilder:
-    """What the engine of one session is made of."""
+class _Children:
+    """Builds the sessions of sub-agents."""
 
     def __init__(
-        self,
-        setup: Setup,
-        registry: Registry,
-        processes: ProcessRunner,
-        confining: SandboxProfiles,
-        env: KeyedEnvironment,
-        interactive: bool,
-        session_id: str,
+        self, setup: Setup, confining: "SandboxProfiles", env: KeyedEnvironment, log: "DebugLog | None"
     ) -> None:
-        from .redactor import redactor_of
-
         self._setup = setup
-        self._registry = registry
-        self._processes = processes
         self._confining = confining
         self._env = env
-        self._interactive = interactive
-        self.resources: Resources | None = None
-        self._session: Session | None = None
-        self.servers: Servers | None = None
-        self._spill = setup.state / "spill" / session_id
-        self._permissions = _permissions(setup, confining, self._untrusted_sources, self._spill)
-        self._redactor = redactor_of(setup, env)
-        self._memory = Memory(
-            setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, self._redactor
+        self._log = log
+
+    async def __call__(self, plan: "ChildPlan", child: "Child") -> "SessionServices":
+        """Return the services of a sub-agent's session.
+
+        Raises:
+            Exception: its model cannot be used, or its session cannot be opened.
+        """
+        from agent_cli.engine.subagents.rights import narrowed
+        from agent_cli.engine.subagents.tools import AgentsTool, AgentTool
+
+        setup, above = self._setup, child.among
+        parent = above.services
+        assert parent is not None
+        below = above.below(child) if above.depth + 1 < above.limits.depth else None
+        own: list[Tool] = [AgentTool(below), AgentsTool(below)] if below is not None else []
+        skills = skills_of(setup)
+        own += skills.tools(plan.id, lambda: parts.visible()) if skills else ()
+        mine = {AgentTool.name, AgentsTool.name, "skill", "find_skills"}
+        registry = narrowed(parent.registry, plan.type, mine, own)
+        parts = SessionBuilder(
+            setup, registry, ProcessRunner(), self._confining, self._env, parent.approvals.interactive, plan.id
         )
-        self.prompts = PromptBuilder(self._prompt_sources())
+        parts.agents = below
+        parts.for_child(ChildOf(parent, child, above.tell))
+        model = await self._model(plan, parent)
+        draft = child_session(setup, plan, parent, model, lambda: self._system(plan, parts, registry, model))
+        opened = parts.assembled(model, draft, (), self._log)
+        if below is not None:
+            below.begin(opened.agent.services)
+        return opened.agent.services
 
-    def visible(self) -> tuple[Message, ...]:
-        """Return the messages that the model is sent."""
-        return self._session.visible() if self._session else ()
-
-    def _untrusted(self) -> str:
-        return self._session.untrusted() if self._session else ""
-
-    def _untrusted_sources(self) -> tuple[str, ...]:
-        return self._session.untrusted_sources() if self._session else ()
-
-    def _may_show(self, path: str) -> bool:
-        return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
-
-    def _may_instruct(self, path: str) -> bool:
-        """Return whether a file may be read as instructions: what a mode says of places outside the workspace does
-        not bind the repository's own files above it."""
-        verdict = self._permissions.authorize(ReadPath(path, path))
-        return isinstance(verdict, Allow) or verdict.by_mode
-
-    def _prompt_sources(self) -> PromptSources:
-        setup, rules = self._setup, self._setup.config.rules
-        names = setup.config.context.instructions
-        self._instruction_files = InstructionFiles(
-            setup.root, names, setup.config_dir, self._may_instruct, setup.is_doubtful
-        )
-        return PromptSources(
-            root=setup.workspace.root,
-            extra_roots=setup.workspace.roots[1:],
-            instructions=self._instruction_files,
-            memory=self._memory,
-            rules=(
-                *(rule for rule in rules if isinstance(rule, str)),
-                *describe_rules(rule for rule in rules if isinstance(rule, ToolRule)),
-            ),
-            replaced=setup.system_prompt,
-            append=setup.chosen.text("append_system_prompt") or "",
-            answer_request=setup.chosen.text("answer_request") or "",
+    async def _model(self, plan: "ChildPlan", parent: "SessionServices") -> Model:
+        name = plan.model or plan.type.model
+        if name in ("", "inherit"):
+            return parent.models.model
+        return await open_model(
+            name, self._setup.config, self._env, self._setup.memory, self._log.request if self._log else None
         )
 
-    def assembled(
-        self, model: Model, draft: SessionStart, notes: Sequence[str], log: "DebugLog | None"
-    ) -> OpenSession:
-        """Return the engine, ready to run."""
-        from agent_cli.session.event_redaction import recorded
-
-        setup, permissions = self._setup, self._permissions
-        session = self._session = Session(
-            draft.records,
-            draft.file,
-            saved=draft.saved,
-            root=setup.workspace.root,
-            reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
-            masked=partial(recorded, redactor=self._redactor),
-        )
-        mode, about_mode = self._mode(session)
-        permissions.mode = mode
-        permissions.restore_grants(session.grants())
-        _check_examples(setup, permissions)
-        effort = setup.chosen.text("effort") or session.view.settings[2]
-        services = self._services(session, model, effort, draft, log)
-        if self.servers is not None:
-            from .mcp_servers import sampler
-
-            self.servers.allow_sampling(sampler(services))
-        _note_changes(session, model, mode, effort)
-        ignored = [
-            f"{place}: `{key}` is ignored: not allowed in a project file" for key, place in setup.loaded.ignored
-        ]
-        logged = (f"log: {log.path}",) if log else ()
-        about_hooks = services.hooks.notes if services.hooks is not None else ()
-        told = (*about_mode, *ignored, *about_hooks, *notes, *draft.notes, *self._memory.problems(), *logged)
-        return OpenSession(
-            Agent(Dispatcher(services)),
-            permissions,
-            self._processes,
-            services.tools,
-            self._memory,
-            self._redactor,
-            self._registry,
-            told,
-            self._instruction_files.summary(),
-            hooks=services.hooks,
-        )
-
-    def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
-        """Return the mode to begin in, and what to say of it. One that asks nothing is not taken over from a
-        session."""
-        config, asked_for = self._setup.config, self._setup.chosen.text("mode")
-        saved = session.view.settings[1]
-        kept = config.mode if saved == "yolo" else saved
-        mode = config.mode if asked_for else kept
-        notes = [_NOT_YOLO.format(config.mode)] if kept != saved and not asked_for else []
-        notes += [_YOLO] if mode == "yolo" and self._interactive else []
-        return mode, tuple(notes)
-
-    def _services(
-        self, session: Session, model: Model, effort: str, draft: SessionStart, log: "DebugLog | None"
-    ) -> SessionServices:
-        from agent_cli.session.event_redaction import RequestRedactor
-
-        setup, config = self._setup, self._setup.config
-        identifier = session.header.session_id
-        bus = EventBus(log.event if log else None, self._redactor, str(log.path) if log else "")
-        checkpoints = partial(
-            snapshots,
-            setup.workspace.root,
-            setup.project_state(),
-            identifier,
-            self._processes,
-            setup.workspace.roots,
-        )
-        return SessionServices(
-            session=session,
-            bus=bus,
-            models=Models(
-                model,
-                lambda name: open_model(name, config, self._env, setup.memory, log.request if log else None),
-                effort,
-                config.fallback_models,
-                config.small_model or "",
-            ),
-            registry=self._registry,
-            permissions=self._permissions,
-            approvals=ApprovalRequests(interactive=self._interactive),
-            undo=TurnUndo(session, checkpoints, bus.emit),
-            tool_base=self._context(session),
-            settings=_settings(config, draft),
-            prompt_additions=partial(self.prompts.additions, session.header),
-            retry=_retry_policy(config.limits, self._interactive),
-            day=SpendLog(setup.state / "spend"),
-            redacted=RequestRedactor(self._redactor).masked,
-            rules=setup.tool_rules,
-            earlier=lambda: _earlier(setup, identifier),
-            hooks=self._hooks(session, draft.path),
-        )
-
-    def _hooks(self, session: Session, path: str) -> "HookEngine | None":
-        """Return the hooks of the user; None where there are none, or --no-hooks is given."""
-        setup = self._setup
-        if setup.chosen.flag("no_hooks") or not (
-            setup.config.hooks or defines_hooks(setup.workspace.root) or has_plugins(setup.state)
-        ):
-            return None
-        from .hooks import HookFacts, open_hooks
-
-        facts = HookFacts(
-            session.header.session_id, path, lambda: self._permissions.mode, lambda: session.view.settings[0]
-        )
-        return open_hooks(setup, facts, self._processes)
-
-    async def confinement_of_servers(self) -> "Confinement | None":
-        """Return what an MCP server in the sandbox may reach."""
-        return await _confinement_of_servers(self._permissions)
-
-    def _watch(self) -> "InstructionWatch":
-        """Return what notes the files of instructions that commands change."""
-        from agent_cli.tools.shell.instruction_watch import InstructionWatch
-
-        setup = self._setup
-        names = setup.config.context.instructions
-        return InstructionWatch(
-            setup.workspace, names, self._may_instruct, self._untrusted, setup.doubt, (SKILL_FILE,)
-        )  # fmt: skip
-
-    def _context(self, session: Session) -> ToolContext:
-        """Return what tools may reach. A resumed session's commands go on where they left off, as far as that
-        outlives a process."""
-        config = self._setup.config
-        shell = config.tools.shell
-        context = new_context(
-            self._setup.workspace,
-            self._processes,
-            self._spill,
-            shell_env=shell.env,
-            shell_timeout_s=shell.timeout_s,
-            jobs=Jobs(self._watch),
-            seen=dict(session.view.known_files),
-            cache_dir=self._setup.project_state() / "cache",
-            may_show=self._may_show,
-            package_cache=self._confining.cache,
-            pass_env=shell.pass_env,
-            egress=self._permissions.open_egress(self._processes, config.tools.web.private_hosts),
-            memory=self._memory,
-            redactor=self._redactor,
-            resources=self.resources,
-        )
-        if left_off := working_directory(session.records, session.root):
-            context.shell.cwd = Path(left_off)
-        if number := last_job(session.records):
-            context.jobs.take_over(number, jobs(session.records).values())
-        return context
+    def _system(
+        self, plan: "ChildPlan", parts: SessionBuilder, registry: Registry, model: Model
+    ) -> "SystemPrompt":
+        skills = skills_of(self._setup) if "skill" in registry.names else None
+        window = model.info.context_window or DEFAULT_WINDOW
+        prompt = parts.prompts.system(registry.names, skills.catalogue(window) if skills else "")
+        role = f"# Your role\n{_ROLE}\n\n{plan.type.instructions}".rstrip()
+        return msgspec.structs.replace(prompt, text=f"{prompt.text}\n\n{role}")
 
 
-def _earlier(setup: Setup, own: str) -> "EarlierSessions":
-    from .earlier_sessions import Earlier
-
-    return Earlier(setup.sessions, setup.root, own)
-
-
-def _permissions(
-    setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], tuple[str, ...]], spill: Path
-) -> Permissions:
-    skills, plugins = _skills(setup), plugins_dir(setup.state)
-    readable = (spill, plugins, *(skills.readable() if skills else ()))
-    instructions = (*setup.config.context.instructions, SKILL_FILE)
-    return Permissions(
-        setup.workspace,
-        setup.rules(),
-        mode=setup.config.mode,
-        paths=SpecialPaths((setup.config_dir, setup.state, plugins), readable, instructions),
-        confining=confining,
-        untrusted=untrusted,
-        grants={
-            "project": GrantFile(setup.project_state() / "permissions.json"),
-            "user": GrantFile(setup.config_dir / "permissions.json"),
-        },
-    )
-
-
-def _check_examples(setup: Setup, permissions: Permissions) -> None:
-    """Hold the configuration's own examples against its rules.
-
-    Raises:
-        UsageError: the rules do not say what an example expects of them.
-    """
-    written = [(effect, *each) for effect in get_args(Effect) for each in setup.loaded.examples(effect)]
-    if not written:
-        return
-    from agent_cli.policy.rule_examples import Example, check, decision
-
-    examples = tuple(Example(*each) for each in written)
-    for problem in check(examples, decision(permissions.policy())):
-        raise UsageError(f"{problem.example.place}: {problem.example.text}: {problem.why}")
+_ROLE = (
+    "You are a sub-agent: another agent has given you a task, and reads your last message as its result. You see"
+    " nothing of its conversation. Nobody reads what you say before that message."
+)
 
 
 def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tuple[Registry, list[str]]:
@@ -472,15 +207,6 @@ def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tupl
         raise UsageError(str(error)) from error
 
 
-def _skills(setup: Setup) -> "SkillLibrary | None":
-    """Return the skills; None where there is no folder of them."""
-    if not setup.skill_places():
-        return None
-    from .skills import skill_library
-
-    return skill_library(setup)
-
-
 def _about_project(setup: Setup) -> tuple[str, ...]:
     """Return what to say of the plug-ins that the project declares."""
     if not declares_plugins(setup.workspace.root):
@@ -501,31 +227,6 @@ def _servers(
     return open_servers(setup, processes, confine)
 
 
-def _settings(config: Config, draft: SessionStart) -> Settings:
-    limits = config.limits
-    return Settings(
-        bounds=Bounds(
-            limits.turns,
-            limits.cost_usd,
-            limits.time_s,
-            limits.session_cost_usd,
-            limits.day_cost_usd,
-            limits.warn_cost_usd,
-        ),
-        compact_at=config.context.compact_at,
-        version=__version__,
-        session_path=draft.path,
-        resumed=draft.saved,
-        finish_plan=config.tools.finish_plan,
-        private_hosts=config.tools.web.private_hosts,
-    )
-
-
-def _retry_policy(limits: Limits, interactive: bool) -> RetryPolicy:
-    park_s = limits.park_s if limits.park_s is not None else (PARK_S if interactive else 0.0)
-    return RetryPolicy(horizon_s=limits.retry_s, park_s=park_s)
-
-
 def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLog | None":
     """Return the log of `--debug`, where it is asked for."""
     if not setup.chosen.flag("debug"):
@@ -535,35 +236,3 @@ def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLo
 
     path = setup.state / "logs" / f"{identifier}.jsonl"
     return DebugLog(path, lambda: redactor_of(setup, env))
-
-
-def snapshots(
-    root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
-) -> Snapshots:
-    """Return where a workspace's checkpoints are kept, one store a folder: a private git repository, or copies
-    where git is missing. A git that lies in the workspace or in `roots` is none of ours."""
-    from agent_cli.workspace.checkpoints.maintenance import COPIES, STORE, store_name
-    from agent_cli.workspace.checkpoints.multi_root import MultiRootCheckpoints
-
-    has_git = program("git", os.environ.get("PATH", os.defpath), (root, *roots))
-
-    def of_folder(folder: Path) -> Snapshots:
-        further = "" if folder == root else str(folder)
-        if has_git:
-            from agent_cli.workspace.checkpoints.git_store import Checkpoints
-
-            return Checkpoints(
-                folder, project_state / store_name(STORE, further), session_id, processes.run,
-                timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots, without=(root,) if further else (),
-            )  # fmt: skip
-        from agent_cli.workspace.checkpoints.copy_store import Copies
-
-        return Copies(folder, project_state / store_name(COPIES, further), session_id)
-
-    return MultiRootCheckpoints(root, roots, of_folder)
-
-
-def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:
-    """A resumed session may run with another model or mode than it was saved with."""
-    if session.view.settings != (model.info.name, mode, effort):
-        session.append(SettingsSet(id=new_id("set"), model=model.info.name, mode=mode, effort=effort))

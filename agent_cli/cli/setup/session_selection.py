@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,11 +14,15 @@ from agent_cli.model.types.base import Model
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
 from agent_cli.session.session import Journal
-from agent_cli.store.catalog import NoSession
+from agent_cli.store.catalog import NoSession, children_folder
 from agent_cli.store.session_file import Loaded, NewSessionFile, SessionFile, read_session, write_session
 
 from .options import UsageError
 from .setup import Setup
+
+if TYPE_CHECKING:
+    from agent_cli.engine.services import SessionServices
+    from agent_cli.engine.subagents.child import ChildPlan
 
 
 class SessionStart(msgspec.Struct, frozen=True):
@@ -118,6 +123,33 @@ def model_name(setup: Setup, draft: SessionStart | None) -> str | None:
         return None
     chosen = (each.model for each in reversed(draft.records) if isinstance(each, SettingsSet | Header))
     return next(chosen)
+
+
+def child_session(
+    setup: Setup, plan: "ChildPlan", parent: "SessionServices", model: Model, system: Callable[[], SystemPrompt]
+) -> SessionStart:
+    """Return the session of a sub-agent: a new one beside that of its parent, or the one that it had.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    above = parent.settings.session_path
+    path = children_folder(Path(above)) / f"{plan.id}.json" if above else None
+    if path is not None and plan.is_resumed:
+        file, loaded = SessionFile.open(path)
+        return SessionStart(loaded.records, file, str(path), saved=True)
+    started = fresh(setup, model, system(), plan.id, path or Path(plan.id))
+    header = msgspec.structs.replace(
+        started.header,
+        mode=parent.permissions.mode,
+        effort=plan.type.effort or parent.models.effort,
+        parent_id=parent.session.header.session_id,
+        call_id=plan.call_id,
+        agent_name=plan.name,
+        agent_type=plan.type.name,
+    )
+    new = NewSessionFile(path) if path is not None else None
+    return SessionStart((header,), new, str(path or ""), saved=False)
 
 
 def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, path: Path) -> SessionStart:

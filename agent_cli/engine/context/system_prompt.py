@@ -20,7 +20,7 @@ class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     extra_roots: Sequence[Path]
     instructions: InstructionFiles
-    memory: Memory
+    memory: Memory | None
     rules: tuple[str, ...] = ()
     """Sentences for the model."""
     replaced: str | None = None
@@ -38,6 +38,10 @@ class PromptBuilder:
         self.facts: list[Callable[[], Mapping[str, str]]] = []
         """What else may be new at a prompt, by name, in one line each."""
 
+    def for_subagent(self) -> None:
+        """Leave out what is the parent's alone: the memory, and how the answer is to look."""
+        self._sources = msgspec.structs.replace(self._sources, memory=None, answer_request="")
+
     def system(self, tools: Collection[str], skills: str = "") -> SystemPrompt:
         """Return the system prompt of a new session, for the tools that it has; `skills` lists those there are."""
         given = self._sources
@@ -48,7 +52,7 @@ class PromptBuilder:
             given.root,
             given.instructions.read(),
             tools,
-            blocks=given.memory.given(),
+            blocks=given.memory.given() if given.memory else (),
             extra_roots=given.extra_roots,
             append="\n\n".join(
                 part for part in (skills, f"# Rules\n{rules}" if rules else "", given.append) if part
@@ -63,7 +67,7 @@ class PromptBuilder:
             header.told,
             earlier,
             instructions=given.instructions.read(),
-            blocks=given.memory.given(),
+            blocks=given.memory.given() if given.memory else (),
             started_in=header.cwd,
             facts={name: fact for each in self.facts for name, fact in each().items()},
         )

@@ -15,8 +15,12 @@ class Models:
         effort: str,
         fallbacks: tuple[str, ...] = (),
         small: str = "",
+        *,
+        is_shared: bool = False,
     ) -> None:
-        """`small` names the model that writes summaries; empty: the one in use."""
+        """`small` names the model that writes summaries; empty: the one in use. `is_shared`: another session has
+        `model` too, and closes it."""
+        self._shared = model if is_shared else None
         self.effort = effort
         self._chosen = model
         self._fallback: Model | None = None
@@ -101,11 +105,15 @@ class Models:
     async def close_retired(self) -> None:
         """Close the models that were replaced, when nothing runs."""
         while self._retired:
-            await self._retired.pop().aclose()
+            await self._close(self._retired.pop())
 
     async def aclose(self) -> None:
         """Close all connections."""
         self.back_to_first()
         await self.close_retired()
         for model in (self._chosen, *self._spare, *((self._small,) if self._small else ())):
+            await self._close(model)
+
+    async def _close(self, model: Model) -> None:
+        if model is not self._shared:
             await model.aclose()

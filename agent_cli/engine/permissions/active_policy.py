@@ -30,6 +30,7 @@ from agent_cli.protocol.actions import (
     Verdict,
     WriteMemory,
     WritePath,
+    narrower,
 )
 from agent_cli.protocol.operations import GrantScope
 from agent_cli.protocol.paths import is_inside
@@ -96,7 +97,9 @@ class Permissions:
         untrusted: Callable[[], tuple[str, ...]] = tuple,
         grants: Mapping[GrantScope, GrantStore] = MappingProxyType({}),
     ) -> None:
-        self.mode: Mode = mode
+        self._mode: Mode = mode
+        self.widest: Callable[[], Mode | None] = lambda: None
+        """The widest mode of the moment, for a sub-agent; None for any."""
         self._workspace = workspace
         self._rules = (*BUILT_IN, *rules)
         self._protected = tuple(os.path.realpath(path) for path in paths.protected)
@@ -118,6 +121,15 @@ class Permissions:
         self._turn_rules: tuple[Rule, ...] = ()
         for store in grants.values():
             self._grants += [_parse_grant(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
+
+    @property
+    def mode(self) -> Mode:
+        """The approval mode of the moment."""
+        return narrower(self._mode, self.widest())
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._mode = mode
 
     def restore_grants(self, rules: Iterable[str]) -> None:
         """Rules that were kept for the session before.

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,11 +23,16 @@ from ..agent import Agent
 from ..dispatch import Dispatcher
 from ..services import SessionServices
 
+if TYPE_CHECKING:
+    from .subagents import Subagents
+
 _STOP_S = 1.5
 """How long a stopped engine may take to end by itself."""
 _CLOSE_S = 8.0
 _OVER_BUDGET: frozenset[StopReason] = frozenset({"cost_limit", "turn_limit", "time_limit"})
 _LINE_CHARS = 200
+_OF_THE_ENGINE = (ev.SessionStarted, ev.SessionClosed, ev.OperationCompleted, ev.OperationFailed)
+"""Events that tell nothing of its work."""
 
 
 class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,9 +71,11 @@ class ChildResult(msgspec.Struct, frozen=True):
 class Child:
     """A sub-agent, through all its tasks."""
 
-    def __init__(self, plan: ChildPlan, tell: Callable[["Child", ev.AnyEvent], None]) -> None:
-        """`tell` is given each event of its session, and what changed of it."""
+    def __init__(self, plan: ChildPlan, among: "Subagents", tell: Callable[["Child", ev.AnyEvent], None]) -> None:
+        """`among` are those of the session that starts it; `tell` is given each event of its session, and what
+        changed of it."""
         self.plan = plan
+        self.among = among
         self.task = ""
         self.state: AgentState = "queued"
         self.steps = 0
@@ -203,7 +211,7 @@ class Child:
 
     def _note(self, event: ev.AnyEvent) -> None:
         """Follow an event of its session, and pass it on."""
-        if isinstance(event, ev.SessionStarted | ev.SessionClosed):
+        if isinstance(event, _OF_THE_ENGINE):
             return
         before = self.steps, self.line
         line = self.line

@@ -4,13 +4,14 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentLine
+from agent_cli.protocol.operations import ControlAgent
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import ToolError
 
@@ -78,20 +79,27 @@ class Subagents:
         return 0 if self._above is None else self._above.depth + 1
 
     @property
-    def may_start(self) -> bool:
-        """Whether the session may start any."""
-        return self.depth < self.limits.depth
-
-    @property
     def scope(self) -> TurnScope:
         """The turn that the session is in, or was in last."""
         return self._scope
+
+    def begin(self, services: "SessionServices") -> None:
+        """The session whose sub-agents these are is there."""
+        self.services = services
+
+    def below(self, child: Child) -> "Subagents":
+        """Return the sub-agents of one of these."""
+        return Subagents(self.limits, tuple(self.types.values()), self._build, above=self)
 
     def begin_turn(self, scope: TurnScope) -> None:
         """A turn begins; a prompt of the user's has its whole allowance."""
         self._scope = scope
         if self._above is None:
             self._started.clear()
+
+    def end_turn(self) -> None:
+        """The turn has ended; those in the background go on."""
+        self._scope = TurnScope(self._scope.emit)
 
     def lines(self) -> tuple[AgentLine, ...]:
         """Return all as lines of a list, oldest first."""
@@ -153,7 +161,7 @@ class Subagents:
             background=background or kind.background,
             folder=folder,
         )
-        child = self._children[plan.id] = Child(plan, self._tell)
+        child = self._children[plan.id] = Child(plan, self, self.tell)
         self._go(child, task)
         return child
 
@@ -170,8 +178,8 @@ class Subagents:
         self._go(child, task)
 
     async def finished(self, child: Child) -> ChildResult:
-        """Wait for the end of its task; a cancellation stops it. The place of the one that waits is free for others
-        meanwhile."""
+        """Wait for the end of its task; a cancellation stops it. The place of the one that waits is free for
+        others meanwhile."""
         task = self._tasks[child.plan.id]
         if self._above is not None:
             self._free.release()
@@ -203,6 +211,40 @@ class Subagents:
         for each in found:
             each.is_reported = True
         return found
+
+    async def all_ended(self) -> None:
+        """Wait until all in the background have ended; a cancellation stops them."""
+        running = [each for each in self._children.values() if not each.is_over]
+        try:
+            if running:
+                await asyncio.wait({self._tasks[each.plan.id] for each in running})
+        except asyncio.CancelledError:
+            await self._stop(running)
+            raise
+
+    async def control(self, change: ControlAgent) -> str:
+        """Do what the user wants with one; returns what was done.
+
+        Raises:
+            ToolError: there is none of that name, or it cannot be done.
+        """
+        child = self.named(change.agent)
+        match change.action:
+            case "stop":
+                if child.is_over:
+                    raise ToolError(f"{child.plan.name} has ended: {child.state}.")
+                await self._stop([child])
+                return f"{child.plan.name} is stopped."
+            case "send" if child.is_over:
+                self.go_on(child, change.text)
+                return f"{child.plan.name} has a further task."
+            case "send":
+                await child.steer(change.text)
+                return f"{child.plan.name} reads it at its next step."
+            case "merge":
+                raise ToolError(f"{child.plan.name} has no worktree of its own: its changes are in the workspace.")
+            case other:
+                assert_never(other)
 
     def stored(self, call_id: str) -> StoredChild | None:
         """Return the one that a call started in an earlier run of the program; None where there is none."""
@@ -239,9 +281,9 @@ class Subagents:
         if late:
             await asyncio.wait(late, timeout=_STOP_S)
 
-    def _tell(self, child: Child, event: ev.AnyEvent) -> None:
+    def tell(self, child: Child, event: ev.AnyEvent) -> None:
         """Pass on what a sub-agent tells; those of sub-agents go up to the session that the user sees."""
         if self._above is not None:
-            self._above._tell(child, event)
+            self._above.tell(child, event)
         elif self.services is not None:
             self.services.bus.emit(event)

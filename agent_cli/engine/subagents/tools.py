@@ -6,8 +6,11 @@ from typing import Annotated, Literal, assert_never
 import msgspec
 
 from agent_cli.protocol.messages import ResultKind
+from agent_cli.protocol.operations import BroughtText
 from agent_cli.tools.kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 
+from ..context.brought_texts import attach_text
+from ..context.mentions import Attachments
 from .child import Child, ChildResult
 from .subagents import Subagents
 
@@ -22,9 +25,7 @@ class AgentParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: Annotated[str, msgspec.Meta(description="One of the types above")] = "general"
     background: Annotated[bool, msgspec.Meta(description="Go on without waiting for it")] = False
     model: Annotated[str, msgspec.Meta(description="Another model than yours")] = ""
-    resume: Annotated[str, msgspec.Meta(description="Id of one that has ended: this is a further task for it")] = (
-        ""
-    )
+    resume: Annotated[str, msgspec.Meta(description="Id of one that has ended, for a further task")] = ""
 
 
 class AgentTool(BasicTool):
@@ -48,8 +49,8 @@ class AgentTool(BasicTool):
             raise ToolError("The task is empty.")
         if (earlier := self._agents.stored(context.call_id)) is not None:
             raise ToolError(
-                f"The program ended while the sub-agent {earlier.name} ({earlier.id}) worked on this: it is stopped."
-                f" What it had: {earlier.text or 'nothing'}. `resume` goes on with it."
+                f"The program ended while the sub-agent {earlier.name} ({earlier.id}) worked on this: it is"
+                f" {earlier.state}. What it had: {earlier.text or 'nothing'}. `resume` goes on with it."
             )
         child = self._child(params, context.call_id)
         if child.plan.background:
@@ -86,8 +87,8 @@ class AgentsTool(BasicTool):
     label = "Agents"
     Params = AgentsParams
     description = (
-        "Look after sub-agents: list them, read what one has found, send it guidance or a further task, stop it, or"
-        " wait for its result."
+        "Look after sub-agents: list them, read what one has found, send it guidance or a further task, stop it,"
+        " or wait for its result."
     )
 
     def __init__(self, agents: Subagents) -> None:
@@ -155,6 +156,13 @@ def outcome(child: Child, result: ChildResult) -> ToolOutcome:
         ok=result.state == "done",
         untrusted=result.untrusted,
     )
+
+
+def report(child: Child) -> Attachments:
+    """Return the result of a sub-agent in the background, to go along with a message."""
+    assert child.result is not None
+    told = outcome(child, child.result)
+    return attach_text(BroughtText(f"agent {child.plan.name}", told.text), told.text, told.untrusted)
 
 
 _ABOUT = (

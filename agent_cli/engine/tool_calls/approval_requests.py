@@ -19,9 +19,15 @@ class ApprovalRequests:
         """Whether a person is there to answer."""
         self._approvals: dict[str, asyncio.Future[tuple[Decision, ...]]] = {}
         self._questions: dict[str, asyncio.Future[str]] = {}
+        self._one_at_a_time = asyncio.Lock()
+        """Held while the person is asked: sub-agents ask in the same queue."""
 
     async def ask(self, items: tuple[ApprovalItem, ...], scope: TurnScope) -> dict[str, Decision]:
         """Put calls before the person; returns the decisions by call id."""
+        async with self._one_at_a_time:
+            return await self._ask(items, scope)
+
+    async def _ask(self, items: tuple[ApprovalItem, ...], scope: TurnScope) -> dict[str, Decision]:
         request_id = new_id("ask")
         future: asyncio.Future[tuple[Decision, ...]] = asyncio.get_running_loop().create_future()
         self._approvals[request_id] = future
@@ -38,6 +44,10 @@ class ApprovalRequests:
 
     async def question(self, text: str, options: tuple[str, ...], scope: TurnScope, *, server: str = "") -> str:
         """Ask the person something, for an MCP server where one is named; returns their words."""
+        async with self._one_at_a_time:
+            return await self._question(text, options, scope, server)
+
+    async def _question(self, text: str, options: tuple[str, ...], scope: TurnScope, server: str) -> str:
         request_id = new_id("question")
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._questions[request_id] = future

@@ -68,6 +68,8 @@ class TurnUndo:
         self._left_alone: frozenset[str] | None = None
         """What the last restore left alone; None when that was before this program began."""
         self._maintaining: asyncio.Task[None] | None = None
+        self._taking = asyncio.Lock()
+        """Held while a checkpoint before an effect is taken: sub-agents take theirs for the same turn."""
 
     @property
     def _snapshots(self) -> Snapshots:
@@ -78,6 +80,10 @@ class TurnUndo:
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Make sure the turn can be undone, before something changes. `paths` are the files about to be
         written. What cannot be covered is told and does not stop the call."""
+        async with self._taking:
+            await self._before_effect(scope, paths)
+
+    async def _before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         turn_id = scope.turn_id
         if self._before.get(turn_id) == "":
             return

@@ -46,6 +46,8 @@ class SessionHooks:
     """The hooks of one session, but for those on calls."""
 
     def __init__(self, engine: "HookEngine", session: Session, tools: ToolContext, *, resumed: bool) -> None:
+        """The session of a sub-agent begins with `SubagentStart` and ends with `SubagentStop`."""
+        self._is_subagent = bool(session.header.parent_id)
         self._engine = engine
         self._session = session
         self._tools = tools
@@ -55,8 +57,11 @@ class SessionHooks:
 
     async def on_prompt(self, text: str, scope: TurnScope) -> PromptRuling:
         """Ask about a prompt before it is saved. Before the first one the session's start is told."""
+        begins = not self._has_started
         contexts = await self._start(scope)
         self._stops_refused = 0
+        if begins and self._is_subagent:  # its task is the model's
+            return PromptRuling(context="\n".join(contexts))
         if not self._engine.has("UserPromptSubmit"):
             return PromptRuling(context="\n".join(contexts))
         result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
@@ -84,10 +89,11 @@ class SessionHooks:
 
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
         """Ask about the end of a turn; returns what the model is told to go on with, empty where the turn ends."""
-        if not self._engine.has("Stop"):
+        event: Event = "SubagentStop" if self._is_subagent else "Stop"
+        if not self._engine.has(event):
             return ""
         facts = {"stop_hook_active": self._stops_refused > 0, "last_assistant_message": answer}
-        result = await self._at("Stop", facts, scope)
+        result = await self._at(event, facts | self._about_subagent(), scope, self._session.header.agent_type)
         if result.stop or result.decision != "deny":
             return ""
         if self._stops_refused == MOST_STOPS_REFUSED:
@@ -138,13 +144,24 @@ class SessionHooks:
 
     async def on_end(self, reason: str, scope: TurnScope) -> None:
         """Tell that the session ends."""
-        if self._has_started:
+        if self._has_started and not self._is_subagent:
             await self._tell("SessionEnd", {"reason": reason}, scope, reason)
+
+    def _about_subagent(self) -> dict[str, str]:
+        header = self._session.header
+        if not self._is_subagent:
+            return {}
+        return {"agent_id": header.session_id, "agent_type": header.agent_type}
 
     async def _start(self, scope: TurnScope) -> tuple[str, ...]:
         if self._has_started:
             return ()
         self._has_started = True
+        if self._is_subagent:
+            if not self._engine.has("SubagentStart"):
+                return ()
+            kind = self._session.header.agent_type
+            return (await self._at("SubagentStart", self._about_subagent(), scope, kind)).contexts
         if not self._engine.has("SessionStart"):
             return ()
         import tempfile

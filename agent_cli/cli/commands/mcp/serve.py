@@ -13,8 +13,9 @@ from agent_cli.serve.served import TASK, Served, ToolSpec
 from agent_cli.ui.signals import signal_handlers
 
 from ...services.trust_prompt import offers
-from ...setup.compose import OpenSession, open_session
+from ...setup.compose import open_session
 from ...setup.options import ParsedOptions
+from ...setup.session_builder import OpenSession
 from ...setup.setup import Setup, with_values
 
 _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agent_cli.protocol.sanitize import clean
 
-from ...setup.compose import OpenSession
+from ...setup.session_builder import OpenSession
 from ...setup.setup import Setup
 from .unused_files import unused_files
 

@@ -1,0 +1,508 @@
+"""Build the engine of one session from its parts: its services, what they ask of the configuration, and the values
+that the front end is given."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.config.api_keys import KeyedEnvironment
+from agent_cli.config.call_rule_schema import ToolRule
+from agent_cli.config.dirs import defines_hooks, has_plugins, plugins_dir
+from agent_cli.config.schema import Config, Limits
+from agent_cli.engine.agent import Agent
+from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
+from agent_cli.engine.dispatch import Dispatcher
+from agent_cli.engine.model_calls.limits import Bounds, PromptCalls, Settings
+from agent_cli.engine.model_calls.model_selection import Models
+from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
+from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
+from agent_cli.engine.services import SessionServices
+from agent_cli.engine.tool_calls.approval_requests import ApprovalRequests
+from agent_cli.engine.tool_calls.call_rules import describe_rules
+from agent_cli.engine.undo.turn_undo import Snapshots, TurnUndo
+from agent_cli.fs.which import program
+from agent_cli.model.routing import open_model
+from agent_cli.model.transport.retry import RetryPolicy
+from agent_cli.model.types.base import Model
+from agent_cli.policy.rules.rule import Effect
+from agent_cli.protocol.actions import Allow, Mode, ReadPath, narrower
+from agent_cli.protocol.events import AnyEvent
+from agent_cli.protocol.messages import Message, new_id
+from agent_cli.protocol.operations import Shutdown
+from agent_cli.protocol.records import SettingsSet
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.session.event_bus import EventBus
+from agent_cli.session.history import jobs, last_job, working_directory
+from agent_cli.session.session import Session
+from agent_cli.store.session_file import read_session
+from agent_cli.store.state.daily_spend import SpendLog
+from agent_cli.store.state.grants import GrantFile
+from agent_cli.tools.kit.base import Resources, ToolContext
+from agent_cli.tools.new_context import new_context
+from agent_cli.tools.registry import Registry
+from agent_cli.tools.shell.background_jobs import Jobs
+from agent_cli.ui.services import SHUTDOWN_S
+from agent_cli.workspace.instructions import InstructionFiles
+from agent_cli.workspace.memory import Memory
+
+from .options import UsageError
+from .session_selection import SessionStart
+from .setup import Setup
+
+if TYPE_CHECKING:
+    from agent_cli.engine.context.history_search import EarlierSessions
+    from agent_cli.engine.subagents.child import Child
+    from agent_cli.engine.subagents.subagents import Subagents
+    from agent_cli.hooks.engine import HookEngine
+    from agent_cli.mcp.documents import ServerDocuments
+    from agent_cli.mcp.servers import Servers
+    from agent_cli.redaction.redactor import Redactor
+    from agent_cli.sandbox.profile.confinement import Confinement
+    from agent_cli.tools.shell.instruction_watch import InstructionWatch
+
+    from .debug_log import DebugLog
+    from .skills import SkillLibrary
+
+CHECKPOINT_TIMEOUT_S = 20.0
+PARK_S = 6 * 3600.0
+"""How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
+
+SKILL_FILE = "SKILL.md"
+"""The name of a skill's file; later conversations are given it as instructions."""
+
+_YOLO = "mode yolo runs commands and changes files without asking"
+_NOT_YOLO = (
+    "the session was in yolo, which is not kept: it goes on in {}; --mode yolo, or /mode in a conversation, "
+    "chooses it anew"
+)
+
+
+class OpenSession(msgspec.Struct, frozen=True):
+    """A built engine, and what the user should be told about its session."""
+
+    agent: Agent
+    permissions: Permissions
+    processes: ProcessRunner
+    tool_context: ToolContext
+    memory: Memory
+    redactor: "Redactor"
+    tools: Registry
+    notes: tuple[str, ...] = ()
+    instructions: str = ""
+    """The project's instruction files, in one line."""
+    servers: "Servers | None" = None
+    """The MCP servers; None where there are none."""
+    documents: "ServerDocuments | None" = None
+    """Their resources and prompts."""
+    hooks: "HookEngine | None" = None
+    """The user's hooks; None where there are none."""
+    agents: "Subagents | None" = None
+    """The sub-agents; None where there may be none."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the engine; at the end it is shut down, and its last words are waited for."""
+        engine = asyncio.create_task(self.agent.run())
+        try:
+            yield
+        finally:
+            await self.agent.submit(Shutdown())
+            await asyncio.wait({engine}, timeout=SHUTDOWN_S)
+            if self.servers is not None:
+                await self.servers.aclose()
+
+
+class ChildOf(msgspec.Struct, frozen=True, eq=False):
+    """A session that is a sub-agent's."""
+
+    parent: SessionServices
+    child: "Child"
+    tell: "Callable[[Child, AnyEvent], None]"
+    """Passes on what happens in it."""
+
+
+class SessionBuilder:
+    """What the engine of one session is made of."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        registry: Registry,
+        processes: ProcessRunner,
+        confining: SandboxProfiles,
+        env: KeyedEnvironment,
+        interactive: bool,
+        session_id: str,
+    ) -> None:
+        from .redactor import redactor_of
+
+        self._setup = setup
+        self._registry = registry
+        self._processes = processes
+        self._confining = confining
+        self._env = env
+        self._interactive = interactive
+        self.resources: Resources | None = None
+        self._session: Session | None = None
+        self.servers: Servers | None = None
+        self.agents: Subagents | None = None
+        self.child: ChildOf | None = None
+        self._spill = setup.state / "spill" / session_id
+        self._permissions = permissions_of(setup, confining, self._untrusted_sources, self._spill)
+        self._redactor = redactor_of(setup, env)
+        self._memory = Memory(
+            setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, self._redactor
+        )
+        self.prompts = PromptBuilder(self._prompt_sources())
+
+    def visible(self) -> tuple[Message, ...]:
+        """Return the messages that the model is sent."""
+        return self._session.visible() if self._session else ()
+
+    def _untrusted(self) -> str:
+        return self._session.untrusted() if self._session else ""
+
+    def _untrusted_sources(self) -> tuple[str, ...]:
+        return self._session.untrusted_sources() if self._session else ()
+
+    def _may_show(self, path: str) -> bool:
+        return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
+
+    def _may_instruct(self, path: str) -> bool:
+        """Return whether a file may be read as instructions: what a mode says of places outside the workspace does
+        not bind the repository's own files above it."""
+        verdict = self._permissions.authorize(ReadPath(path, path))
+        return isinstance(verdict, Allow) or verdict.by_mode
+
+    def _prompt_sources(self) -> PromptSources:
+        setup, rules = self._setup, self._setup.config.rules
+        names = setup.config.context.instructions
+        self._instruction_files = InstructionFiles(
+            setup.root, names, setup.config_dir, self._may_instruct, setup.is_doubtful
+        )
+        return PromptSources(
+            root=setup.workspace.root,
+            extra_roots=setup.workspace.roots[1:],
+            instructions=self._instruction_files,
+            memory=self._memory,
+            rules=(
+                *(rule for rule in rules if isinstance(rule, str)),
+                *describe_rules(rule for rule in rules if isinstance(rule, ToolRule)),
+            ),
+            replaced=setup.system_prompt,
+            append=setup.chosen.text("append_system_prompt") or "",
+            answer_request=setup.chosen.text("answer_request") or "",
+        )
+
+    def for_child(self, of: ChildOf) -> None:
+        """Make it the session of a sub-agent: of its parent's rights and limits it gets at most all."""
+        self.child = of
+        kind = of.child.plan.type
+        self._permissions.widest = lambda: narrower(of.parent.permissions.mode, kind.mode)
+        self._permissions.restore_grants(of.parent.session.grants())
+        self.prompts.for_subagent()
+
+    def assembled(
+        self, model: Model, draft: SessionStart, notes: Sequence[str], log: "DebugLog | None"
+    ) -> OpenSession:
+        """Return the engine, ready to run."""
+        from agent_cli.session.event_redaction import recorded
+
+        setup, permissions = self._setup, self._permissions
+        session = self._session = Session(
+            draft.records,
+            draft.file,
+            saved=draft.saved,
+            root=setup.workspace.root,
+            reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
+            masked=partial(recorded, redactor=self._redactor),
+        )
+        mode, about_mode = self._mode(session) if self.child is None else (session.view.settings[1], ())
+        permissions.mode = mode
+        permissions.restore_grants(session.grants())
+        _check_examples(setup, permissions)
+        effort = session.view.settings[2]
+        if self.child is None:
+            effort = setup.chosen.text("effort") or effort
+        services = self._services(session, model, effort, draft, log)
+        if self.servers is not None:
+            from .mcp_servers import sampler
+
+            self.servers.allow_sampling(sampler(services))
+        _note_changes(session, model, mode, effort)
+        ignored = [
+            f"{place}: `{key}` is ignored: not allowed in a project file" for key, place in setup.loaded.ignored
+        ]
+        logged = (f"log: {log.path}",) if log else ()
+        about_hooks = services.hooks.notes if services.hooks is not None else ()
+        told = (*about_mode, *ignored, *about_hooks, *notes, *draft.notes, *self._memory.problems(), *logged)
+        return OpenSession(
+            Agent(Dispatcher(services)),
+            permissions,
+            self._processes,
+            services.tools,
+            self._memory,
+            self._redactor,
+            self._registry,
+            told,
+            self._instruction_files.summary(),
+            hooks=services.hooks,
+            agents=self.agents,
+        )
+
+    def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
+        """Return the mode to begin in, and what to say of it. One that asks nothing is not taken over from a
+        session."""
+        config, asked_for = self._setup.config, self._setup.chosen.text("mode")
+        saved = session.view.settings[1]
+        kept = config.mode if saved == "yolo" else saved
+        mode = config.mode if asked_for else kept
+        notes = [_NOT_YOLO.format(config.mode)] if kept != saved and not asked_for else []
+        notes += [_YOLO] if mode == "yolo" and self._interactive else []
+        return mode, tuple(notes)
+
+    def _services(
+        self, session: Session, model: Model, effort: str, draft: SessionStart, log: "DebugLog | None"
+    ) -> SessionServices:
+        from agent_cli.session.event_redaction import RequestRedactor
+
+        setup, config = self._setup, self._setup.config
+        identifier = session.header.session_id
+        bus = EventBus(log.event if log else None, self._redactor, str(log.path) if log else "")
+        checkpoints = partial(
+            snapshots,
+            setup.workspace.root,
+            setup.project_state(),
+            identifier,
+            self._processes,
+            setup.workspace.roots,
+        )
+        of = self.child
+        return SessionServices(
+            session=session,
+            bus=bus,
+            models=Models(
+                model,
+                lambda name: open_model(name, config, self._env, setup.memory, log.request if log else None),
+                effort,
+                config.fallback_models,
+                config.small_model or "",
+                is_shared=of is not None and model is of.parent.models.model,
+            ),
+            registry=self._registry,
+            permissions=self._permissions,
+            approvals=_approvals(of, interactive=self._interactive),
+            undo=_undo(of, session, checkpoints, bus),
+            tool_base=self._context(session),
+            settings=_settings(config, draft, of),
+            prompt_additions=partial(self.prompts.additions, session.header),
+            retry=_retry_policy(config.limits, self._interactive),
+            day=SpendLog(setup.state / "spend"),
+            redacted=RequestRedactor(self._redactor).masked,
+            rules=setup.tool_rules,
+            earlier=lambda: _earlier(setup, identifier),
+            hooks=self._hooks(session, draft.path),
+            prompt_calls=of.parent.prompt_calls if of else PromptCalls(config.limits.turns),
+            parent=of.parent if of else None,
+            agents=self.agents,
+        )
+
+    def _hooks(self, session: Session, path: str) -> "HookEngine | None":
+        """Return the hooks of the user; None where there are none, or --no-hooks is given."""
+        setup = self._setup
+        if setup.chosen.flag("no_hooks") or not (
+            setup.config.hooks or defines_hooks(setup.workspace.root) or has_plugins(setup.state)
+        ):
+            return None
+        from .hooks import HookFacts, open_hooks
+
+        facts = HookFacts(
+            session.header.session_id, path, lambda: self._permissions.mode, lambda: session.view.settings[0]
+        )
+        return open_hooks(setup, facts, self._processes)
+
+    async def confinement_of_servers(self) -> "Confinement | None":
+        """Return what an MCP server in the sandbox may reach."""
+        return await confinement_of_servers(self._permissions)
+
+    def _watch(self) -> "InstructionWatch":
+        """Return what notes the files of instructions that commands change."""
+        from agent_cli.tools.shell.instruction_watch import InstructionWatch
+
+        setup = self._setup
+        names = setup.config.context.instructions
+        return InstructionWatch(
+            setup.workspace, names, self._may_instruct, self._untrusted, setup.doubt, (SKILL_FILE,)
+        )  # fmt: skip
+
+    def _context(self, session: Session) -> ToolContext:
+        """Return what tools may reach. A resumed session's commands go on where they left off, as far as that
+        outlives a process."""
+        config = self._setup.config
+        shell = config.tools.shell
+        context = new_context(
+            self._setup.workspace,
+            self._processes,
+            self._spill,
+            shell_env=shell.env,
+            shell_timeout_s=shell.timeout_s,
+            jobs=Jobs(self._watch),
+            seen=dict(session.view.known_files),
+            cache_dir=self._setup.project_state() / "cache",
+            may_show=self._may_show,
+            package_cache=self._confining.cache,
+            pass_env=shell.pass_env,
+            egress=self._permissions.open_egress(self._processes, config.tools.web.private_hosts),
+            memory=self._memory,
+            redactor=self._redactor,
+            resources=self.resources,
+        )
+        if left_off := working_directory(session.records, session.root):
+            context.shell.cwd = Path(left_off)
+        if number := last_job(session.records):
+            context.jobs.take_over(number, jobs(session.records).values())
+        return context
+
+
+async def confinement_of_servers(permissions: Permissions) -> "Confinement | None":
+    """Return what an MCP server in the sandbox may reach: what a command may, and the network."""
+    await permissions.measure_sandbox()
+    return permissions.confinement("network", None) if permissions.is_confining else None
+
+
+def permissions_of(
+    setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], tuple[str, ...]], spill: Path
+) -> Permissions:
+    skills, plugins = skills_of(setup), plugins_dir(setup.state)
+    readable = (spill, plugins, *(skills.readable() if skills else ()))
+    instructions = (*setup.config.context.instructions, SKILL_FILE)
+    return Permissions(
+        setup.workspace,
+        setup.rules(),
+        mode=setup.config.mode,
+        paths=SpecialPaths((setup.config_dir, setup.state, plugins), readable, instructions),
+        confining=confining,
+        untrusted=untrusted,
+        grants={
+            "project": GrantFile(setup.project_state() / "permissions.json"),
+            "user": GrantFile(setup.config_dir / "permissions.json"),
+        },
+    )
+
+
+def skills_of(setup: Setup) -> "SkillLibrary | None":
+    """Return the skills; None where there is no folder of them."""
+    if not setup.skill_places():
+        return None
+    from .skills import skill_library
+
+    return skill_library(setup)
+
+
+def _check_examples(setup: Setup, permissions: Permissions) -> None:
+    """Hold the configuration's own examples against its rules.
+
+    Raises:
+        UsageError: the rules do not say what an example expects of them.
+    """
+    written = [(effect, *each) for effect in get_args(Effect) for each in setup.loaded.examples(effect)]
+    if not written:
+        return
+    from agent_cli.policy.rule_examples import Example, check, decision
+
+    examples = tuple(Example(*each) for each in written)
+    for problem in check(examples, decision(permissions.policy())):
+        raise UsageError(f"{problem.example.place}: {problem.example.text}: {problem.why}")
+
+
+def _approvals(of: ChildOf | None, *, interactive: bool) -> ApprovalRequests:
+    if of is None:
+        return ApprovalRequests(interactive=interactive)
+    from agent_cli.engine.subagents.approvals import ChildApprovals
+
+    return ChildApprovals(of.parent.approvals, of.child, of.tell)
+
+
+def _undo(of: ChildOf | None, session: Session, checkpoints: Callable[[], Snapshots], bus: EventBus) -> TurnUndo:
+    if of is None:
+        return TurnUndo(session, checkpoints, bus.emit)
+    from agent_cli.engine.subagents.child_undo import ChildUndo
+
+    return ChildUndo(session, checkpoints, bus.emit, of.parent)
+
+
+def _bounds(limits: Limits, of: ChildOf | None) -> Bounds:
+    """Return the bounds of a session; a sub-agent has those of its type, and its parent's hold besides."""
+    if of is not None:
+        kind = of.child.plan.type
+        return Bounds(kind.max_turns, kind.max_cost_usd, kind.max_time_s or limits.time_s)
+    return Bounds(
+        limits.turns,
+        limits.cost_usd,
+        limits.time_s,
+        limits.session_cost_usd,
+        limits.day_cost_usd,
+        limits.warn_cost_usd,
+    )
+
+
+def _settings(config: Config, draft: SessionStart, of: ChildOf | None) -> Settings:
+    return Settings(
+        bounds=_bounds(config.limits, of),
+        compact_at=config.context.compact_at,
+        version=__version__,
+        session_path=draft.path,
+        resumed=draft.saved,
+        finish_plan=config.tools.finish_plan,
+        private_hosts=config.tools.web.private_hosts,
+    )
+
+
+def _retry_policy(limits: Limits, interactive: bool) -> RetryPolicy:
+    park_s = limits.park_s if limits.park_s is not None else (PARK_S if interactive else 0.0)
+    return RetryPolicy(horizon_s=limits.retry_s, park_s=park_s)
+
+
+def snapshots(
+    root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
+) -> Snapshots:
+    """Return where a workspace's checkpoints are kept, one store a folder: a private git repository, or copies
+    where git is missing. A git that lies in the workspace or in `roots` is none of ours."""
+    from agent_cli.workspace.checkpoints.maintenance import COPIES, STORE, store_name
+    from agent_cli.workspace.checkpoints.multi_root import MultiRootCheckpoints
+
+    has_git = program("git", os.environ.get("PATH", os.defpath), (root, *roots))
+
+    def of_folder(folder: Path) -> Snapshots:
+        further = "" if folder == root else str(folder)
+        if has_git:
+            from agent_cli.workspace.checkpoints.git_store import Checkpoints
+
+            return Checkpoints(
+                folder, project_state / store_name(STORE, further), session_id, processes.run,
+                timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots, without=(root,) if further else (),
+            )  # fmt: skip
+        from agent_cli.workspace.checkpoints.copy_store import Copies
+
+        return Copies(folder, project_state / store_name(COPIES, further), session_id)
+
+    return MultiRootCheckpoints(root, roots, of_folder)
+
+
+def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:
+    """A resumed session may run with another model or mode than it was saved with."""
+    if session.view.settings != (model.info.name, mode, effort):
+        session.append(SettingsSet(id=new_id("set"), model=model.info.name, mode=mode, effort=effort))
+
+
+def _earlier(setup: Setup, own: str) -> "EarlierSessions":
+    from .earlier_sessions import Earlier
+
+    return Earlier(setup.sessions, setup.root, own)
