@@ -96,6 +96,7 @@ class AgentNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="age
     task: str = ""
     text: str = ""
     """The answer, or why there is none."""
+    background: bool = False
 
 
 class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag="checkpoint"):

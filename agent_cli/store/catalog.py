@@ -4,6 +4,7 @@ them, by id, name, directory, branch, date and what was said, with the help of a
 
 import hashlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
@@ -135,6 +136,8 @@ class Sessions:
             wanted = name.strip().casefold()
             called = [Path(info.path) for info in self.list(limit=None) if info.title.casefold() == wanted]
             found = [*dict.fromkeys([*found, *called])]
+        if not found and name.isalnum():
+            found = list(self.folder.glob(f"*/*.agents/{name}*.json"))
         if len(found) == 1:
             return found[0]
         if not found:
@@ -223,6 +226,8 @@ class Sessions:
             if first is not None:
                 first()
             path.unlink()
+            if (children := children_folder(path)).is_dir() and not children.is_symlink():
+                shutil.rmtree(children)
         except OSError as error:
             raise StoreError(f"cannot delete {path}: {error.strerror}") from error
         finally:

@@ -17,6 +17,7 @@ from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.operations import Shutdown, Steer, UserInput
 from agent_cli.protocol.records import AgentNoted
 from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.store.child_sessions import ChildSession
 from agent_cli.store.session_file import StoreError
 
 from ..agent import Agent
@@ -93,6 +94,13 @@ class Child:
         self._ended: asyncio.Future[tuple[AgentState, str]] | None = None
         self._stopping: StopReason | None = None
 
+    def adopt(self, saved: ChildSession) -> None:
+        """Take over how it ended in an earlier run of the program."""
+        self.task, self.state = saved.task, saved.state
+        self.session_path = str(saved.path)
+        self.line = saved.text.strip().partition("\n")[0][:_LINE_CHARS]
+        self.result = ChildResult(saved.state, saved.text, 0, None)
+
     @property
     def is_over(self) -> bool:
         """Whether its task has ended."""
@@ -134,7 +142,9 @@ class Child:
                 self._change("running")
                 services = self._services = await build(self.plan, self)
                 self.session_path = services.settings.session_path
-                services.session.append(AgentNoted(id=new_id("agent"), state="running", task=task))
+                services.session.append(
+                    AgentNoted(id=new_id("agent"), state="running", task=task, background=self.plan.background)
+                )
                 self._agent = Agent(Dispatcher(services))
                 engine = asyncio.create_task(self._serve(self._agent))
                 await self._agent.submit(UserInput(task))

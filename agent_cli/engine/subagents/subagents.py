@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -11,8 +11,10 @@ import msgspec
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentLine
+from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import ControlAgent
 from agent_cli.session.turn_scope import TurnScope
+from agent_cli.store.child_sessions import child_sessions
 from agent_cli.tools.kit.base import ToolError
 
 from .built_in import BUILT_IN, GENERAL
@@ -34,19 +36,6 @@ class SubagentLimits(msgspec.Struct, frozen=True):
     per_prompt: int = 12
 
 
-class StoredChild(msgspec.Struct, frozen=True):
-    """A sub-agent of an earlier run of the program, from its session."""
-
-    id: str
-    name: str
-    type: str
-    call_id: str
-    state: str
-    task: str
-    text: str
-    path: str
-
-
 class Subagents:
     """The sub-agents of one session. Those that sub-agents start share its numbers."""
 
@@ -55,15 +44,12 @@ class Subagents:
         limits: SubagentLimits,
         types: Sequence[AgentType],
         build: BuildChild,
-        stored: Callable[[], Iterable[StoredChild]] = tuple,
         above: "Subagents | None" = None,
     ) -> None:
-        """`build` makes the engine of one; `stored` reads those of earlier runs; `above` are those among which the
-        session is one itself."""
+        """`build` makes the engine of one; `above` are those among which the session is one itself."""
         self.limits = limits
         self.types = {each.name: each for each in (*BUILT_IN, *types)}
         self._build = build
-        self._stored = stored
         self._above = above
         self._free: asyncio.Semaphore = above._free if above is not None else asyncio.Semaphore(limits.running)
         self._started: list[str] = above._started if above is not None else []
@@ -84,8 +70,32 @@ class Subagents:
         return self._scope
 
     def begin(self, services: "SessionServices") -> None:
-        """The session whose sub-agents these are is there."""
+        """The session whose sub-agents these are is there; those of its earlier runs are among them."""
         self.services = services
+        if services.settings.resumed and services.settings.session_path:
+            self._adopt(services, Path(services.settings.session_path))
+
+    def _adopt(self, services: "SessionServices", path: Path) -> None:
+        told = {
+            attached.name
+            for record in services.session.records
+            if isinstance(record, UserMessage)
+            for attached in record.attachments
+        }
+        for saved in child_sessions(path):
+            kind = self.types.get(saved.type) or AgentType(name=saved.type, description="")
+            plan = ChildPlan(
+                id=saved.id,
+                name=saved.name,
+                type=kind,
+                call_id=saved.call_id,
+                depth=self.depth + 1,
+                background=saved.background,
+                is_resumed=True,
+            )
+            child = self._children[saved.id] = Child(plan, self, self.tell)
+            child.adopt(saved)
+            child.is_reported = not saved.background or f"agent {saved.name}" in told
 
     def below(self, child: Child) -> "Subagents":
         """Return the sub-agents of one of these."""
@@ -207,7 +217,7 @@ class Subagents:
     def reports(self) -> list[Child]:
         """Return those in the background that have ended since the last time."""
         over = [each for each in self._children.values() if each.is_over and not each.is_reported]
-        found = [each for each in over if each.plan.background and self._tasks[each.plan.id].done()]
+        found = [each for each in over if each.plan.background and each.result is not None]
         for each in found:
             each.is_reported = True
         return found
@@ -246,9 +256,10 @@ class Subagents:
             case other:
                 assert_never(other)
 
-    def stored(self, call_id: str) -> StoredChild | None:
-        """Return the one that a call started in an earlier run of the program; None where there is none."""
-        return next((each for each in self._stored() if each.call_id == call_id), None)
+    def started_by(self, call_id: str) -> Child | None:
+        """Return the one that a call has started already, in an earlier run of the program; None where there is
+        none."""
+        return next((each for each in self._children.values() if each.plan.call_id == call_id), None)
 
     async def aclose(self) -> None:
         """Stop all, and wait until they have ended."""

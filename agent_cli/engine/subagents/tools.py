@@ -47,11 +47,8 @@ class AgentTool(BasicTool):
     async def run(self, params: AgentParams, context: ToolContext) -> ToolOutcome:
         if not params.task.strip():
             raise ToolError("The task is empty.")
-        if (earlier := self._agents.stored(context.call_id)) is not None:
-            raise ToolError(
-                f"The program ended while the sub-agent {earlier.name} ({earlier.id}) worked on this: it is"
-                f" {earlier.state}. What it had: {earlier.text or 'nothing'}. `resume` goes on with it."
-            )
+        if (earlier := self._agents.started_by(context.call_id)) is not None and earlier.result is not None:
+            return outcome(earlier, earlier.result)  # the program ended before the parent could read it
         child = self._child(params, context.call_id)
         if child.plan.background:
             return ToolOutcome(
