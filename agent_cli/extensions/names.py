@@ -1,8 +1,11 @@
 """Give every extension a name that nothing else has."""
 
+import re
 from collections.abc import Callable, Iterator
 
 from .places import Place
+
+_LONGEST_NAME = 64
 
 
 def unique_name(name: str, place: Place, is_taken: Callable[[str], bool]) -> str:
@@ -24,3 +27,12 @@ def _candidates(name: str, place: Place) -> Iterator[str]:
     while True:
         yield f"{place.plugin or place.origin}:{name}-{number}"
         number += 1
+
+
+def callable_name(name: str) -> str:
+    """Return a name as it can be typed: small letters, digits, `-` and `_`."""
+    import unicodedata
+
+    plain = re.sub(r"[^\w-]+", "-", unicodedata.normalize("NFKC", name).lower())
+    plain = plain[:_LONGEST_NAME].strip("-_")
+    return plain if re.search(r"[^\W\d_]", plain) else ""

@@ -23,6 +23,10 @@ class AgentType(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the tools it has, patterns such as `mcp__docs__*` among them; None for those of the parent."""
     without_tools: tuple[str, ...] = ()
     """Names of tools it does not have."""
+    ask_rules: tuple[str, ...] = ()
+    """Permission rules that ask, such as `shell(git push *)`, besides those of the parent."""
+    deny_rules: tuple[str, ...] = ()
+    """Permission rules that deny, besides those of the parent."""
     mode: Mode | None = None
     """The widest mode it runs in."""
     model: str = ""

@@ -23,6 +23,7 @@ from ..setup.setup import Setup
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
+    from agent_cli.protocol.agent_types import AgentType
 
 
 _MOST_LISTED = 40
@@ -59,6 +60,7 @@ def offers(setup: Setup) -> tuple[TrustRequest, ...]:
         found.append(TrustRequest(place, content, effects, texts))
     found += _hooks(setup)
     found += _servers(setup)
+    found += _agents(setup)
     found += map(_instructing, _doubtful(setup))
     return tuple(found)
 
@@ -106,6 +108,29 @@ def _servers(setup: Setup) -> list[TrustRequest]:
         )
         for each in found_servers(setup).inert
     ]
+
+
+def _agents(setup: Setup) -> list[TrustRequest]:
+    """Return the sub-agents that the project defines and the user has not agreed to as they are now."""
+    if not setup.agent_places():
+        return []
+    from ..setup.agents import found_agents
+
+    return [
+        TrustRequest(each.trust_place, each.content, tuple(_about(each.type)), ((each.path, each.content),))
+        for each in found_agents(setup).inert
+        if each.type is not None
+    ]
+
+
+def _about(found: "AgentType") -> Iterator[str]:
+    yield f"sub-agent {found.name}: {found.description}"
+    yield f"instructions to a model: {len(found.instructions):,} characters"
+    yield f"tools: {'all of yours' if found.tools is None else ', '.join(found.tools) or 'none'}"
+    if found.mode is not None:
+        yield f"mode: {found.mode}, unless yours is narrower"
+    if found.model:
+        yield f"model: {found.model}"
 
 
 def _doubtful(setup: Setup) -> list[str]:

@@ -147,6 +147,13 @@ class Setup:
 
         return plugin_places(self, kind)
 
+    def agent_places(self) -> "tuple[Place, ...]":
+        """Return the folders of definitions of sub-agents, the user's first."""
+        from agent_cli.extensions.places import places
+
+        found = places("agents", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
+        return tuple(sorted(found, key=lambda place: place.origin == "project"))
+
     def doubt(self, real: str, content: bytes) -> None:
         """Note that a file of instructions has a content that may come from others.
 

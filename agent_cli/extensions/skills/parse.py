@@ -5,15 +5,14 @@ Loaded only for files that are not known from before.
 
 import os
 import re
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..front_matter import one_line, read_front_matter
+from ..names import callable_name
 from .skill import LARGEST_BYTES, SkillHead, SkillText
 
-_LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 4_000
 """Characters of a description that are looked at; the format allows 1,024."""
 _ENTRY = re.compile(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
@@ -59,13 +58,6 @@ def _head(values: dict[str, Any], body: str, folder: str, problem: str) -> Skill
         is_offered=_is_true(values.get("user-invocable"), usual=True),
         notes=tuple(notes),
     )
-
-
-def callable_name(name: str) -> str:
-    """Return a name as it can be typed: small letters, digits, `-` and `_`."""
-    plain = re.sub(r"[^\w-]+", "-", unicodedata.normalize("NFKC", name).lower())
-    plain = plain[:_LONGEST_NAME].strip("-_")
-    return plain if re.search(r"[^\W\d_]", plain) else ""
 
 
 def _first_line(body: str) -> str:

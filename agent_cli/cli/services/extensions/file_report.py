@@ -14,6 +14,7 @@ from agent_cli.extensions.places import places
 from agent_cli.tools.kit.output import result_tokens
 from agent_cli.workspace.instructions import InstructionFiles
 
+from ...setup.agents import found_agents
 from ...setup.hooks import found_hooks
 from ...setup.mcp_servers import found_servers
 from ...setup.setup import Setup
@@ -40,7 +41,7 @@ class FileLine(msgspec.Struct, frozen=True):
 def file_lines(setup: Setup) -> list[FileLine]:
     """Return a line for each file; a file that is several things has several."""
     sources: tuple[Callable[[Setup], Iterator[FileLine]], ...] = (
-        _configuration, _instructions, _skills, _commands, _hooks, _servers, _unused,
+        _configuration, _instructions, _skills, _commands, _agents, _hooks, _servers, _unused,
     )  # fmt: skip
     return [line for source in sources for line in source(setup)]
 
@@ -95,6 +96,18 @@ def _commands(setup: Setup) -> Iterator[FileLine]:
             continue
         asks = ", shown and asked about at its first use" if file.place.origin == "project" else ""
         yield _line(setup, file.path, "read", f"command /{name}{asks}{_without(file.unused)}")
+
+
+def _agents(setup: Setup) -> Iterator[FileLine]:
+    if not setup.agent_places():
+        return
+    found = found_agents(setup)
+    for file in found.usable:
+        yield _line(setup, file.path, "read", "; ".join((f"sub-agent {file.name}", *file.notes)))
+    for file in found.inert:
+        yield _line(setup, file.path, "inert", f"sub-agent {file.name}: {_NOT_TRUSTED}")
+    for file in found.broken:
+        yield _line(setup, file.path, "unused", f"sub-agent: {file.problem}")
 
 
 def _without(keys: Iterable[str]) -> str:

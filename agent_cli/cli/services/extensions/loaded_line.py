@@ -27,6 +27,7 @@ def _counts(setup: Setup, opened: OpenSession) -> Iterator[str]:
     counted = (
         (_commands(setup), "command"),
         (_skills(setup), "skill"),
+        (_agents(setup), "sub-agent"),
         (len(opened.hooks.hooks) if opened.hooks else 0, "hook"),
         (len(opened.servers.connections) if opened.servers else 0, "MCP server"),
     )
@@ -36,9 +37,17 @@ def _counts(setup: Setup, opened: OpenSession) -> Iterator[str]:
 def _commands(setup: Setup) -> int:
     if not (places := setup.command_places()):
         return 0
-    from agent_cli.extensions.command_files import count_files
+    from agent_cli.extensions.command_files import count_commands
 
-    return sum(map(count_files, places))
+    return sum(map(count_commands, places))
+
+
+def _agents(setup: Setup) -> int:
+    if not setup.agent_places():
+        return 0
+    from ...setup.agents import agent_types
+
+    return len(agent_types(setup))
 
 
 def _skills(setup: Setup) -> int:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _IMPORT = "not read; a line `@{name}` in AGENTS.md imports it"
-_AGENTS = "agents: sub-agents are not supported yet"
 _UNUSED: Mapping[str, str] = {
     ".cursorrules": f"rules of Cursor: {_IMPORT}",
     ".cursor/rules": "rules of Cursor: not read; AGENTS.md can import each with a line `@PATH`",
@@ -17,11 +16,6 @@ _UNUSED: Mapping[str, str] = {
     ".junie/guidelines.md": f"guidelines of Junie: {_IMPORT}",
     ".goosehints": f"hints of goose: {_IMPORT}",
     ".aider.conf.yml": "settings of aider: not read; the settings here are in .agent/config.yaml",
-    ".claude/agents": _AGENTS,
-    ".codex/agents": _AGENTS,
-    ".gemini/agents": _AGENTS,
-    ".opencode/agent": _AGENTS,
-    ".opencode/agents": _AGENTS,
     ".claude/output-styles": "output styles: not read; AGENTS.md can describe a style",
     ".opencode/plugin": "plug-ins in JavaScript: cannot be run here",
     ".opencode/plugins": "plug-ins in JavaScript: cannot be run here",

@@ -1,0 +1,34 @@
+"""The types of sub-agents that files of the user and the project define."""
+
+from typing import TYPE_CHECKING
+
+from agent_cli.protocol.agent_types import AgentType
+
+from .setup import Setup
+
+if TYPE_CHECKING:
+    from agent_cli.extensions.agents.find import AgentFile, FoundAgents
+
+
+def agent_types(setup: Setup) -> tuple[AgentType, ...]:
+    """Return the types that can be started, by name; nothing is loaded where there is no folder of them."""
+    return found_agents(setup).types if setup.agent_places() else ()
+
+
+def agent_notes(setup: Setup) -> tuple[tuple[str, str], ...]:
+    """Return what is wrong with files that define sub-agents or has no effect, each with the path of the file."""
+    return found_agents(setup).notes if setup.agent_places() else ()
+
+
+def found_agents(setup: Setup) -> "FoundAgents":
+    """Return what the files define; they are read once, until the configuration is read again."""
+    return setup.once(_found)
+
+
+def _found(setup: Setup) -> "FoundAgents":
+    from agent_cli.extensions.agents.find import find_agents
+
+    def trusts(file: "AgentFile") -> bool:
+        return file.place.origin != "project" or setup.trust.knows(file.trust_place, file.content)
+
+    return find_agents(setup.agent_places(), trusts)

@@ -1,0 +1,264 @@
+"""Read a file that defines a sub-agent: Markdown with front matter, or TOML as Codex has it. One table of keys
+serves all products, since users copy files from one folder to another. What has no effect here is noted, and what
+cannot be understood never gives a right.
+
+Loaded only where there are such files.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.agent_types import AgentType
+
+from ..found_files import UnusableError
+from ..front_matter import one_line, read_front_matter
+from ..names import callable_name
+from ..places import Place
+from .permissions import denied_calls, mode_of, narrowest, opencode_permission
+from .tool_names import ToolNames, tool_names
+
+_KEYS: Mapping[str, str] = {
+    "name": "name", "description": "description",
+    "developer_instructions": "instructions", "prompt": "instructions",
+    "tools": "tools", "allowed_tools": "tools", "disallowed_tools": "without", "without_tools": "without",
+    "permission": "permission", "permission_mode": "mode", "sandbox_mode": "mode", "approval_policy": "approval",
+    "mode": "mode", "model": "model",
+    "effort": "effort", "model_reasoning_effort": "effort", "reasoning_effort": "effort", "variant": "effort",
+    "max_turns": "turns", "steps": "turns", "max_steps": "turns",
+    "timeout_mins": "minutes", "timeout": "minutes", "timeout_s": "seconds", "max_time_s": "seconds",
+    "max_cost_usd": "cost", "background": "background", "isolation": "isolation", "skills": "skills",
+    "kind": "kind", "disable": "disable",
+}  # fmt: skip
+"""Keys in small letters, their words parted by `_` → what they mean."""
+_ROLES = ("subagent", "all", "primary")
+"""`mode` of OpenCode."""
+_LONGEST_DESCRIPTION = 4_000
+_ITEM = re.compile(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
+_MOST_ITEMS = 200
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """What a file says."""
+
+    type: AgentType
+    """By the name that the file has; whether another has it too is not known here."""
+    notes: tuple[str, ...] = ()
+    """What of it has no effect or is wrong, and does not keep it from being used."""
+
+
+def parse_agent(text: str, path: Path, place: Place) -> Definition:
+    """Read the text of a file.
+
+    Raises:
+        UnusableError: it defines no sub-agent, or none that can be used.
+    """
+    values, body, problem = _toml(text) if path.suffix == ".toml" else _markdown(text, path)
+    fields = _Fields(values, [problem] if problem else [])
+    _refuse_unusable(fields)
+    name = callable_name(one_line(fields.take("name"))) or callable_name(path.stem)
+    if not name:
+        raise UnusableError("neither its name nor that of its file can be typed")
+    instructions = _text(fields.take("instructions")) if not body.strip() else body
+    if not instructions.strip():
+        raise UnusableError("it has no instructions")
+    description = one_line(fields.take("description"))[:_LONGEST_DESCRIPTION]
+    if not description:
+        description = one_line(instructions.strip().split("\n")[0].lstrip("#"))[:_LONGEST_DESCRIPTION]
+        fields.notes.append("it has no description; its first line stands in for it")
+    made = AgentType(name=name, description=description, instructions=instructions.strip("\n"))
+    made = _with_limits(_with_rights(made, fields), fields)
+    made = msgspec.structs.replace(made, source=str(path), origin=place.origin)
+    return Definition(made, tuple(dict.fromkeys((*fields.notes, *fields.unused()))))
+
+
+def _markdown(text: str, path: Path) -> tuple[dict[str, Any], str, str]:
+    parts = read_front_matter(text, path)
+    if not parts.values:
+        raise UnusableError(parts.problem or "it has no front matter")
+    return parts.values, parts.body, parts.problem
+
+
+def _toml(text: str) -> tuple[dict[str, Any], str, str]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text), "", ""
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UnusableError(f"it is not valid TOML: {error}") from error
+
+
+class _Fields:
+    """The values of a file by what they mean. What is never taken has no effect."""
+
+    def __init__(self, values: Mapping[str, Any], notes: list[str]) -> None:
+        self.notes = notes
+        self._left: dict[str, list[tuple[str, Any]]] = {}
+        self._unknown: list[str] = []
+        for key, value in values.items():
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(key)).replace("-", "_").lower()
+            if (meaning := _KEYS.get(words)) is None:
+                self._unknown.append(str(key))
+            else:
+                self._left.setdefault(meaning, []).append((str(key), value))
+
+    def take(self, meaning: str) -> Any:
+        """Return the value of a meaning; of several the first that is not empty."""
+        return next((value for _, value in self.take_all(meaning)), None)
+
+    def take_all(self, meaning: str) -> list[tuple[str, Any]]:
+        """Return all keys and values of a meaning."""
+        return [(key, value) for key, value in self._left.pop(meaning, ()) if value is not None]
+
+    def take_as(self, meaning: str, read: Callable[[Any], Any], wanted: str) -> Any:
+        """Return a value as `read` makes it; None, and a note, where it can make nothing of it."""
+        for key, value in self.take_all(meaning):
+            if (made := read(value)) is not None:
+                return made
+            self.notes.append(f"`{key}` has no effect: {_short(value)} is not {wanted}")
+        return None
+
+    def unused(self) -> list[str]:
+        """Return the note on the keys that have no effect."""
+        names = [*self._unknown, *(key for pairs in self._left.values() for key, _ in pairs)]
+        return [f"without effect: {', '.join(_short(name) for name in names[:20])}"] if names else []
+
+
+def _refuse_unusable(fields: _Fields) -> None:
+    kind = one_line(fields.take("kind")).lower()
+    if kind and kind != "local":
+        raise UnusableError(f"it is of the kind {_short(kind)}, which cannot be run here")
+    if _flag(fields.take("disable")):
+        raise UnusableError("it is switched off (`disable`)")
+
+
+def _with_rights(made: AgentType, fields: _Fields) -> AgentType:
+    """Return a type with its tools, its mode and its rules."""
+    given, denied = fields.take("tools"), fields.take("without")
+    only, without = _listed_tools(given, fields) if given is not None else (None, ())
+    taken = _names(denied, fields)
+    rules, whole = denied_calls(taken.patterns)
+    plain = [entry for entry in _items(denied) if entry not in taken.patterns]
+    gone = tool_names((*plain, *whole))
+    if whole:
+        fields.notes.append(f"it has no {', '.join(whole)}: {', '.join(taken.patterns)} cannot be denied alone")
+    narrowed = opencode_permission(fields.take("permission"))
+    fields.notes += narrowed.notes
+    return msgspec.structs.replace(
+        made,
+        tools=_both(only, narrowed.only),
+        without_tools=tuple(
+            dict.fromkeys((*without, *gone.names, *(["*"] if gone.has_all else []), *narrowed.without))
+        ),
+        ask_rules=narrowed.ask,
+        deny_rules=tuple(dict.fromkeys((*rules, *narrowed.deny))),
+        mode=_mode(fields),
+    )
+
+
+def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(name for name in one if name in other)
+
+
+def _listed_tools(value: Any, fields: _Fields) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Return the tools that a list names, and those that a mapping as OpenCode has it switches off."""
+    if isinstance(value, Mapping):
+        off = [str(name) for name, is_on in value.items() if is_on is not True]
+        on = [str(name) for name, is_on in value.items() if is_on is True]
+        if "*" in off:
+            return _names(on, fields).names, ()
+        return None, _names(off, fields).names
+    found = _names(value, fields)
+    if found.patterns:
+        fields.notes.append(f"without effect: the patterns of {', '.join(found.patterns)}; it has the whole tools")
+    return (None if found.has_all else found.names), ()
+
+
+def _names(value: Any, fields: _Fields) -> ToolNames:
+    found = tool_names(_items(value))
+    fields.notes += found.notes
+    return found
+
+
+def _mode(fields: _Fields) -> Mode | None:
+    """Return the narrowest mode that is named. A name that is not known narrows to `ask`, since it may have been
+    meant to narrow."""
+    modes: list[Mode] = []
+    for key, value in (*fields.take_all("mode"), *fields.take_all("approval")):
+        text = one_line(value)
+        is_role = key == "mode" and text.lower() in _ROLES
+        if is_role and text.lower() == "primary":
+            raise UnusableError("it is an agent for the user to talk to (`mode: primary`), not a sub-agent")
+        if is_role or (key == "approval_policy" and text != "untrusted"):
+            continue
+        if (mode := mode_of(text)) is None:
+            fields.notes.append(f"`{key}: {_short(text)}` is not known here, so it asks")
+        modes.append(mode or "ask")
+    return narrowest(modes)
+
+
+def _with_limits(made: AgentType, fields: _Fields) -> AgentType:
+    """Return a type with its model, its limits and what it brings along."""
+    seconds = fields.take_as("seconds", _positive, "a number of seconds")
+    minutes = fields.take_as("minutes", _positive, "a number of minutes")
+    isolation = fields.take_as("isolation", _isolation, "`worktree`")
+    turns = fields.take_as("turns", _positive, "a number of turns")
+    return msgspec.structs.replace(
+        made,
+        model=one_line(fields.take("model"))[:200],
+        effort=one_line(fields.take("effort")).lower()[:40],
+        max_turns=max(1, int(turns)) if turns is not None else None,
+        max_cost_usd=fields.take_as("cost", _positive, "an amount in dollars"),
+        max_time_s=seconds if seconds is not None or minutes is None else minutes * 60,
+        background=_flag(fields.take("background")),
+        isolation=isolation or "",
+        skills=_skills(fields),
+    )
+
+
+def _skills(fields: _Fields) -> tuple[str, ...]:
+    value = fields.take("skills")
+    if isinstance(value, Mapping):  # `skills.config` of Codex
+        fields.notes.append("without effect: skills.config")
+        return ()
+    return tuple(dict.fromkeys(_items(value)))
+
+
+def _isolation(value: Any) -> Literal["", "worktree"] | None:
+    text = one_line(value).lower()
+    return "worktree" if text == "worktree" else "" if text in ("", "none") else None
+
+
+def _positive(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number > 0 and not isinstance(value, bool) else None
+
+
+def _flag(value: Any) -> bool:
+    return value is True or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "on"))
+
+
+def _items(value: Any) -> list[str]:
+    """Return the entries of a list, or of a text in which blanks or commas part them; within brackets nothing is
+    parted."""
+    texts: Iterable[Any] = value if isinstance(value, list) else [value]
+    return [item for text in texts for item in _ITEM.findall(one_line(text).strip("[]"))][:_MOST_ITEMS]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _short(value: Any) -> str:
+    text = one_line(value)
+    return f"{text[:60]}…" if len(text) > 60 else text
