@@ -26,7 +26,8 @@ SMALL_FILE = 60
 STANDS_ALONE = {
     "__main__.py": "the entry point",
     "cli/services/memory_notes.py": "loaded for the first #note only",
-    "cli/setup/debug_log.py": "loaded for --debug only",
+    "cli/stdio.py": "runs before anything else is loaded",
+    "engine/subagents/built_in.py": "values, and nothing else",
     "engine/tool_calls/inserted_commands.py": "loaded for a text that runs commands only",
     "hooks/http.py": "loaded for the first hook that posts to a server",
     "hooks/rewrites.py": "loaded for the first hook that changes a call",
@@ -333,8 +334,8 @@ def heavy(modules: set[str]) -> set[str]:
 
 PATHS: list[tuple[str, str, int, set[str]]] = [
     ("--version", "import sys; sys.argv = ['agent', '--version']\nimport agent_cli.__main__ as m\ntry: m.main()\nexcept SystemExit: pass", 80, {"asyncio", "msgspec"}),
-    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.wire.chat.dialect", 392, {"prompt_toolkit", "httpx"}),
-    ("repl", "import agent_cli.cli.main, agent_cli.cli.interactive", 593, {"httpx"}),
+    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.wire.chat.dialect", 394, {"prompt_toolkit", "httpx"}),
+    ("repl", "import agent_cli.cli.main, agent_cli.cli.interactive", 596, {"httpx"}),
 ]  # fmt: skip
 
 

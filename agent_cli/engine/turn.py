@@ -335,11 +335,9 @@ class Turn:
     def _deliver_reports(self) -> bool:
         """Tell the model of sub-agents in the background that have ended; returns whether there were any."""
         agents = self._services.agents
-        reports = agents.reports() if agents is not None else []
-        for child in reports:
-            from .subagents.tools import report
-
-            self._say("hint", f"The sub-agent {child.plan.name} has ended.", brought=report(child))
+        reports = agents.reports() if agents is not None else {}
+        for name, result in reports.items():
+            self._say("hint", f"The sub-agent {name} has ended.", brought=result)
         return bool(reports)
 
     async def _awaits_agents(self) -> bool:

@@ -4,7 +4,6 @@ them, by id, name, directory, branch, date and what was said, with the help of a
 
 import hashlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
@@ -227,6 +226,8 @@ class Sessions:
                 first()
             path.unlink()
             if (children := children_folder(path)).is_dir() and not children.is_symlink():
+                import shutil
+
                 shutil.rmtree(children)
         except OSError as error:
             raise StoreError(f"cannot delete {path}: {error.strerror}") from error

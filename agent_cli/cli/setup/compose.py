@@ -112,8 +112,11 @@ async def servers_alone(setup: Setup, processes: ProcessRunner) -> "Servers | No
 def _agents(setup: Setup, build: "BuildChild") -> "Subagents":
     from agent_cli.engine.subagents.subagents import SubagentLimits, Subagents
 
+    from .agents import agent_types
+
     limits = setup.config.agents
-    return Subagents(SubagentLimits(limits.depth, limits.running, limits.per_prompt), (), build)
+    types = agent_types(setup) if setup.agent_places() else ()
+    return Subagents(SubagentLimits(limits.depth, limits.running, limits.per_prompt), types, build)
 
 
 class _Children:

@@ -380,6 +380,7 @@ async def confinement_of_servers(permissions: Permissions) -> "Confinement | Non
 def permissions_of(
     setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], tuple[str, ...]], spill: Path
 ) -> Permissions:
+    """Return the policy of a session; `untrusted` tells where text of others in it came from."""
     skills, plugins = skills_of(setup), plugins_dir(setup.state)
     readable = (spill, plugins, *(skills.readable() if skills else ()))
     instructions = (*setup.config.context.instructions, SKILL_FILE)

@@ -171,17 +171,3 @@ def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, pat
     if setup.chosen.flag("no_session"):
         return SessionStart((header,), None, "", saved=False)
     return SessionStart((header,), NewSessionFile(path), str(path), saved=False)
-
-
-def copy_beside(state: Path, project: str, session_id: str, copy_id: str) -> None:
-    """Let a copy of a session begin with what lies beside it: its notes, its saved output, its checkpoints.
-    `project` is the name of the folder of its directory."""
-    import os
-    import shutil
-
-    from agent_cli.workspace.checkpoints.maintenance import share_session
-
-    for folder, copy in (("notes", shutil.copy2), ("spill", os.link)):
-        if (origin := state / folder / session_id).is_dir():
-            shutil.copytree(origin, state / folder / copy_id, copy_function=copy)
-    share_session(state / "projects" / project, session_id, copy_id)

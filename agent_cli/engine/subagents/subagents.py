@@ -21,6 +21,7 @@ from .built_in import BUILT_IN, GENERAL
 from .child import BuildChild, Child, ChildPlan, ChildResult
 
 if TYPE_CHECKING:
+    from ..context.mentions import Attachments
     from ..services import SessionServices
 
 _STOP_S = 3.0
@@ -214,13 +215,17 @@ class Subagents:
         """Stop one, and wait until it has ended."""
         await self._stop([child])
 
-    def reports(self) -> list[Child]:
-        """Return those in the background that have ended since the last time."""
+    def reports(self) -> dict[str, "Attachments"]:
+        """Return the results of those in the background that have ended since the last time, by name."""
         over = [each for each in self._children.values() if each.is_over and not each.is_reported]
         found = [each for each in over if each.plan.background and each.result is not None]
+        if not found:
+            return {}
+        from .results import report
+
         for each in found:
             each.is_reported = True
-        return found
+        return {each.plan.name: report(each) for each in found}
 
     async def all_ended(self) -> None:
         """Wait until all in the background have ended; a cancellation stops them."""

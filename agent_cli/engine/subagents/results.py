@@ -1,0 +1,37 @@
+"""What the parent reads of a sub-agent: its answer as data, with what it changed and cost."""
+
+from agent_cli.protocol.operations import BroughtText
+from agent_cli.tools.kit.base import ToolOutcome
+
+from ..context.brought_texts import attach_text
+from ..context.mentions import Attachments
+from .child import Child, ChildResult
+
+_MOST_FILES = 40
+
+
+def outcome(child: Child, result: ChildResult) -> ToolOutcome:
+    """Return the result of a sub-agent as that of a tool: its answer as data, with what it changed and cost."""
+    plan = child.plan
+    facts = [f"{result.steps} step{'' if result.steps == 1 else 's'}"]
+    if result.cost_usd is not None:
+        facts.append(f"{result.cost_usd:.4f} USD")
+    if result.changed:
+        more = f" and {len(result.changed) - _MOST_FILES} more" if len(result.changed) > _MOST_FILES else ""
+        facts.append(f"changed: {', '.join(result.changed[:_MOST_FILES])}{more}")
+    state = "" if result.state == "done" else f' state="{result.state}"'
+    answer = result.text.replace("</agent_result", "<\\/agent_result")
+    head = f'<agent_result name="{plan.name}" id="{plan.id}"{state}>'
+    return ToolOutcome(
+        text=f"{head}\n{answer}\n</agent_result>\n[{'; '.join(facts)}]",
+        display=f"{plan.name} {result.state}, {'; '.join(facts)}\n{result.text}",
+        ok=result.state == "done",
+        untrusted=result.untrusted,
+    )
+
+
+def report(child: Child) -> Attachments:
+    """Return the result of a sub-agent in the background, to go along with a message."""
+    assert child.result is not None
+    told = outcome(child, child.result)
+    return attach_text(BroughtText(f"agent {child.plan.name}", told.text), told.text, told.untrusted)
