@@ -28,7 +28,7 @@ def test_a_sub_agent_answers_once_and_its_cost_is_the_parents(world: World) -> N
     assert done.code == 0, done.err
     result = json.loads(done.out)
     assert result["text"] == "All known."
-    first, child, _, last = world.bodies()
+    _, child, _, last = world.bodies()
     names = [tool["function"]["name"] for tool in child["tools"]]
     assert "agent" not in names and "edit_file" not in names and "read_file" in names
     assert "look into it" not in json.dumps(child["messages"])

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 
 async def open_session(setup: Setup, *, interactive: bool, model: Model | None = None) -> OpenSession:
-    """Build the engine for the session that the options ask for; `model` answers instead of the one they name.
+    """Build the engine for the session that the options ask for; `model` answers instead of the one they name, and
+    there are no sub-agents then.
 
     Raises:
         UsageError: options that do not fit together.
@@ -58,6 +59,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
     env = keyed(os.environ, setup.config_dir)
     identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)
     log = _debug_log(setup, identifier, env)
+    has_agents = "agent" in later and model is None
     if model is None:
         name = model_name(setup, draft) or await choose_default(setup.config, env)
         model = await open_model(name, setup.config, env, setup.memory, log.request if log else None)
@@ -67,7 +69,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
     window = model.info.context_window or DEFAULT_WINDOW
     skills = skills_of(setup)
     skill_tools = skills.tools(identifier, lambda: parts.visible()) if skills and "skill" in later else ()
-    agents = _agents(setup, lambda plan, child: children(plan, child)) if "agent" in later else None
+    agents = _agents(setup, lambda plan, child: children(plan, child)) if has_agents else None
     if agents is not None:
         from agent_cli.engine.subagents.tools import AgentsTool, AgentTool
 
