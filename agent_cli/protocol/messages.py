@@ -18,9 +18,10 @@ Finish = Literal["stop", "tool_calls", "length", "content_filter", "interrupted"
 ToolStatus = Literal["ok", "failed", "denied", "cancelled", "unknown"]
 """How a call ended. `unknown`: it was running when the program died, so it may have had effects."""
 
-ResultKind = Literal["text", "output", "summary", "answer", "question"]
+ResultKind = Literal["text", "output", "summary", "answer", "question", "agent"]
 """What of a tool's result a front end shows: its text; the end of a command's output; only its summary or diff,
-since the user has the rest; the answer of the turn; the user's own answer to a question."""
+since the user has the rest; the answer of the turn; the user's own answer to a question; the first line of what a
+sub-agent answered, which says how it ended."""
 
 
 def new_id(prefix: str) -> str:

@@ -78,7 +78,7 @@ class CostLine(msgspec.Struct, frozen=True):
     """What one model was paid for one cause."""
 
     cause: str
-    """`turns`, `summaries`, `closing words` or `failed attempts`."""
+    """`turns`, `summaries`, `closing words`, `sub-agents`, `MCP servers` or `failed attempts`."""
     model: str
     totals: Totals
 

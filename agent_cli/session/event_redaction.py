@@ -15,6 +15,8 @@ import msgspec
 from agent_cli.config.expand import expanded
 from agent_cli.config.schema import Config
 from agent_cli.protocol.events import (
+    AgentChanged,
+    AgentEvent,
     AnswerCompleted,
     AnyEvent,
     ApprovalRequested,
@@ -58,7 +60,9 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     ToolCallRequested: ("title", "arguments"),
     ToolCallStarted: ("title",),
     ToolCallFinished: ("title", "command"),
-    QuestionAsked: ("question",),
+    ApprovalRequested: ("agent_task",),
+    QuestionAsked: ("question", "agent_task"),
+    AgentChanged: ("task", "line"),
     Notice: ("text",),
     HookRan: ("failure", "rewrite"),
     Compacted: ("summary",),
@@ -123,6 +127,8 @@ class EventRedactor:
         """Return an event that is no piece, masked."""
         kind = type(event)
         mask = self._redactor.mask
+        if isinstance(event, AgentEvent):
+            return _nested(event, self._model_words)
         if kind in _FIELDS:
             event = _with(event, _FIELDS[kind], mask)
         if kind in _OUTPUTS:
@@ -141,12 +147,19 @@ class EventRedactor:
         """Return the form for a log of an event that is shown as it is: what needs approval, and the person's
         words."""
         mask = self._redactor.mask
+        if isinstance(event, AgentEvent):
+            return _nested(event, self.logged)
         if isinstance(event, ApprovalRequested):
             items = tuple(
                 _with(item, ("title", "preview", "arguments", "reason", "rewrite"), mask) for item in event.items
             )
             return msgspec.structs.replace(event, items=items)
-        return _with(event, _OWN_WORDS[type(event)], mask) if type(event) in _OWN_WORDS else event
+        return self._model_words(event)
+
+    def _model_words(self, event: AnyEvent) -> AnyEvent:
+        """Mask the words that somebody is answered to: the person's, for a log; those of the model that gave a
+        sub-agent its task, whose session masks all the rest."""
+        return _with(event, _OWN_WORDS[type(event)], self._redactor.mask) if type(event) in _OWN_WORDS else event
 
     def _delta(self, event: TextDelta | ReasoningDelta) -> list[AnyEvent]:
         before: list[AnyEvent] = []
@@ -182,6 +195,11 @@ _ENDS_TEXT = frozenset(
     {AnswerCompleted, ToolCallRequested, TurnCompleted, TurnAborted, TurnFailed, OperationCompleted}
     | {OperationFailed, SessionClosed, ApprovalRequested, QuestionAsked}
 )
+
+
+def _nested(event: AgentEvent, mask: Callable[[AnyEvent], AnyEvent]) -> AgentEvent:
+    inner = mask(event.event)
+    return event if inner is event.event else msgspec.structs.replace(event, event=inner)
 
 
 def _piece(event: TextDelta | ReasoningDelta | ToolOutput, text: str) -> list[AnyEvent]:

@@ -26,7 +26,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     if get_origin(kind) is tuple:
         return st.lists(values(get_args(kind)[0]), max_size=3).map(tuple)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return structs(kind)
+        return st.deferred(lambda: structs(kind))  # a sub-agent's event holds another
     plain: dict[Any, st.SearchStrategy[Any]] = {
         str: text,
         int: st.integers(-5, 5) | st.integers(-(10**18), 10**18),

@@ -13,7 +13,7 @@ from agent_cli.protocol.operations import GrantScope, Operation
 from agent_cli.protocol.sanitize import visible
 
 from ..commands import registry
-from ..render.approval_preview import call_name, command_rows, commands_in_question, question, reason, where
+from ..render.approval_preview import asked_by, call_name, command_rows, commands_in_question, question, reason, where
 from ..text import lines
 from ..text.theme import Role, Theme
 from . import answers
@@ -52,7 +52,7 @@ class ApprovalDialog:
     """Decides the calls of one request, one after another."""
 
     def __init__(self, request: ApprovalRequested, now: float) -> None:
-        self.request_id = request.request_id
+        self.request_id, self.agent_name = request.request_id, request.agent_name
         self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
         self._calls = ApprovalDecisions(request)
         self.answer: Operation | None = self._calls.answer
@@ -123,6 +123,8 @@ class ApprovalDialog:
             first, rest = question, []
         rows = [f"{theme.paint('warning', '?')} {theme.paint('strong', first)}"]
         rows += [theme.paint("strong", f"  {row}") for row in rest]
+        if self._calls.agent_task:
+            rows.append(theme.paint("muted", f"  {lines.one_line(self._calls.agent_task, width - 2)}"))
         return rows + [f"{_BLOCK}{theme.paint('code', row)}" for row in block]
 
     def _question(self, width: int) -> tuple[str, list[str]]:
@@ -132,9 +134,11 @@ class ApprovalDialog:
         item, count, edited = self._calls.shown, len(self._calls.items), self._calls.is_edited
         if count > 1 and not edited:
             place = where(item) if item.preview_kind == "command" else ""
-            return f"Allow call {self._calls.at + 1} of {count}{' ' * bool(place)}{place}?", []
+            asked = f"Allow call {self._calls.at + 1} of {count}{' ' * bool(place)}{place}?"
+            return asked_by(self.agent_name, asked), []
         holds = commands_in_question([item] if edited else self._calls.items)
-        return question(item, width - 2, holds_command=holds, note="(edited)" if edited else "")
+        edit = "(edited)" if edited else ""
+        return question(item, width - 2, holds_command=holds, note=edit, agent=self.agent_name)
 
     def _facts(self, theme: Theme, width: int) -> list[str]:
         """Return why it asks, how far the call reaches and, once asked for, what it could do at worst. None of

@@ -51,7 +51,9 @@ class ApprovalDecisions:
 
     def __init__(self, request: ApprovalRequested, *, may_change_mode: bool = True) -> None:
         self.items = request.items
-        self.may_change_mode = may_change_mode
+        self.agent_name, self.agent_task = request.agent_name, request.agent_task
+        """The sub-agent that made the calls, and its task; empty for the session's own model."""
+        self.may_change_mode = may_change_mode and not request.agent_name
         self.at = 0
         """The call in turn."""
         self._request_id = request.request_id
@@ -102,6 +104,8 @@ class ApprovalDecisions:
 
     def label(self, choice: Choice) -> str:
         """Return what a choice is called for the call in turn."""
+        if choice.name == "session" and self.agent_name:
+            return f"{choice.label}, with its sub-agents"
         return choice.label.format(rule=self.item.grant, count=len(self.undecided()))
 
     def effect(self, choice: Choice) -> str:

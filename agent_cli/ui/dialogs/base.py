@@ -36,6 +36,8 @@ class Dialog(Protocol):
     """What the screen needs of any dialog."""
 
     request_id: str
+    agent_name: str
+    """The sub-agent that asks; empty where none does."""
     entry: Entry | None
     """The line of text that is asked for; another one begins with another line. Without one, keys come one by
     one."""

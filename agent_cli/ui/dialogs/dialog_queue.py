@@ -5,7 +5,7 @@ the keys of somebody who is typing: it waits until the line is sent or empty.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from agent_cli.protocol.operations import Operation
@@ -87,18 +87,28 @@ class DialogQueue:
 
     def resolved(self, request_id: str) -> None:
         """A question has been answered, here or elsewhere."""
-        self._open = [dialog for dialog in self._open if dialog.request_id != request_id]
-        self._return_to_draft()
-        if self.dialog not in self._open:
-            self.dialog = None
-            self.answer_now()
-            self._refresh()
+        self._leave([dialog for dialog in self._open if dialog.request_id != request_id])
 
-    def clear(self) -> None:
-        """The turn is over, and so are its questions; a choice of the user's own stays."""
-        self._open = [dialog for dialog in self._open if isinstance(dialog, Picker)]
+    def clear(self, background: Collection[str] = ()) -> None:
+        """The turn is over, and so are its questions; a choice of the user's own stays, and so do those of
+        sub-agents in the `background`."""
+        self._leave([each for each in self._open if isinstance(each, Picker) or each.agent_name in background])
+
+    def agent_ended(self, name: str) -> None:
+        """A sub-agent has ended, and so have its questions."""
+        if any(dialog.agent_name == name for dialog in self._open):
+            self._leave([dialog for dialog in self._open if dialog.agent_name != name])
+
+    def _leave(self, left: list[Dialog]) -> None:
+        """Close all questions but some. The next one takes the keys at once after one that was answered."""
+        self._open = left
         self._return_to_draft()
-        self.dialog = self._open[0] if self._open else None
+        if (closed := self.dialog) is not None and closed not in left:
+            self.dialog = None
+            if closed.is_over:
+                self.answer_now()
+            else:
+                self.tick()
         self._refresh()
 
     def _return_to_draft(self) -> None:

@@ -27,7 +27,7 @@ class Picker:
     """A `Dialog` whose answer is for whoever opened it: the value picked, empty for none."""
 
     def __init__(self, title: str, choices: Sequence[Choice], now: float = 0.0) -> None:
-        self.request_id = f"pick-{next(_ids)}"
+        self.request_id, self.agent_name = f"pick-{next(_ids)}", ""
         self.entry: Entry | None = None
         self.answer: Operation | None = None
         self.before_answer: tuple[Operation, ...] = ()

@@ -14,7 +14,7 @@ class QuestionDialog:
     """A question of the model: one of its options, or any text. Nothing is sent before Enter."""
 
     def __init__(self, request: QuestionAsked, now: float, own: OwnNames = tuple) -> None:
-        self.request_id = request.request_id
+        self.request_id, self.agent_name = request.request_id, request.agent_name
         self.answer: Operation | None = None
         self.before_answer: tuple[Operation, ...] = ()
         self.entry: Entry | None = Entry("answer", ANSWER_LABEL)

@@ -40,9 +40,12 @@ class ApprovalLines:
         if self.calls.is_edited:
             return [JUDGED_ANEW]
         which = f"Call {self.calls.at + 1} of {count}: " if count > 1 else ""
-        asked, block = question(item, _WIDTH, holds_command=commands_in_question(self.calls.items))
+        holds = commands_in_question(self.calls.items)
+        asked, block = question(item, _WIDTH, holds_command=holds, agent=self.calls.agent_name)
+        task = lines.one_line(self.calls.agent_task, 300)
         return [
             f"{which}{asked}",
+            *([f"Its task: {task}"] if task else []),
             *(f"  {row}" for row in block),
             f"Why: {lines.one_line(reason(item), 300)} [{lines.one_line(item.rule, 120)}]",
             *([REACH[item.reach]] if item.reach in REACH else []),

@@ -16,6 +16,7 @@ import msgspec
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.operations import (
     Operation,
@@ -82,7 +83,8 @@ class PlainRepl:
         self._reader = LineReader(stdin)
         self._left = asyncio.Event()
         self._changed = asyncio.Event()
-        self._question: ev.ApprovalRequested | ev.QuestionAsked | None = None
+        self._open: list[ev.ApprovalRequested | ev.QuestionAsked] = []
+        """The open questions; the first one is asked, the others wait for it."""
         self._approval: ApprovalLines | None = None
         self._asked_at = 0.0
         self._picking = False
@@ -145,8 +147,8 @@ class PlainRepl:
                 await self._until(lambda: not self._conversation.open or self._question is not None)
             await self._line(line.rstrip("\r\n"), piped=not self._terminal)
         self._at_end = True
-        if self._question is not None:
-            await self._refuse(self._question)
+        for question in [*self._open]:
+            await self._refuse(question)
         await self._until(lambda: not self._conversation.open)
 
     async def _until(self, settled: Callable[[], bool]) -> None:
@@ -184,34 +186,54 @@ class PlainRepl:
                         self.say(note, wrap=False)
                 case ev.ApprovalRequested() | ev.QuestionAsked():
                     await self._ask(event)
-                case ev.ApprovalResolved():
-                    self._question = None
+                case ev.ApprovalResolved(request_id=request_id):
+                    await self._leave([each for each in self._open if each.request_id != request_id])
+                case ev.AgentChanged(agent_name=name) if event.state in ENDED:
+                    await self._leave([each for each in self._open if each.agent_name != name])
                 case ev.InputReturned():
                     for text in (*event.texts, *event.commands):
                         self.say(f"· Taken back, not sent: {clean(text)}")
                 case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
-                    self._turn_over()
+                    await self._turn_over()
                 case _:
                     pass
             self._flush()
             self._invite()
             self._changed.set()
 
-    def _turn_over(self) -> None:
-        self._question = None
+    async def _turn_over(self) -> None:
+        background = {each.name for each in self.client.snapshot().agents if each.background}
+        await self._leave([each for each in self._open if each.agent_name in background])
         self._flush()
         self._ring()
         if self._rings:
             self.host.prompt_awaited("a turn is over")
 
+    @property
+    def _question(self) -> ev.ApprovalRequested | ev.QuestionAsked | None:
+        """The question that the next line answers."""
+        return self._open[0] if self._open else None
+
     async def _ask(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
-        self._approval = None
-        if isinstance(event, ev.ApprovalRequested):
-            self._approval = ApprovalLines(event, may_change_mode=self._terminal)
         if self._at_end:
             await self._refuse(event)
             return
-        self._question, self._asked_at = event, time.monotonic()
+        self._open.append(event)
+        if len(self._open) == 1:
+            await self._turn_to(event)
+
+    async def _leave(self, left: list[ev.ApprovalRequested | ev.QuestionAsked]) -> None:
+        """Close all questions but some; the next one is asked once the first is closed."""
+        before, self._open = self._question, left
+        if self._question is not None and self._question is not before:
+            await self._turn_to(self._question)
+
+    async def _turn_to(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
+        self._approval = None
+        if isinstance(event, ev.ApprovalRequested):
+            self._approval = ApprovalLines(event, may_change_mode=self._terminal)
+        self._asked_at = time.monotonic()
+        self._flush()
         self._ring()
         if not self._picking:
             await self._put(event)
@@ -220,10 +242,10 @@ class PlainRepl:
         """Say what is asked, or hand in the answer when there is nothing left to ask."""
         approval = self._approval
         if approval is not None and approval.calls.answer is not None:
-            self._question = None
             for change in approval.calls.mode_change:
                 await self.submit(change)
             await self.submit(approval.calls.answer)
+            await self._leave([each for each in self._open if each is not event])
         elif approval is not None:
             self.say("\n".join(approval.facts()))
             self._prompt(approval.prompt())
@@ -235,9 +257,10 @@ class PlainRepl:
 
     async def _refuse(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """The input is over, so nobody will answer."""
-        self._question = None
+        approval = self._approval if event is self._question else None
+        self._open = [each for each in self._open if each is not event]
         if isinstance(event, ev.ApprovalRequested):
-            await self.submit((self._approval or ApprovalLines(event)).calls.so_far)
+            await self.submit((approval or ApprovalLines(event)).calls.so_far)
         else:
             await self.submit(QuestionAnswer(event.request_id, "Nobody is here to answer."))
 
@@ -258,10 +281,11 @@ class PlainRepl:
             chosen = line.strip()
             if chosen.isdecimal() and 1 <= int(chosen) <= len(event.options):
                 line = event.options[int(chosen) - 1]
-            self._question = None
             await self.submit(QuestionAnswer(event.request_id, line))
+            await self._leave([each for each in self._open if each is not event])
             return
-        await self._put(event)
+        if self._question is event:
+            await self._put(event)
 
     async def _command_at_question(self, line: str) -> None:
         """Run a command that does not need the answer; the question stays."""

@@ -74,9 +74,27 @@ def where(item: ApprovalItem) -> str:
     return ", ".join(filter(None, (place, reach)))
 
 
-def question(item: ApprovalItem, width: int, *, holds_command: bool, note: str = "") -> tuple[str, list[str]]:
+def question(
+    item: ApprovalItem, width: int, *, holds_command: bool, note: str = "", agent: str = ""
+) -> tuple[str, list[str]]:
     """Return the question in one line, and the rows of a command that stands in it and is too long for that line.
-    `note` is said behind the call, such as `(edited)`."""
+    `note` is said behind the call, such as `(edited)`; `agent` is the sub-agent that makes it."""
+    room = width - lines.cells(asked_by(agent, "Run")) + len("Run")
+    asked, rows = _question(item, max(room, 0), width, holds_command=holds_command, note=note)
+    return asked_by(agent, asked), rows
+
+
+def asked_by(agent: str, asked: str) -> str:
+    """Return a question with the sub-agent whose call it is about: `explore-2 wants to run  npm test ?`."""
+    if not agent:
+        return asked
+    name = lines.one_line(agent, 40)
+    return f"{name} wants to run{asked.removeprefix('Run')}" if asked.startswith("Run") else f"{name}: {asked}"
+
+
+def _question(
+    item: ApprovalItem, room: int, width: int, *, holds_command: bool, note: str
+) -> tuple[str, list[str]]:
     behind = f" {note}" if note else ""
     if item.preview_kind != "command":
         return f"{call_name(item)}{behind}?", []
@@ -87,7 +105,7 @@ def question(item: ApprovalItem, width: int, *, holds_command: bool, note: str =
     if item.label != _COMMAND:
         return f"{call_name(item)}{behind}?", rows
     whole = f"Run  {rows[0]} {place}{behind}?"
-    if len(rows) == 1 and lines.cells(whole) <= width:
+    if len(rows) == 1 and lines.cells(whole) <= room:
         return whole, []
     return f"Run this{place}{behind}?", rows
 

@@ -10,6 +10,7 @@ from agent_cli.protocol.sanitize import Sanitizer
 
 from ..text import lines
 from ..text.theme import Theme
+from .agents import AgentsView
 
 if TYPE_CHECKING:
     from ..text.retries import RetryProgress
@@ -67,6 +68,8 @@ class Live:
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
         self.calls: dict[str, RunningCall] = {}
+        self.agents = AgentsView()
+        """The sub-agents at work, in a turn or in the background."""
         self.busy_since: float | None = None
         """Since when a turn runs."""
         self._works_since: float | None = None
@@ -109,7 +112,11 @@ class Live:
     def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int) -> list[str]:
         """Return the live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
         spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
-        below = self._calls(spinner, now, width) + self._waiting(spinner, now, width)
+        below = [
+            *self._calls(spinner, now, width),
+            *self.agents.draw(self._theme, width),
+            *self._waiting(spinner, now, width),
+        ]
         below += [self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]]
         below = below[-rows:]
         room = rows - len(below)

@@ -2,6 +2,7 @@
 
 import re
 
+from agent_cli.protocol.events import QuestionAsked
 from agent_cli.protocol.sanitize import clean
 
 from ..text import lines
@@ -20,6 +21,14 @@ def with_mark(mark: str, role: Role | None, text: str, theme: Theme, width: int)
     """Return a text of others, broken between words, behind a mark of one column."""
     first, *rest = lines.wrap(clean(text).strip(), width - 2)
     return [f"{theme.paint(role, mark) if role else mark} {first}", *("  " + row for row in rest)]
+
+
+def question_rows(event: QuestionAsked, theme: Theme, width: int) -> list[str]:
+    """Return a question, with the sub-agent that asks it and its task."""
+    name = lines.one_line(event.agent_name, 40)
+    asked = f"{name} asks: {event.question}" if name else event.question
+    task = [theme.paint("muted", f"  {lines.one_line(event.agent_task, width - 2)}")] if event.agent_task else []
+    return [*with_mark("?", "strong", asked, theme, width), *task]
 
 
 def warning(text: str, theme: Theme, width: int, mark: str = "!") -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Snapshot
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import StopReason
@@ -24,7 +25,7 @@ from ..text import lines
 from ..text.theme import Theme
 from . import notices
 from .live import Live, RunningCall
-from .marks import note, prompt_rows, warning, with_mark, without_bar
+from .marks import note, prompt_rows, question_rows, warning, without_bar
 from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
@@ -229,6 +230,10 @@ class Renderer:
                 self.live.answered(time.monotonic(), event.request_id)
             case ev.QuestionAsked():
                 self._question(event)
+            case ev.AgentChanged():
+                self._agent_changed(event)
+            case ev.AgentEvent():
+                self.live.agents.follow(event)
             case ev.HookRan():
                 pass  # what it has to say comes as a notice
             case ev.TurnStarted():
@@ -437,6 +442,24 @@ class Renderer:
             self._fold(f"{event.label or event.tool} {event.title}", done.whole)
         self._print("tool", done.rows)
 
+    def _agent_changed(self, event: ev.AgentChanged) -> None:
+        """Follow a sub-agent. One in the background gets a line when it ends; that of any other is its call's."""
+        from .agents import change_line, end_row
+
+        before, agent = self.live.agents.change(event)
+        if event.state == before:
+            return
+        if event.state in ENDED:
+            if event.background:
+                said = agent.answer or event.line
+                if said.strip():
+                    self._fold(
+                        f"Agent {event.agent_name}", lambda theme, width: lines.wrap(clean(said).strip(), width)
+                    )
+                self._print("tool", [end_row(event, self._theme, self._width())])
+        elif self._settings.plain:
+            self._print("other", note(change_line(event), self._width()))
+
     def _preview(self, event: ev.ApprovalRequested) -> None:
         """Print what asks for approval, in full and once, where the question itself does not hold it."""
         from .approval_preview import render_preview
@@ -454,7 +477,7 @@ class Renderer:
         """Print the model's question, once; a dialog adds no more than the answers."""
         calls = tuple(call_id for call_id, call in self.live.calls.items() if call.result_kind == "question")
         self.live.ask(event.request_id, calls, time.monotonic())
-        self._print("other", with_mark("?", "strong", event.question, self._theme, self._width()))
+        self._print("other", question_rows(event, self._theme, self._width()))
 
     def _error(self, error: ev.ErrorInfo) -> None:
         """Print a failure in a few rows; what a provider said at length is folded."""

@@ -54,6 +54,8 @@ class _Body(msgspec.Struct, frozen=True):
 def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: int, hint: str) -> RenderedResult:
     """Return the rows of a finished call. `previewed` is the diff that its approval has shown; `hint` says how to
     see the whole of what is folded."""
+    if event.result_kind == "agent" and event.display.strip():
+        return _render_agent(event, theme, width)
     body = _body(event, previewed)
     alone = lines.tool_line(event, NONE, 1_000_000)
     fits = bool(body.glance) and lines.cells(alone) + lines.cells(body.glance) + 3 <= width
@@ -64,6 +66,13 @@ def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: 
     is_cut = lines.cells(alone) > width or "\n" in event.command.strip()
     whole = _whole(body, event if is_cut else None) if is_folded or is_cut else None
     return RenderedResult([lines.tool_line(event, theme, width, glance), *shown], whole)
+
+
+def _render_agent(event: ToolCallFinished, theme: Theme, width: int) -> RenderedResult:
+    """Return how a sub-agent ended in one row; its task and its answer are folded."""
+    display = _lines(event.display)
+    row = lines.tool_line(event, theme, width, lines.one_line(display[0], max(20, width // 2)))
+    return RenderedResult([row], _whole(_Body(tuple(display), kind="words"), event))
 
 
 def render_reads(events: list[ToolCallFinished], theme: Theme, width: int, hint: str) -> RenderedResult:

@@ -17,6 +17,7 @@ from pathlib import Path
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Client, Snapshot
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import Operation, UserInput
@@ -200,12 +201,14 @@ class Repl:
                 from ..dialogs.approval import ApprovalDialog
 
                 self.asking.ask(ApprovalDialog(event, time.monotonic()))
-                self.attention.answer_needed("a call waits for your answer")
+                self.attention.answer_needed(f"{_of(event.agent_name)}a call waits for your answer")
             case ev.QuestionAsked():
                 from ..dialogs.question import QuestionDialog
 
                 self.asking.ask(QuestionDialog(event, time.monotonic(), self._own_names))
-                self.attention.answer_needed("a question waits for your answer")
+                self.attention.answer_needed(f"{_of(event.agent_name)}a question waits for your answer")
+            case ev.AgentChanged() if event.state in ENDED:
+                self.asking.agent_ended(event.agent_name)
             case ev.ApprovalResolved():
                 self.asking.resolved(event.request_id)
             case ev.InputReturned():
@@ -244,7 +247,7 @@ class Repl:
             self.say(note)
 
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
-        self.asking.clear()
+        self.asking.clear({each.name for each in self.client.snapshot().agents if each.background})
         self._branch = self.host.branch()
         done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
         self.attention.turn_ended(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
@@ -409,6 +412,11 @@ class Repl:
 
         self._screen.send(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a")
         return True
+
+
+def _of(agent_name: str) -> str:
+    """Return the sub-agent that asks, to stand before what it asks."""
+    return f"{lines.one_line(agent_name, 40)}: " if agent_name else ""
 
 
 class PastedImages:

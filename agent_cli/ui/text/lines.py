@@ -194,7 +194,12 @@ def money(totals: Totals) -> str:
     """Return what these calls cost; `≥` when some have no known price, `n/a` when none has."""
     if totals.cost_usd is None or (totals.unpriced and not totals.cost_usd):
         return "n/a" if totals.requests else "$0"
-    return f"{'≥' if totals.unpriced else ''}${totals.cost_usd:.{4 if totals.cost_usd < 0.1 else 2}f}"
+    return f"{'≥' if totals.unpriced else ''}{dollars(totals.cost_usd)}"
+
+
+def dollars(cost_usd: float) -> str:
+    """Return an amount: `$0.0210`, `$1.25`."""
+    return f"${cost_usd:.{4 if cost_usd < 0.1 else 2}f}"
 
 
 def wrap_limited(text: str, width: int, rows: int) -> list[str]:
@@ -233,7 +238,7 @@ def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) 
     some = f"{totals.unpriced} request{'s have' if totals.unpriced > 1 else ' has'} no known price."
     notes = [some] if totals.unpriced else []
     if today_usd:
-        notes.append(f"${today_usd:.{4 if today_usd < 0.1 else 2}f} today, all sessions together.")
+        notes.append(f"{dollars(today_usd)} today, all sessions together.")
     return [f"  {line}".rstrip() for line in (*aligned, *notes)]
 
 
