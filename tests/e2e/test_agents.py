@@ -5,6 +5,7 @@ import signal
 from typing import Any
 
 import msgspec
+import pytest
 
 from agent_cli.store.session_file import read_session
 from tests.e2e.person import Person
@@ -241,3 +242,15 @@ def test_what_was_at_work_when_the_program_was_killed_is_stopped_and_can_go_on(w
     assert world.run("run", "-c", "what of it?", "--mode", "yolo").code == 0
     told = json.dumps(world.bodies()[-1]["messages"])
     assert "agent_result" in told and "stopped" in told and "Half." in told
+
+
+def test_a_family_that_runs_away_never_spends_more_than_the_limit(world: World) -> None:
+    prices = "providers.openai.models.mock-model.prices={input: 2000, output: 2000, cache_read: 2000}"
+    read = Reply(calls=(Call("list_dir", {}),))
+    world.script(Reply(calls=tuple(agent(f"Task {at}") for at in range(4))), *(read for _ in range(200)))
+    done = world.run("run", "go", "--max-cost", "40", "--set", prices, "--output-format", "json")
+    spent = json.loads(done.out)["cost_usd"]
+    assert 0 < spent <= 40, spent
+    assert len(world.bodies()) < 200
+    assert set(ends(world)) <= {"over_budget", "failed"} and len(ends(world)) == 4
+    assert sum(each["cost_usd"] or 0 for each in world.records("model_call")) == pytest.approx(spent)
