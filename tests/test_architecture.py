@@ -25,6 +25,7 @@ MOST_ROOMS = 24
 SMALL_FILE = 60
 STANDS_ALONE = {
     "__main__.py": "the entry point",
+    "cli/services/agent_transcripts.py": "loaded for /agents NAME only",
     "cli/services/memory_notes.py": "loaded for the first #note only",
     "cli/stdio.py": "runs before anything else is loaded",
     "engine/subagents/built_in.py": "values, and nothing else",

@@ -9,6 +9,7 @@ import msgspec
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.events import (
     TERMINAL,
+    AgentChanged,
     AnyEvent,
     ApprovalItem,
     ApprovalRequested,
@@ -90,15 +91,18 @@ class EngineLink:
         while True:
             match await self._events.get():
                 case ApprovalRequested() as event:
-                    decisions = [await _decision(item, ask) for item in event.items]
+                    decisions = [await _decision(item, _asker(event), ask) for item in event.items]
                     await self._client.submit(ApprovalAnswer(event.request_id, tuple(decisions)))
                 case QuestionAsked() as event:
-                    said = await ask(Question(event.question, event.options))
+                    asked = "\n".join(filter(None, (_asker(event), event.question)))
+                    said = await ask(Question(asked, event.options))
                     await self._client.submit(QuestionAnswer(event.request_id, _reply(said, event.options)))
                 case ToolCallStarted() as event:
                     await progress(f"{event.label or event.tool} {event.title}")
                 case ToolOutput() as event:
                     await progress(event.text)
+                case AgentChanged() as event:
+                    await progress(f"{event.agent_name} {event.state} {event.line}".rstrip())
                 case SessionClosed() as event:
                     return Ended(error=event.error.message if event.error else "The session was closed.")
                 case event if isinstance(event, TERMINAL) and event.submission_id == submission:
@@ -119,9 +123,15 @@ async def _silently(text: str) -> None:
     return None
 
 
-async def _decision(item: ApprovalItem, ask: Ask) -> Decision:
+def _asker(event: ApprovalRequested | QuestionAsked) -> str:
+    """Return the sub-agent that asks, with its task; empty where none does."""
+    task = f" (its task: {visible(event.agent_task)})" if event.agent_task else ""
+    return f"The sub-agent {event.agent_name}{task} asks:" if event.agent_name else ""
+
+
+async def _decision(item: ApprovalItem, asker: str, ask: Ask) -> Decision:
     options = (ALLOW, *((ALLOW_SESSION,) if item.grant else ()), DENY)
-    said = await ask(Question(_shown(item), options))
+    said = await ask(Question("\n".join(filter(None, (asker, _shown(item)))), options))
     grant = item.grant if said == ALLOW_SESSION else ""
     return Decision(item.call_id, allow=said in (ALLOW, ALLOW_SESSION), grant=grant)
 

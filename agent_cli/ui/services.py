@@ -1,11 +1,13 @@
 """What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
+from agent_cli.protocol.agent_types import AgentType
+from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 
@@ -196,6 +198,14 @@ class PluginLine(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+class AgentTranscript(msgspec.Struct, frozen=True):
+    """What a sub-agent's session holds so far."""
+
+    turns: Iterator[Sequence[AnyEvent]]
+    """Newest first, each as the events that it emitted."""
+    count: int
+
+
 class Host(Protocol):
     """Services behind slash commands and `!command`."""
 
@@ -281,6 +291,14 @@ class Host(Protocol):
 
     def turn_hook(self, name: str, *, on: bool) -> None:
         """Switch a hook on or off for this session."""
+        ...
+
+    def agent_types(self) -> tuple[AgentType, ...]:
+        """Return the types of sub-agents that can be started."""
+        ...
+
+    def agent_transcript(self, path: str) -> AgentTranscript:
+        """Read the session of a sub-agent, which may go on meanwhile."""
         ...
 
     def plugins(self) -> tuple[PluginLine, ...]:

@@ -57,7 +57,9 @@ WHOLE: list[ev.AnyEvent] = [
     ev.ToolCallRequested(call_id="c", tool="shell", title="T", arguments='{"command": "T"}'),
     ev.ToolCallStarted(call_id="c", tool="shell", title="T"),
     ev.ToolCallFinished(call_id="c", tool="shell", title="T", status="ok", text="T", display="T", command="T"),
-    ev.QuestionAsked(request_id="r", question="T"),
+    ev.QuestionAsked(request_id="r", question="T", agent_task="T"),
+    ev.AgentChanged(agent_id="a", agent_name="n", agent_type="t", state="running", task="T", line="T"),
+    ev.AgentEvent(agent_id="a", agent_name="n", event=ev.TurnStarted(turn_id="t", text="T")),
     ev.PlanUpdated(items=(PlanItem("a"), PlanItem("T"))),
     ev.Notice(level="info", text="T"),
     ev.Compacted(before=2, after=1, how="summary", summary="T"),
@@ -133,6 +135,24 @@ async def test_what_needs_approval_and_ones_own_words_are_shown_as_they_are_and_
     (shown, *_) = [msgspec.structs.replace(each, seq=0, time=0.0) async for each in bus.events()]
     assert shown == filled(event, SECRET)
     assert msgspec.structs.replace(log[0], seq=0, time=0.0) == filled(event, SHOWN)
+
+
+async def test_the_task_of_a_sub_agent_that_asks_is_masked_and_its_call_is_exact() -> None:
+    asked = ev.ApprovalRequested(request_id="r", items=(item(SECRET),), agent_name="n", agent_task=f"use {SECRET}")
+    (shown,) = await told(asked)
+    assert shown == msgspec.structs.replace(asked, agent_task=f"use {SHOWN}")
+
+
+async def test_an_event_of_a_sub_agent_is_shown_as_its_session_masked_it_and_logged_masked() -> None:
+    log: list[ev.AnyEvent] = []
+    bus = EventBus(log.append, REDACTOR)
+    asked = ev.ApprovalRequested(request_id="r", items=(item(SECRET),))
+    bus.emit(ev.AgentEvent(agent_id="a", agent_name="n", event=asked))
+    bus.emit(ev.SessionClosed(session_id="s"))
+    (shown, *_) = [each async for each in bus.events()]
+    assert isinstance(shown, ev.AgentEvent) and shown.event == asked
+    assert isinstance(log[0], ev.AgentEvent)
+    assert log[0].event == ev.ApprovalRequested(request_id="r", items=(item(SHOWN),))
 
 
 async def test_output_shows_no_assigned_secret_and_an_answer_keeps_it() -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from agent_cli.extensions.expansion import expand
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, RewindPoint, Snapshot, WaitingInput
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import (
@@ -25,6 +26,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.services import (
+    AgentTranscript,
     CommandEnd,
     ConfigLine,
     HitLine,
@@ -245,6 +247,19 @@ class FakeHost:
         self.known_servers: tuple[ServerLine, ...] = ()
         self.server_notes: tuple[str, ...] = ()
         self.server_changes: list[tuple[str, str]] = []
+
+    def agent_types(self) -> tuple[AgentType, ...]:
+        """One that is built in, and one of the user's."""
+        own = AgentType(name="docs", description="Writes docs.", source="~/.agents/docs.md", origin="user")
+        return (AgentType(name="explore", description="Finds things out."), own)
+
+    def agent_transcript(self, path: str) -> AgentTranscript:
+        """Three turns."""
+        turns = [
+            (ev.TurnStarted(turn_id=f"t{n}", text=f"task {n}"), ev.TextDelta(text=f"Answer {n} of {path}."))
+            for n in (3, 2, 1)
+        ]
+        return AgentTranscript(iter(turns), 3)
 
     def sessions(self) -> tuple[SessionLine, ...]:
         return (SessionLine("abc123", "fix the parser", "2 h ago", "/work/project", 3, 0.25),)

@@ -13,6 +13,7 @@ import asyncio, json, sys, time
 from pathlib import Path
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.messages import PlanItem
 from agent_cli.ui.commands.api import FirstInput
 from agent_cli.ui.repl.repl import run_repl
@@ -112,6 +113,42 @@ async def question(client, s, text):
     await client.answers.get()
     client.emit(finished(call_id="q", tool="ask_user", title="Which way?", status="ok",
                                     text="The user answered: right", display="right"), s)
+
+def agent_changed(client, number, state, **more):
+    fields = {"agent_type": "explore", "task": f"find part {number}", "steps": 1} | more
+    name = f"explore-{number}"
+    client.emit(ev.AgentChanged(agent_id=f"id{number}", agent_name=name, state=state, **fields))
+    client.state = msgspec.structs.replace(client.state, agents=tuple(
+        [each for each in client.state.agents if each.name != name]
+        + [AgentLine(f"id{number}", name, "explore", state, fields["task"], fields.get("background", False), 1, None,
+                     2.0, "", "")]))
+
+def agent_event(client, number, event):
+    client.emit(ev.AgentEvent(agent_id=f"id{number}", agent_name=f"explore-{number}", event=event))
+
+async def agents(client, s, text):
+    call = started("agent", "explore: find part 1", "c")
+    client.emit(msgspec.structs.replace(call, label="Agent"), s)
+    agent_changed(client, 1, "running", cost_usd=0.02, steps=3)
+    agent_event(client, 1, ev.ToolCallRequested(call_id="x", tool="read_file", label="Read", title="src/p.py",
+                                                arguments="{}"))
+    agent_event(client, 1, ev.TextDelta(text="First.\\nThe lexer comes before it."))
+    await client.answers.get()
+    for number in range(2, 11):
+        agent_changed(client, number, "running", background=True)
+    await client.answers.get()
+    for number in range(2, 11):
+        agent_changed(client, number, "done", background=True, line="Nothing there.")
+    agent_changed(client, 1, "done", cost_usd=0.02, steps=3, line="It is there.")
+    client.emit(finished(call_id="c", tool="agent", title="explore: find part 1", label="Agent", status="ok",
+                         text="<agent_result>", result_kind="agent",
+                         display="explore-1 done, 3 steps\\nIt is there.\\nIn src/p.py."), s)
+
+async def background(client, s, text):
+    item = approval_item("c1", "shell", "npm test", "npm test", "command", "runs", "mode ask", "", "{}", "")
+    agent_changed(client, 2, "waiting", background=True)
+    client.emit(ev.ApprovalRequested(request_id="r1", items=(item,), agent_name="explore-2",
+                                     agent_task="find the flaky test"))
 
 class Host(FakeHost):
     commands_run = []

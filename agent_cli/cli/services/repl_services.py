@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from agent_cli.engine.context.prompt_parts import init_prompt
 from agent_cli.fs.files import create_file
+from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.messages import Image
 from agent_cli.store.catalog import totals
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.services import (
+    AgentTranscript,
     CommandEnd,
     ConfigLine,
     HitLine,
@@ -154,6 +156,14 @@ class SessionHost:
         from .listings import hook_lines
 
         return hook_lines(self._opened.hooks), self._opened.hooks.notes
+
+    def agent_types(self) -> tuple[AgentType, ...]:
+        return tuple(self._opened.agents.types.values()) if self._opened.agents is not None else ()
+
+    def agent_transcript(self, path: str) -> AgentTranscript:
+        from .agent_transcripts import agent_transcript
+
+        return agent_transcript(self._opened, path)
 
     def plugins(self) -> tuple[PluginLine, ...]:
         from ..setup.plugins import installed_plugins

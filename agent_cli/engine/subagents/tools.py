@@ -31,7 +31,7 @@ class AgentTool(BasicTool):
     name = "agent"
     label = "Agent"
     Params = AgentParams
-    result_kind: ResultKind = "agent"
+    result_kind: ResultKind = "text"
 
     def __init__(self, agents: Subagents) -> None:
         self._agents = agents

@@ -1,11 +1,12 @@
 """What a slash command is, and what it works with."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
 from agent_cli.protocol.client import Client
+from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.operations import Operation
 
 from ..services import Host
@@ -84,6 +85,10 @@ class CommandContext(Protocol):
 
     def expand(self) -> None:
         """Print in full what was shortened last; asked again, what was before it."""
+        ...
+
+    def show_turns(self, turns: Iterator[Sequence[AnyEvent]], count: int) -> None:
+        """Print the newest of `count` turns, given newest first; those before them are folded."""
         ...
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:

@@ -3,6 +3,7 @@ what waits."""
 
 from typing import Literal
 
+from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.operations import ControlJob, TakeBack, UserInput
 from agent_cli.protocol.sanitize import clean
 
@@ -27,6 +28,9 @@ async def status(context: CommandContext, argument: str) -> None:
         "context": f"{lines.count(now.context_tokens)} of {lines.count(now.context_window)} tokens",
         "cost": lines.money(now.totals),
     }
+    if now.agents:
+        at_work = sum(agent.state not in ENDED for agent in now.agents)
+        facts["sub-agents"] = f"{at_work} running, {len(now.agents) - at_work} ended"
     context.say("\n".join(f"  {name:<10} {lines.one_line(fact, 300)}" for name, fact in facts.items()))
 
 

@@ -165,6 +165,12 @@ def _skills(context: CommandContext) -> Iterable[str]:
     return (skill.name for skill in context.host.skills()[0])
 
 
+def _agents(context: CommandContext) -> Iterable[str]:
+    from .agents import agent_names
+
+    return agent_names(context)
+
+
 def _servers(context: CommandContext) -> Iterable[str]:
     from .extensions import server_names
 
@@ -214,6 +220,10 @@ _ROWS = (
     Command(
         _TALK, "jobs", "[stop|keep N]", "list, stop or keep background jobs", _in("inspect", "jobs"),
         lambda context: (f"{do} {job.id}" for job in context.client.snapshot().jobs for do in ("stop", "keep")),
+    ),
+    Command(
+        _TALK, "agents", "[NAME|stop NAME|send NAME TEXT|merge NAME|types]",
+        "list sub-agents, show what one did, or act on it", _in("agents", "agents"), _agents,
     ),
     Command(_SESSION, "status", "", "show session, model, mode and sandbox", _in("inspect", "status")),
     Command(_SESSION, "cost", "", "show tokens and cost so far", _in("inspect", "cost")),
@@ -310,7 +320,6 @@ SYNONYMS = {
 ANSWERS = {
     "about": "`agent --version` shows the version, /status the session, /doctor what works here.",
     "add": "Write @PATH in a prompt to attach a file. /add-dir PATH adds a folder to the workspace.",
-    "agents": "Subagents are not supported yet.",
     "commit": "Ask for a commit in words, or run it yourself: !git commit.",
     "editor": "Ctrl-G opens the line in $VISUAL or $EDITOR.",
     "ide": "There is no connection to an editor. Ctrl-G opens the line in $VISUAL or $EDITOR.",

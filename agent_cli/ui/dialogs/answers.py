@@ -104,7 +104,7 @@ def _named(typed: str, choices: Sequence[Choice]) -> Choice | None:
 
 ANYTIME = frozenset((
     "help", "mode", "model", "effort", "permissions", "more", "diff", "plan", "jobs", "status", "cost", "context",
-    "memory", "sessions", "search", "tools", "mcp", "hooks", "plugins", "theme", "config",
+    "agents", "memory", "sessions", "search", "tools", "mcp", "hooks", "plugins", "theme", "config",
 ))  # fmt: skip
 """Slash commands that run while a question is open: they show something, or change a setting."""
 

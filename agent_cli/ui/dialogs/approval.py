@@ -13,7 +13,15 @@ from agent_cli.protocol.operations import GrantScope, Operation
 from agent_cli.protocol.sanitize import visible
 
 from ..commands import registry
-from ..render.approval_preview import asked_by, call_name, command_rows, commands_in_question, question, reason, where
+from ..render.approval_preview import (
+    asked_by,
+    call_name,
+    command_rows,
+    commands_in_question,
+    question,
+    reason,
+    where,
+)
 from ..text import lines
 from ..text.theme import Role, Theme
 from . import answers

@@ -39,9 +39,11 @@ class QuestionDialog:
         return self._guard.is_armed(now)
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the options, each in a few rows of `width` columns; the question itself stands in full above."""
+        """Return the options, each in a few rows of `width` columns; the question itself stands in full above. A
+        sub-agent's is named again, since other questions may stand between."""
         each = max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
-        out: list[str] = []
+        asked = lines.one_line(f"{self.agent_name} asks: {self._request.question}", width - 2)
+        out = [theme.paint("muted", f"  {asked}")] if self.agent_name else []
         for at, option in enumerate(self._request.options):
             first, *rest = lines.wrap_limited(option, width - 5, each)
             if at == self._chosen:

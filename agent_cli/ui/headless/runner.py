@@ -16,6 +16,7 @@ import msgspec
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import FileChange
@@ -176,6 +177,8 @@ class _Run:
         self._changes: dict[str, FileChange] = {}
         self._commands: list[CommandRun] = []
         self._denied: list[Denied] = []
+        self._agents: set[str] = set()
+        """Ids of the sub-agents at work."""
         self._unmet_rules: tuple[str, ...] = ()
         self._structured: object = None
         self._verified: bool | None = None
@@ -246,6 +249,10 @@ class _Run:
                 self._text = event.text or self._text
             case ev.ToolCallFinished():
                 self._tool(event)
+            case ev.AgentChanged():
+                self._agent_changed(event)
+            case ev.AgentEvent(event=ev.ToolCallFinished() as finished):
+                self._record(finished)
             case ev.ApprovalRequested():  # nobody is here: no decision is a refusal
                 await self._client.submit(ApprovalAnswer(event.request_id))
             case ev.QuestionAsked():
@@ -297,12 +304,26 @@ class _Run:
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self._progress(lines.tool_line(event, NONE))
+        self._record(event)
+        if event.status == "denied":
+            why = lines.one_line(event.display or event.text, 1000)
+            self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))
+
+    def _record(self, event: ev.ToolCallFinished) -> None:
+        """Note what a call of the run or of one of its sub-agents did, for the result."""
         if event.command:
             self._commands.append(CommandRun(event.command, event.exit_code, event.duration_s))
         if event.status == "denied":
             self._denied.append(Denied(event.tool, event.text, event.rule))
-            why = lines.one_line(event.display or event.text, 1000)
-            self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))
+
+    def _agent_changed(self, event: ev.AgentChanged) -> None:
+        """Say that a sub-agent begins or has ended."""
+        from ..render.agents import change_line
+
+        is_over = event.state in ENDED
+        if is_over or (event.state == "running" and event.agent_id not in self._agents):
+            self._progress(change_line(event))
+        (self._agents.discard if is_over else self._agents.add)(event.agent_id)
 
     def _ended(self, reason: StopReason, text: str, changes: tuple[FileChange, ...]) -> None:
         self._reason = reason

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 import msgspec
@@ -36,12 +36,15 @@ from ..dialogs.base import GUARD_S, answer_first
 from ..render.renderer import Renderer
 from ..services import Host
 from ..signals import signal_handlers
+from ..text import lines
 from ..text.theme import NONE, Theme
 from .approval import ApprovalLines
 from .line_reader import LineReader
 
 _WIDTH = 100
 """Columns that a line is broken for, at most."""
+_TURN_ROWS = 40
+"""About so many rows of another session are printed at once."""
 _NO_PIPED_COMMANDS = "Not run: `!` needs a terminal. What is piped in is data."
 _KEYS = (
     "Enter sends a line; a \\ at its end continues it. Ctrl-C stops a turn; with none running it quits.",
@@ -253,7 +256,8 @@ class PlainRepl:
             options = [f"[{at}] {clean(option)}" for at, option in enumerate(event.options, 1)]
             if options:
                 self.say("\n".join(options))
-            self._prompt("Number or answer: " if options else "Answer: ")
+            to = f"To {lines.one_line(event.agent_name, 40)}: " if event.agent_name else ""
+            self._prompt(f"{to}{'Number or answer: ' if options else 'Answer: '}")
 
     async def _refuse(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """The input is over, so nobody will answer."""
@@ -335,6 +339,11 @@ class PlainRepl:
     def expand(self) -> None:
         """Print in full what was shortened last."""
         self._renderer.expand()
+
+    def show_turns(self, turns: Iterator[Sequence[ev.AnyEvent]], count: int) -> None:
+        """Print the newest of some turns; those before them are folded."""
+        self._renderer.replay(turns, count, _TURN_ROWS)
+        self._flush()
 
     def summary(self) -> str:
         """Return the summary that was shown last."""

@@ -10,10 +10,10 @@ from agent_cli.protocol.sanitize import Sanitizer
 
 from ..text import lines
 from ..text.theme import Theme
-from .agents import AgentsView
 
 if TYPE_CHECKING:
     from ..text.retries import RetryProgress
+    from .agents import AgentsView
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _OUTPUT_LINES = 5
@@ -68,8 +68,8 @@ class Live:
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
         self.calls: dict[str, RunningCall] = {}
-        self.agents = AgentsView()
-        """The sub-agents at work, in a turn or in the background."""
+        self.agents: AgentsView | None = None
+        """The sub-agents at work, in a turn or in the background; None before there are any."""
         self.busy_since: float | None = None
         """Since when a turn runs."""
         self._works_since: float | None = None
@@ -114,7 +114,7 @@ class Live:
         spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
         below = [
             *self._calls(spinner, now, width),
-            *self.agents.draw(self._theme, width),
+            *(self.agents.draw(self._theme, width) if self.agents else []),
             *self._waiting(spinner, now, width),
         ]
         below += [self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]]

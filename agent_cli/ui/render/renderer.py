@@ -233,7 +233,8 @@ class Renderer:
             case ev.AgentChanged():
                 self._agent_changed(event)
             case ev.AgentEvent():
-                self.live.agents.follow(event)
+                if self.live.agents is not None:
+                    self.live.agents.follow(event)
             case ev.HookRan():
                 pass  # what it has to say comes as a notice
             case ev.TurnStarted():
@@ -444,8 +445,9 @@ class Renderer:
 
     def _agent_changed(self, event: ev.AgentChanged) -> None:
         """Follow a sub-agent. One in the background gets a line when it ends; that of any other is its call's."""
-        from .agents import change_line, end_row
+        from .agents import AgentsView, change_line, end_row
 
+        self.live.agents = self.live.agents or AgentsView()
         before, agent = self.live.agents.change(event)
         if event.state == before:
             return

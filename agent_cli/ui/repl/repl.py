@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -387,6 +387,11 @@ class Repl:
         """Put text where the user types, to be changed and sent; `note` says so."""
         self.say(note)
         self._screen.propose(text)
+
+    def show_turns(self, turns: Iterator[Sequence[ev.AnyEvent]], count: int) -> None:
+        """Print the newest of some turns; those before them are folded."""
+        self._renderer.replay(turns, count, self._screen.rows)
+        self._changed()
 
     def summary(self) -> str:
         """Return the summary that was shown last."""

@@ -5,6 +5,7 @@ name is cut.
 """
 
 from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Snapshot
 
 from ..text import lines
@@ -14,23 +15,25 @@ _BAR = 10
 """Columns of the context's bar."""
 _SHORTEST_MODEL = 12
 _NEARLY_FULL = 0.8
-_DROPPED = ("branch", "cost", "jobs", "hook", "bar")
+_DROPPED = ("branch", "cost", "jobs", "agents", "hook", "bar")
 """What goes first when there is no room."""
 _SEPARATOR: Piece = (("muted",), " · ")
 _MODES: dict[Mode, Role] = {"plan": "plan", "ask": "ask", "auto-edit": "auto-edit", "yolo": "yolo"}
 
 
 def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
-    """Return the status line in at most `width` columns: mode, model, sandbox, a slow hook, jobs, branch and cost
-    on the left, the context on the right."""
+    """Return the status line in at most `width` columns: mode, model, sandbox, a slow hook, jobs, sub-agents at
+    work, branch and cost on the left, the context on the right."""
     model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
     jobs = sum(job.state in ("running", "kept") for job in now.jobs)
+    agents = sum(agent.state not in ENDED for agent in now.agents)
     left: dict[str, Piece] = {
         "mode": ((_MODES[now.mode],), f" {now.mode} " if now.mode == "yolo" else now.mode),
         "model": (("muted",), lines.one_line(model, 60)),
         "sandbox": (("warning",), _sandbox(now)),
         "hook": (("accent",), f"hook {lines.one_line(now.hook, 40)}" if now.hook else ""),
         "jobs": (("accent",), lines.number(jobs, "job") if jobs else ""),
+        "agents": (("accent",), lines.number(agents, "sub-agent") if agents else ""),
         "branch": (("muted",), lines.one_line(branch, 40)),
         "cost": (("muted",), lines.money(now.totals) if now.totals.cost_usd else ""),
     }

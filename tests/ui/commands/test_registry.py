@@ -1,7 +1,7 @@
 """Slash commands: the table, the words, and what reaches the engine."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -10,6 +10,7 @@ import pytest
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol.client import ContextItem, ContextPart, JobState, WaitingInput
+from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.operations import (
     ChangeSettings,
     Compact,
@@ -63,6 +64,10 @@ class Desk:
 
     def propose(self, text: str, note: str) -> None:
         self.proposed = (text, note)
+
+    def show_turns(self, turns: Iterator[Sequence[AnyEvent]], count: int) -> None:
+        texts = [getattr(event, "text", "") for turn in turns for event in turn]
+        self.said.append(f"{count} turns: {', '.join(texts)}")
 
     def summary(self) -> str:
         return "S: what was done"
