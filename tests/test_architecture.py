@@ -71,7 +71,7 @@ MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
 ORDER: dict[str, tuple[str, ...]] = {
     "policy": ("rules", "shell", ""),
     "sandbox": ("profile", "helper", "mechanisms", "process", ""),
-    "workspace": ("files", "editing", "documents", "git", "symbols", "", "checkpoints"),
+    "workspace": ("files", "editing", "documents", "git", "symbols", "", "checkpoints", "worktrees"),
     "store": ("", "state", "export"),
     "model": ("types", "transport", "catalog", "text_calls", "wire", "litellm", ""),
     "tools": ("kit", "search", "files", "shell", "web", "session", ""),

@@ -29,6 +29,7 @@ TOPICS: dict[str, str] = {
     "memory": "AGENTS.md, memory, @ mentions",
     "tools": "what the model can do, and custom tools",
     "mcp": "MCP servers: add, trust, permissions, many tools; serve as one",
+    "agents": "conversations for single tasks: defining them, what is read of other products, trust",
     "skills": "instructions for tasks: where they are looked for, calling them, trust",
     "hooks": "programs of yours that are asked before calls and told of results",
     "plugins": "plug-ins of Claude Code, Codex and Gemini CLI: add, trust, update",

@@ -79,7 +79,7 @@ async def _staged(run: Run, place: GitFolder, roots: tuple[Path, ...]) -> str:
     """Return the tree of the index where it is another than that of the commit checked out; else empty."""
     git = program("git", os.environ.get("PATH", os.defpath), roots)
     try:
-        head = _head(place)
+        head = head_commit(place)
         if git is None or not head:
             return ""
         with _twin(place, len(head)) as twin:
@@ -108,8 +108,12 @@ async def _says(run: Run, git: str, env: dict[str, str], *arguments: str) -> str
     return said if done.exit_code == 0 and _COMMIT.fullmatch(said) else ""
 
 
-def _head(place: GitFolder) -> str:
-    """Return the commit checked out; empty where there is none yet."""
+def head_commit(place: GitFolder) -> str:
+    """Return the commit checked out; empty where there is none yet.
+
+    Raises:
+        OSError: it cannot be read, or no commit was ever made.
+    """
     said = _text(os.path.join(place.own, "HEAD"), 4096).strip()
     if not said.startswith("ref: refs/") or ".." in said:
         return said if _COMMIT.fullmatch(said) else ""

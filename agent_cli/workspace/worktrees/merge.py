@@ -1,0 +1,252 @@
+"""What was changed in a worktree: as a patch, and merged into the main checkout as changes of files, three-way
+where these have changed meanwhile. Index, stash, branches and settings of the user are not touched."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from agent_cli.fs.files import read_regular, replace_file
+
+from ..checkpoints.git import RunProgram
+from ..checkpoints.restore import LINK, Entry, blob_hash, present, printable, restore
+from ..git.repository import GitFolder, git_folder
+from .store import Snapshot, SnapshotStore
+from .worktree import Worktree, WorktreeError, write_record
+
+OnConflict = Literal["stop", "skip", "markers"]
+"""What to do where both have changed a file and the changes cannot be joined: merge nothing at all, leave these
+files as they are, or write both versions with conflict markers into those that are text."""
+
+
+class MergeResult(msgspec.Struct, frozen=True):
+    """What became of the changes, by path from the top of the checkout."""
+
+    applied: tuple[str, ...] = ()
+    conflicting: tuple[tuple[str, str], ...] = ()
+    """Files that are not merged, or hold conflict markers, each with the reason."""
+    identical: tuple[str, ...] = ()
+    """Files that were so already."""
+    left_out: tuple[str, ...] = ()
+    """Repositories inside the worktree; they are in no patch."""
+
+
+class _Plan(msgspec.Struct):
+    """What is to be done in the main checkout."""
+
+    changes: dict[str, tuple[Entry, Entry]] = {}
+    contents: dict[str, bytes] = {}
+    identical: list[str] = []
+    conflicts: dict[str, str] = {}
+    marked: set[str] = set()
+
+
+async def changed_files(worktree: Worktree, run: RunProgram) -> tuple[str, ...]:
+    """Return the files that differ from the base.
+
+    Raises:
+        WorktreeError: it cannot be read.
+    """
+    store, tree = _store(worktree, run), (await snapshot_of(worktree, run)).tree
+    return tuple(map(printable, await _changes(store, worktree, tree)))
+
+
+async def patch(worktree: Worktree, run: RunProgram) -> bytes:
+    """Return everything that was changed against the base as a patch for `git apply`: new files included, binary
+    content too, ignored files not.
+
+    Raises:
+        WorktreeError: it cannot be read.
+    """
+    store, tree = _store(worktree, run), (await snapshot_of(worktree, run)).tree
+    return await _patch(store, worktree, tree)
+
+
+async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> str:
+    """Write the patch to a file, read it back, and remember that what it holds is safe. Returns its SHA-256.
+
+    Raises:
+        WorktreeError: it cannot be read or written.
+    """
+    store, tree = _store(worktree, run), (await snapshot_of(worktree, run)).tree
+    content = await _patch(store, worktree, tree)
+    try:
+        replace_file(file, content, durable=True)
+        if read_regular(file) != content:
+            raise WorktreeError(f"{file} does not hold what was written to it")
+        write_record(msgspec.structs.replace(worktree, saved=tree))
+    except OSError as error:
+        raise WorktreeError(f"{file} cannot be written: {error.strerror}") from error
+    return hashlib.sha256(content).hexdigest()
+
+
+async def merge(
+    worktree: Worktree, into: Path, run: RunProgram, *, on_conflict: OnConflict = "stop"
+) -> MergeResult:
+    """Bring the changes into a checkout of the same repository.
+
+    Raises:
+        WorktreeError: it is another repository, or something cannot be read.
+    """
+    place = _same_repository(worktree, into)
+    store, now = _store(worktree, run), await snapshot_of(worktree, run)
+    changes = await _changes(store, worktree, now.tree)
+    plan = _Plan(contents=await store.contents(each.blob for pair in changes.values() for each in pair))
+    for path, (base, theirs) in changes.items():
+        await _plan(plan, _File(Path(place.top), path, base, theirs), store, on_conflict, worktree.name)
+    applied: tuple[str, ...] = ()
+    refused: dict[str, str] = {}
+    if not plan.conflicts or on_conflict != "stop":
+        applied, refused = _apply(Path(place.top), plan, undo=on_conflict == "stop")
+    if not plan.conflicts and not refused:
+        write_record(msgspec.structs.replace(worktree, saved=now.tree))
+    return MergeResult(
+        applied, _shown(plan.conflicts | refused), tuple(map(printable, plan.identical)), now.nested
+    )
+
+
+def _shown(conflicts: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((printable(path), why) for path, why in sorted(conflicts.items()))
+
+
+def _same_repository(worktree: Worktree, into: Path) -> GitFolder:
+    try:
+        place = git_folder(os.path.realpath(into))
+    except OSError as error:
+        raise WorktreeError(f"the repository around {into} cannot be read: {error}") from error
+    if place is None or os.path.realpath(place.common) != os.path.realpath(Path(worktree.entry).parent.parent):
+        raise WorktreeError(f"{into} is no checkout of the repository of the worktree {worktree.name}")
+    return place
+
+
+async def snapshot_of(worktree: Worktree, run: RunProgram) -> Snapshot:
+    """Return the files of the worktree as they are now.
+
+    Raises:
+        WorktreeError: they cannot be read.
+    """
+    index = Path(worktree.entry, "index")
+    return await _store(worktree, run).snapshot(worktree.name, Path(worktree.path), index)
+
+
+def _store(worktree: Worktree, run: RunProgram) -> SnapshotStore:
+    place = GitFolder(worktree.path, worktree.entry, str(Path(worktree.entry).parent.parent))
+    return SnapshotStore(worktree.store, place, run)
+
+
+async def _changes(store: SnapshotStore, worktree: Worktree, tree: str) -> dict[str, tuple[Entry, Entry]]:
+    carried = set(worktree.carried)
+    found = await store.changes(worktree.base, tree)
+    return {path: pair for path, pair in found.items() if path not in carried}
+
+
+async def _patch(store: SnapshotStore, worktree: Worktree, tree: str) -> bytes:
+    changes = await _changes(store, worktree, tree)
+    return await store.patch(worktree.base, tree, changes) if changes else b""
+
+
+class _File(msgspec.Struct, frozen=True):
+    """One path in the three versions; the third is what lies in the checkout."""
+
+    top: Path
+    path: str
+    base: Entry
+    theirs: Entry
+
+
+async def _plan(plan: _Plan, file: _File, store: SnapshotStore, on_conflict: OnConflict, name: str) -> None:
+    """Decide what one path becomes."""
+    try:
+        mine, content = present(file.top, file.path)
+    except OSError as error:
+        plan.conflicts[file.path] = error.strerror or str(error)
+        return
+    if _is_same(mine, file.theirs):
+        plan.identical.append(file.path)
+    elif _is_same(mine, file.base):
+        plan.changes[file.path] = (mine, _as_file(mine, file.theirs))
+    elif why := _cannot_join(mine, file):
+        plan.conflicts[file.path] = why
+    else:
+        await _join(plan, file, (mine, content), store, on_conflict, name)
+
+
+def _is_same(one: Entry, other: Entry) -> bool:
+    return (one.blob, one.kind) == (other.blob, other.kind)
+
+
+def _cannot_join(mine: Entry, file: _File) -> str:
+    """Return why two changes cannot be joined line by line; empty where they may be."""
+    if not mine.blob:
+        return "it was removed here and changed in the worktree" if file.base.blob else ""
+    if not file.theirs.blob:
+        return "it was changed here and removed in the worktree"
+    if LINK in (mine.kind, file.theirs.kind, file.base.kind):
+        return "it is a link, or was one, and both have changed it"
+    return ""
+
+
+async def _join(
+    plan: _Plan, file: _File, here: tuple[Entry, bytes], store: SnapshotStore, on_conflict: OnConflict, name: str
+) -> None:
+    """Merge line by line."""
+    mine, content = here
+    versions = (content, plan.contents.get(file.base.blob, b""), plan.contents[file.theirs.blob])
+    labels = ("here", "before", f"worktree {name}")
+    merged = await _merged(store, versions, labels, markers=False)
+    if merged is None:
+        why = "both have changed it in the same place"
+        merged = await _merged(store, versions, labels, markers=True) if on_conflict == "markers" else None
+        if merged is None:
+            plan.conflicts[file.path] = (
+                why if b"\0" not in b"".join(versions) else "it is binary, and both have changed it"
+            )
+            return
+        plan.conflicts[file.path] = f"{why}: it has conflict markers"
+        plan.marked.add(file.path)
+    if merged == content and file.theirs.kind in (mine.kind, file.base.kind):
+        plan.identical.append(file.path)
+        return
+    kind = file.theirs.kind if file.theirs.kind != file.base.kind else mine.kind
+    blob = blob_hash(merged)
+    plan.contents[blob] = merged
+    plan.changes[file.path] = (mine, _as_file(mine, Entry(blob, kind)))
+
+
+async def _merged(
+    store: SnapshotStore, versions: tuple[bytes, bytes, bytes], labels: tuple[str, str, str], *, markers: bool
+) -> bytes | None:
+    if any(b"\0" in version for version in versions):
+        return None
+    with tempfile.TemporaryDirectory(prefix="agent-merge-") as folder:
+        mine, base, theirs = (Path(folder, name) for name in ("mine", "base", "theirs"))
+        for path, data in zip((mine, base, theirs), versions, strict=True):
+            path.write_bytes(data)
+        return await store.merged((mine, base, theirs), labels, markers=markers)
+
+
+def _as_file(mine: Entry, wanted: Entry) -> Entry:
+    """Return an entry with permissions: those of the file that is there, as far as they fit."""
+    if not wanted.blob or wanted.kind == LINK:
+        return wanted
+    mode = mine.mode if mine.blob and mine.kind != LINK else 0o644
+    mode = mode | (mode & 0o444) >> 2 if wanted.kind == "100755" else mode & ~0o111
+    return Entry(wanted.blob, wanted.kind, mode)
+
+
+def _apply(top: Path, plan: _Plan, *, undo: bool) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Write the changes. Where one is refused and `undo` is set, those before it are taken back."""
+    before = {path: present(top, path) for path in plan.changes}
+    contents = plan.contents | {entry.blob: data for entry, data in before.values() if entry.blob}
+    report = restore(top, plan.changes, contents.__getitem__, shown=str)
+    refused = {each.path: each.reason for each in report.conflicts}
+    done = [path for path in plan.changes if path not in refused]
+    if refused and undo:
+        back = {path: (plan.changes[path][1], plan.changes[path][0]) for path in done}
+        left = restore(top, back, contents.__getitem__, shown=str)
+        stuck = {each.path for each in left.conflicts}
+        return tuple(map(printable, sorted(stuck))), refused
+    return tuple(printable(path) for path in sorted(done) if path not in plan.marked), refused

@@ -1,0 +1,100 @@
+"""Remove a worktree: only one that this program has made, whose process is gone, and with it nothing is lost."""
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+
+from agent_cli.fs.files import PLAIN, first_line, try_lock
+
+from ..checkpoints.git import RunProgram
+from .delete import delete_tree
+from .merge import snapshot_of
+from .store import STORE_LOCK, index_of, lock_of
+from .worktree import Worktree, WorktreeError, open_worktree, record_of, this_process
+
+
+async def remove(worktree: Worktree, run: RunProgram, *, discard: bool = False) -> None:
+    """Remove a worktree with its entry in the repository, its index in the store, and the store itself after the
+    last one.
+
+    Args:
+        worktree: as `create` or `open_worktree` gave it; what is recorded counts.
+        run: `sandbox.ProcessRunner.run`.
+        discard: also where it holds changes that are neither merged nor saved as a patch.
+
+    Raises:
+        WorktreeError: it is not ours, its process is at work, it holds changes, or something in it cannot be
+            removed; it is never removed by force then.
+    """
+    known = open_worktree(Path(worktree.path))
+    _check_place(known)
+    if known.owner != this_process() and known.owner.is_alive():
+        raise WorktreeError(f"process {known.owner.pid} is at work in the worktree {known.name}")
+    if os.path.lexists(known.path) and not discard:
+        await _refuse_loss(known, run)
+    try:
+        await asyncio.to_thread(_removed, known)
+    except OSError as error:
+        raise WorktreeError(f"the worktree {known.name} cannot be removed: {error}") from error
+
+
+async def _refuse_loss(known: Worktree, run: RunProgram) -> None:
+    now = await snapshot_of(known, run)
+    if now.nested:
+        names = ", ".join(now.nested[:5])
+        raise WorktreeError(f"the worktree {known.name} holds repositories that no merge takes along: {names}")
+    if now.tree not in (known.base, known.saved):
+        raise WorktreeError(f"the worktree {known.name} holds changes that are neither merged nor saved")
+
+
+def _check_place(known: Worktree) -> None:
+    """Refuse a record that leads elsewhere than to a folder beside its store and to the entry of that folder.
+
+    Raises:
+        WorktreeError: it does.
+    """
+    path, entry = Path(known.path), Path(known.entry)
+    if os.path.realpath(path.parent) != str(path.parent) or os.path.islink(path):
+        raise WorktreeError(f"{path} is behind a link, so it is left alone")
+    if path in (Path(known.root), *Path(known.root).parents):
+        raise WorktreeError(f"{path} holds the main checkout, so it is left alone")
+    if entry.parent.name != "worktrees":
+        raise WorktreeError(f"{entry} is no entry of a worktree")
+    if os.path.lexists(entry):
+        try:
+            back = first_line(entry / "gitdir", 4096)
+        except OSError as error:
+            raise WorktreeError(f"{entry} cannot be read: {error.strerror}") from error
+        if back != f"{path}/.git":
+            raise WorktreeError(f"{entry} belongs to another worktree: {back}")
+
+
+def _removed(known: Worktree) -> None:
+    """Delete the files first, then what git knows of them, the record last, so that it can be repeated."""
+    if os.path.lexists(known.path):
+        delete_tree(known.path)
+    if os.path.lexists(known.entry):
+        # Out of git's sight in one step, so that no other git reads half an entry.
+        common = os.path.dirname(os.path.dirname(known.entry))
+        gone = os.path.join(common, f"agent-worktree-gone-{os.urandom(6).hex()}")
+        os.rename(known.entry, gone)
+        delete_tree(gone)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(known.entry))  # as git does after the last one
+    index_of(known.store, known.name).unlink(missing_ok=True)
+    record_of(Path(known.path)).unlink(missing_ok=True)
+    _delete_store(known.store)
+
+
+def _delete_store(store: Path) -> None:
+    """Delete the store after the last worktree, unless another is being made."""
+    with contextlib.suppress(FileNotFoundError):  # another process has just done so
+        descriptor = os.open(lock_of(store, STORE_LOCK), os.O_RDWR | os.O_NOFOLLOW | PLAIN)
+        try:
+            is_last = try_lock(descriptor) and os.listdir(store.parent) == [store.name]
+            if is_last and not list(store.glob("*.json")):
+                delete_tree(str(store))
+                os.rmdir(store.parent)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,291 @@
+"""The private store of the worktrees of one repository: snapshots of checkouts, byte for byte.
+
+git runs on this store alone, with its own index for each checkout, so no setting, hook, filter or attribute of the
+repository has an effect: what lies in a file is what the snapshot has, large files and line ends included. Nothing
+of the repository is written; its objects are only read, so that what it has is not stored twice.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_cli.fs.files import PLAIN, make_private, read_regular, try_lock
+from agent_cli.fs.git_files import GITLINK, index_entries
+
+from ..checkpoints.git import PrivateGit, RunProgram
+from ..checkpoints.restore import Entry
+from ..checkpoints.types import CheckpointError
+from ..git.ignore_guard import BadIgnoreFile, unless_held_up
+from ..git.repository import GitFolder
+from .worktree import WorktreeError
+
+_TIMEOUT_S = 300.0
+_LONGEST_WAIT_S = 300.0
+_POLL_S = 0.02
+_AT_ONCE = 2
+"""Checkouts that are written at a time: more only wait for the disk."""
+_LARGEST_INDEX = 200_000_000
+_LONGEST_EXCLUDE = 1_000_000
+_CONTENT_PART = 64
+STORE_LOCK = "store"
+"""The lock under which the store is made and deleted."""
+
+
+class Snapshot(NamedTuple):
+    """The files of a checkout at one time."""
+
+    tree: str
+    nested: tuple[str, ...]
+    """Folders that are repositories of their own; they are left out."""
+
+
+class SnapshotStore:
+    """The store in one folder."""
+
+    def __init__(self, folder: Path, place: GitFolder, run: RunProgram) -> None:
+        self._folder = folder
+        self._place = place
+        self._git = PrivateGit(folder, run, (Path(place.top), folder.parent), timeout_s=_TIMEOUT_S)
+
+    async def prepare(self) -> None:
+        """Make the store if it is not there yet.
+
+        Raises:
+            WorktreeError: it cannot be written.
+        """
+        exclude = b""
+        with contextlib.suppress(OSError):
+            exclude = read_regular(os.path.join(self._place.common, "info", "exclude"), _LONGEST_EXCLUDE)
+        objects = os.path.join(self._place.common, "objects")
+        try:
+            make_private(self._folder)
+            async with self.locked(STORE_LOCK):
+                await self._git.prepare(exclude)
+                if "\n" not in objects:
+                    alternates = self._folder / "objects" / "info" / "alternates"
+                    alternates.parent.mkdir(parents=True, exist_ok=True)
+                    alternates.write_bytes(os.fsencode(objects) + b"\n")
+        except (CheckpointError, OSError) as error:
+            raise WorktreeError(f"the store of the worktrees cannot be made: {error}") from error
+
+    @contextlib.asynccontextmanager
+    async def locked(self, name: str) -> AsyncIterator[None]:
+        """Hold a lock of the store. It is never taken over from a process that lives.
+
+        Raises:
+            WorktreeError: another process has held it for minutes.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN
+        descriptor = os.open(lock_of(self._folder, name), flags, 0o600)
+        until = time.monotonic() + _LONGEST_WAIT_S
+        try:
+            while not try_lock(descriptor):
+                if time.monotonic() > until:
+                    raise WorktreeError(f"another process has held the lock {name} of {self._folder} for too long")
+                await asyncio.sleep(_POLL_S)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def index_of(self, name: str) -> Path:
+        """Return the private index of a checkout; the main one has the empty name."""
+        return index_of(self._folder, name)
+
+    async def snapshot(self, name: str, top: Path, users_index: Path) -> Snapshot:
+        """Save all files of a checkout that are not ignored, and those that `users_index` tracks.
+
+        Raises:
+            WorktreeError: a file cannot be read, or the store not written.
+        """
+        index = self.index_of(name)
+        try:
+            async with self.locked(f"index-{name}"):
+                index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # of a git that was killed
+                listing = self._git("ls-files", "-z", "--others", "--exclude-standard", work=top, index=index)
+                nested = [each for each in _names(await unless_held_up(listing, top)) if each.endswith("/")]
+                wanted = [":(literal).", *(f":(exclude,literal){folder}" for folder in nested)]
+                add = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
+                await self._git(*add, work=top, index=index, input=_lines(wanted))
+                await self._add_tracked(top, index, users_index)
+                return Snapshot((await self._git("write-tree", index=index)).decode().strip(), tuple(nested))
+        except (CheckpointError, BadIgnoreFile, OSError) as error:
+            raise WorktreeError(f"the files in {top} cannot be read: {error}") from error
+
+    async def _add_tracked(self, top: Path, index: Path, users_index: Path) -> None:
+        """Add what git tracks although it is ignored, and take out repositories inside that git noticed."""
+        staged = (await self._git("ls-files", "-z", "--stage", index=index)).split(b"\0")
+        known = {line.partition(b"\t")[2]: line[:6] for line in staged if line}
+        links = [path for path, mode in known.items() if int(mode, 8) == GITLINK]
+        if links:
+            given = b"".join(path + b"\0" for path in links)
+            await self._git("update-index", "-z", "--force-remove", "--stdin", index=index, work=top, input=given)
+        missing = [path for path in tracked_by(users_index) if path not in known and _is_file(top, path)]
+        if missing:
+            given = b"".join(path + b"\0" for path in missing)
+            await self._git("update-index", "-z", "--add", "--stdin", index=index, work=top, input=given)
+
+    async def check_out(self, name: str, tree: str, top: Path) -> None:
+        """Write the files of a tree to an empty folder.
+
+        Raises:
+            WorktreeError: they cannot be written.
+        """
+        index = self.index_of(name)
+        try:
+            async with self._slot():
+                await self._git("read-tree", tree, index=index)
+                await self._git("checkout-index", "--all", "--index", "--quiet", work=top, index=index)
+        except CheckpointError as error:
+            raise WorktreeError(f"the files cannot be written to {top}: {error}") from error
+
+    @contextlib.asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        async with self.locked(f"slot-{os.urandom(1)[0] % _AT_ONCE}"):
+            yield
+
+    async def size_bytes(self, tree: str) -> int:
+        """Return how large the files of a tree are."""
+        listing = (await self._told("ls-tree", "-r", "--long", "-z", tree)).split(b"\0")
+        sizes = (line.partition(b"\t")[0].split()[-1] for line in listing if line)
+        return sum(int(size) for size in sizes if size.isdigit())
+
+    async def uncommitted(self, commit: str, users_index: Path, top: Path) -> tuple[str, ...]:
+        """Return the files that are not as in a commit, by what the user's index knows of them."""
+        index = self.index_of(f".users-{os.urandom(4).hex()}")
+        try:
+            copy_index(users_index, index)
+            # As in the user's git, a file whose time and size are those in the index is not read.
+            changed = await self._told("diff-files", "-z", "--name-only", work=top, index=index)
+            staged = await self._told("diff-index", "-z", "--name-only", "--cached", commit, work=top, index=index)
+            new = await self._told("ls-files", "-z", "--others", "--exclude-standard", work=top, index=index)
+            return tuple(
+                sorted({each for raw in (changed, staged, new) for each in _names(raw) if each[-1:] != "/"})
+            )
+        except FileNotFoundError:  # a clone in which nothing was checked out
+            return ()
+        finally:
+            for file in self._folder.glob(f"{index.name}*"):
+                file.unlink(missing_ok=True)
+
+    async def ignored(self, top: Path, users_index: Path, patterns: Path) -> list[str]:
+        """Return the ignored files that a file of patterns names too."""
+        index = self.index_of("")
+        common = ("ls-files", "-z", "--others", "--ignored")
+        named = set(_names(await self._told(*common, f"--exclude-from={patterns}", work=top, index=index)))
+        found = _names(await self._told(*common, "--exclude-standard", work=top, index=index)) if named else []
+        return sorted(named.intersection(found))
+
+    async def changes(self, old: str, new: str) -> dict[str, tuple[Entry, Entry]]:
+        """Return what differs between two trees, by path: a file's kind and content, before and after."""
+        raw = (await self._told("diff-tree", "-r", "-z", "--no-renames", old, new)).split(b"\0")
+        found = {}
+        for about, path in zip(raw[::2], raw[1::2], strict=False):
+            before, after, first, second, _ = about.decode().lstrip(":").split(" ")
+            found[os.fsdecode(path)] = (_entry(before, first), _entry(after, second))
+        return found
+
+    async def patch(self, old: str, new: str, paths: Iterable[str]) -> bytes:
+        """Return the difference of some paths as a patch that holds binary content too."""
+        options = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        listed = list(paths)
+        parts = [listed[at : at + 500] for at in range(0, len(listed), 500)]
+        return b"".join(
+            [await self._told("diff-tree", "-r", "-p", *options, old, new, "--", *part) for part in parts]
+        )
+
+    async def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """Return the content of blobs by their hashes."""
+        wanted = sorted(set(filter(None, blobs)))
+        found: dict[str, bytes] = {}
+        for at in range(0, len(wanted), _CONTENT_PART):
+            part = wanted[at : at + _CONTENT_PART]
+            raw = await self._told("cat-file", "--batch", input="".join(f"{each}\n" for each in part).encode())
+            start = 0
+            for blob in part:
+                head, _, _ = raw[start:].partition(b"\n")
+                if not head.endswith(b" blob " + head.split()[-1]):
+                    raise WorktreeError(f"the content {blob} is missing from the store")
+                begin = start + len(head) + 1
+                start = begin + int(head.split()[-1]) + 1
+                found[blob] = raw[begin : start - 1]
+        return found
+
+    async def merged(
+        self, files: tuple[Path, Path, Path], labels: tuple[str, str, str], *, markers: bool
+    ) -> bytes | None:
+        """Merge three versions of a file: mine, the base, theirs. None where they conflict, unless conflicts are
+        to be marked, and where one is binary."""
+        options = [word for label in labels for word in ("-L", label)]
+        try:
+            accept = tuple(range(128)) if markers else (0,)
+            return await self._git("merge-file", "-p", "-q", *options, *map(str, files), accept=accept)
+        except CheckpointError:
+            return None
+
+    async def _told(
+        self, *arguments: str, work: Path | None = None, index: Path | None = None, input: bytes = b""
+    ) -> bytes:
+        try:
+            return await self._git(*arguments, work=work, index=index, input=input)
+        except CheckpointError as error:
+            raise WorktreeError(str(error)) from error
+
+
+def lock_of(store: Path, name: str) -> Path:
+    """Return the file of a lock."""
+    return store / f"{name}.lock-file"
+
+
+def index_of(store: Path, name: str) -> Path:
+    """Return the private index of a checkout."""
+    return store / f"files-{name}.index"
+
+
+def copy_index(users_index: Path, to: Path) -> None:
+    """Copy an index and what it shares with others, with its time: by that git knows what to read again.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    import shutil
+
+    shutil.copy2(users_index, to, follow_symlinks=False)
+    for shared in users_index.parent.glob("sharedindex.*"):
+        shutil.copy2(shared, to.parent / shared.name, follow_symlinks=False)
+
+
+def tracked_by(users_index: Path) -> list[bytes]:
+    """Return the files that an index tracks; none where it cannot be read."""
+    try:
+        return [
+            each.path for each in index_entries(read_regular(users_index, _LARGEST_INDEX)) if each.mode != GITLINK
+        ]
+    except (OSError, ValueError):
+        return []
+
+
+def _is_file(top: Path, path: bytes) -> bool:
+    """Return whether a file or link is at a path, and no link on the way to it."""
+    whole = os.path.join(os.fsencode(os.path.realpath(top)), path)
+    folder = os.path.dirname(whole)
+    return (
+        os.path.realpath(folder) == folder
+        and os.path.lexists(whole)
+        and (os.path.islink(whole) or os.path.isfile(whole))
+    )
+
+
+def _entry(kind: str, blob: str) -> Entry:
+    return Entry() if int(kind, 8) == 0 else Entry(blob, kind)
+
+
+def _names(raw: bytes) -> list[str]:
+    return [os.fsdecode(name) for name in raw.split(b"\0") if name]
+
+
+def _lines(names: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(name) + b"\0" for name in names)

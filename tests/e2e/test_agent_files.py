@@ -1,0 +1,51 @@
+"""Sub-agents that a project defines: not there without a yes, and again not after a change of the file."""
+
+import subprocess
+import sys
+
+from tests.model.server import Reply
+
+from .person import GUARD_S, Person
+from .world import World
+
+CRITIC = (
+    "---\nname: critic\ndescription: Criticises\ntools: Read\npermissionMode: plan\ncolor: red\n---\nBe strict.\n"
+)
+TYPES = (
+    "from agent_cli.cli.setup.agents import agent_notes, agent_types\nfrom agent_cli.cli.setup.options import parse\n"
+    "from agent_cli.cli.setup.setup import Setup\nsetup = Setup(parse('run', ['x']))\n"
+    "print([(each.name, each.tools, each.mode) for each in agent_types(setup)], [n for _, n in agent_notes(setup)])"
+)
+
+
+def types(world: World) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", TYPES], env=world.environment(), cwd=world.work, timeout=90,
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_a_sub_agent_of_the_project_is_there_only_as_it_was_agreed_to(world: World) -> None:
+    file = world.work / ".claude" / "agents" / "critic.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(CRITIC, encoding="utf-8")
+    world.script(Reply(text="ok"))
+    before = world.run("run", "go")
+    assert before.err.count("critic.md is ignored: not trusted") == 1 and types(world) == "[] []"
+    with Person(world, is_awaited=False) as person:
+        person.wait("sub-agent critic: Criticises")
+        person.wait("Esc cancel")
+        person.pump(GUARD_S)
+        person.type("y")
+        person.wait("1 sub-agent")
+        person.leave()
+    assert types(world) == "[('critic', ('read_file',), 'plan')] ['without effect: color']"
+    assert "sub-agent critic; without effect: color" in world.run("doctor", "--files").out
+    file.write_text(CRITIC.replace("Read", "Bash"), encoding="utf-8")
+    assert types(world) == "[] []"
+    assert "sub-agent critic: not trusted" in world.run("doctor", "--files").out
+
+
+def test_without_files_there_is_none(world: World) -> None:
+    assert types(world) == "[] []"
