@@ -15,7 +15,7 @@ from agent_cli.store.session_file import read_session
 from agent_cli.tools.registry import Registry
 from agent_cli.ui.services import AgentTranscript
 
-from ..setup.compose import OpenSession
+from ..setup.session_builder import OpenSession
 
 
 def agent_transcript(opened: OpenSession, path: str) -> AgentTranscript:
