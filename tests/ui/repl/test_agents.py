@@ -23,7 +23,7 @@ def test_one_sub_agent_has_four_lines_several_have_one_each_and_each_end_is_prin
         term.send("go\r")
         term.wait("The lexer comes before it")
         term.wait("(?m)^● explore-1")
-        call, *rows = live_rows(term, "Agent explore: find part 1", before=2)
+        _, *rows = live_rows(term, "Agent explore: find part 1", before=2)
         head = "● explore-1  explore  running  3 steps  $0.0200"
         assert rows[0] == (head if columns > len(head) else f"{head[: columns - 1]}…")
         assert rows[1:4] == ["  find part 1", "  Read src/p.py", "  The lexer comes before it."]
