@@ -28,6 +28,8 @@ class ChildSession(msgspec.Struct, frozen=True):
     text: str
     """Its answer, or what it had said last."""
     background: bool
+    cwd: str
+    """Where it worked; another folder than its parent's for one in a worktree."""
 
 
 def child_sessions(path: Path) -> Iterator[ChildSession]:
@@ -60,14 +62,5 @@ def _described(path: Path, header: Header, records: object) -> ChildSession:
                 text = record.text
             case _:
                 pass
-    return ChildSession(
-        header.session_id,
-        header.agent_name,
-        header.agent_type,
-        header.call_id,
-        path,
-        state,
-        task,
-        text,
-        background,
-    )
+    names = header.session_id, header.agent_name, header.agent_type, header.call_id
+    return ChildSession(*names, path, state, task, text, background, header.cwd)

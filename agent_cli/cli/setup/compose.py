@@ -141,9 +141,10 @@ class _Children:
         from agent_cli.engine.subagents.rights import narrowed
         from agent_cli.engine.subagents.tools import AgentsTool, AgentTool
 
-        setup, above = self._setup, child.among
+        above = child.among
         parent = above.services
         assert parent is not None
+        setup = await self._isolated(child, parent) if plan.type.isolation == "worktree" else self._setup
         below = above.below(child) if above.depth + 1 < above.limits.depth else None
         own: list[Tool] = [AgentTool(below), AgentsTool(below)] if below is not None else []
         skills = skills_of(setup)
@@ -161,6 +162,18 @@ class _Children:
         if below is not None:
             below.begin(opened.agent.services)
         return opened.agent.services
+
+    async def _isolated(self, child: "Child", parent: "SessionServices") -> Setup:
+        """Return what a session in a worktree works with; the worktree is made for its first task."""
+        from agent_cli.workspace.worktrees.create import create
+
+        setup = self._setup
+        if child.worktree is None:
+            folder = setup.state.with_name(f"{setup.state.name}-worktrees")
+            child.worktree = await create(
+                setup.workspace.root, child.plan.name, folder, parent.tools.processes.run
+            )
+        return setup.elsewhere(Path(child.worktree.folder))
 
     async def _model(self, plan: "ChildPlan", parent: "SessionServices") -> Model:
         name = plan.model or plan.type.model

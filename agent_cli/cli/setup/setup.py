@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -67,6 +68,12 @@ class Setup:
         self.trust = Trust(self.state / "trust.json")
         self.memory = LearntFile(self.state / "learnt.json")
         self.reload()
+
+    def elsewhere(self, root: Path) -> "Setup":
+        """Return the same configuration for another folder, such as a worktree of the repository."""
+        other = copy(self)
+        other.root, other.workspace, other._found = root, Workspace(root), {}
+        return other
 
     def once(self, find: "Callable[[Setup], T]") -> T:
         """Return what `find` finds, which is kept until `reload`."""

@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +24,8 @@ from ..dispatch import Dispatcher
 from ..services import SessionServices
 
 if TYPE_CHECKING:
+    from agent_cli.workspace.worktrees.worktree import Worktree
+
     from .subagents import Subagents
 
 _STOP_S = 1.5
@@ -49,8 +50,6 @@ class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 1
     background: bool = False
     is_resumed: bool = False
-    folder: Path | None = None
-    """The worktree that it works in; None for the workspace of the parent."""
 
 
 BuildChild = Callable[[ChildPlan, "Child"], Awaitable[SessionServices]]
@@ -85,6 +84,8 @@ class Child:
         self.is_reported = False
         """Whether the parent has been given the result."""
         self.session_path = ""
+        self.worktree: Worktree | None = None
+        """The worktree that it works in; None for the workspace of its parent."""
         self._tell = tell
         self._began = time.monotonic()
         self._cost_usd: float | None = None
@@ -126,7 +127,7 @@ class Child:
             runtime_s=round(time.monotonic() - self._began, 1),
             line=self.line,
             session_path=self.session_path,
-            worktree=str(plan.folder or ""),
+            worktree=self.worktree.path if self.worktree is not None else "",
         )
 
     async def run(self, task: str, build: BuildChild) -> ChildResult:

@@ -16,6 +16,8 @@ def outcome(child: Child, result: ChildResult) -> ToolOutcome:
     facts = [f"{result.steps} step{'' if result.steps == 1 else 's'}"]
     if result.cost_usd is not None:
         facts.append(f"{result.cost_usd:.4f} USD")
+    if child.worktree is not None:
+        facts.append(f"in a worktree of its own, which the user merges by /agents merge {plan.name}")
     if result.changed:
         more = f" and {len(result.changed) - _MOST_FILES} more" if len(result.changed) > _MOST_FILES else ""
         facts.append(f"changed: {', '.join(result.changed[:_MOST_FILES])}{more}")

@@ -96,6 +96,10 @@ class Subagents:
             )
             child = self._children[saved.id] = Child(plan, self, self.tell)
             child.adopt(saved)
+            if saved.cwd != services.session.header.cwd:
+                from .isolation import worktree_of
+
+                child.worktree = worktree_of(saved.cwd)
             child.is_reported = not saved.background or f"agent {saved.name}" in told
 
     def below(self, child: Child) -> "Subagents":
@@ -147,7 +151,6 @@ class Subagents:
         call_id: str,
         background: bool,
         model: str = "",
-        folder: Path | None = None,
     ) -> Child:
         """Start one.
 
@@ -170,7 +173,6 @@ class Subagents:
             call_id=call_id,
             depth=self.depth + 1,
             background=background or kind.background,
-            folder=folder,
         )
         child = self._children[plan.id] = Child(plan, self, self.tell)
         self._go(child, task)
@@ -257,7 +259,10 @@ class Subagents:
                 await child.steer(change.text)
                 return f"{child.plan.name} reads it at its next step."
             case "merge":
-                raise ToolError(f"{child.plan.name} has no worktree of its own: its changes are in the workspace.")
+                from .isolation import merge_child
+
+                assert self.services is not None
+                return await merge_child(child, self.services, self._scope)
             case other:
                 assert_never(other)
 
@@ -278,9 +283,19 @@ class Subagents:
     async def _run(self, child: Child, task: str) -> ChildResult:
         try:
             async with self._free:
-                return await child.run(task, self._build)
+                result = await child.run(task, self._build)
+            return await self._with_worktree(child, result)
         except asyncio.CancelledError:  # its end is known all the same
             return child.abandoned()
+
+    async def _with_worktree(self, child: Child, result: ChildResult) -> ChildResult:
+        if child.worktree is None or self.services is None:
+            return result
+        from .isolation import settle
+
+        changed = await settle(child, self.services)
+        child.result = msgspec.structs.replace(result, changed=changed)
+        return child.result
 
     async def _stop(self, children: Sequence[Child]) -> None:
         for child in children:

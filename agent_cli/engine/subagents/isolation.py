@@ -1,0 +1,93 @@
+"""Sub-agents that work in a git worktree of their own: what they changed, and how it comes into the workspace."""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.protocol.messages import UserMessage, new_id
+from agent_cli.protocol.records import TurnEnded
+from agent_cli.session.turn_scope import TurnScope
+from agent_cli.tools.kit.base import ToolError
+from agent_cli.workspace.worktrees.merge import MergeResult, changed_files, merge
+from agent_cli.workspace.worktrees.remove import remove
+from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
+
+from .child import Child
+
+if TYPE_CHECKING:
+    from ..services import SessionServices
+
+_MOST_NAMED = 20
+
+
+def worktree_of(cwd: str) -> Worktree | None:
+    """Return the worktree that a session worked in; None for any other folder."""
+    for folder in (Path(cwd), *Path(cwd).parents):
+        with contextlib.suppress(WorktreeError):
+            return open_worktree(folder)
+    return None
+
+
+async def settle(child: Child, parent: "SessionServices") -> tuple[str, ...]:
+    """Return what a sub-agent has changed in its worktree; one without changes is removed."""
+    worktree, run = child.worktree, parent.tools.processes.run
+    if worktree is None:
+        return ()
+    try:
+        if found := await changed_files(worktree, run):
+            return found
+        await remove(worktree, run)
+        child.worktree = None
+    except (WorktreeError, OSError):
+        pass  # it stays, and what is wrong is said when it is merged
+    return ()
+
+
+async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) -> str:
+    """Bring the changes of a sub-agent's worktree into the workspace, as changes of files that an undo takes back;
+    returns what was done. Where a file conflicts, nothing is changed.
+
+    Raises:
+        ToolError: it has no worktree, still works, or its changes cannot be merged.
+    """
+    worktree = child.worktree
+    if worktree is None:
+        raise ToolError(f"{child.plan.name} has no worktree of its own: what it changed is in the workspace.")
+    if not child.is_over:
+        raise ToolError(f"{child.plan.name} still works; stop it, or wait for its end.")
+    root = parent.tools.workspace.root
+    begins = not turn.turn_id
+    scope = TurnScope(turn.emit, turn.submission_id, new_id("turn")) if begins else turn
+    try:
+        await parent.undo.before_effect(scope, ())
+        result = await merge(worktree, root, parent.tools.processes.run)
+    except (WorktreeError, OSError) as error:
+        raise ToolError(f"The worktree of {child.plan.name} cannot be merged: {error}.") from error
+    if result.conflicting and not result.applied:
+        files = "; ".join(f"{path}: {why}" for path, why in result.conflicting[:_MOST_NAMED])
+        raise ToolError(f"Nothing was merged: {files}. The changes are in {worktree.path}.")
+    said = _said(child, result)
+    if begins:
+        text = f"(The user merged what {child.plan.name} did in its worktree: {', '.join(result.applied)})"
+        parent.session.append(
+            UserMessage(id=new_id("msg"), turn_id=scope.turn_id, text=text, origin="human"),
+            TurnEnded(id=new_id("end"), turn_id=scope.turn_id, stop_reason="end_turn"),
+        )
+        await parent.undo.after_turn(scope.turn_id)
+    await _removed(child, worktree, parent)
+    return said
+
+
+async def _removed(child: Child, worktree: Worktree, parent: "SessionServices") -> None:
+    try:
+        await remove(worktree, parent.tools.processes.run, discard=True)
+        child.worktree = None
+    except (WorktreeError, OSError):
+        pass  # what is in it is merged; `agent` finds it again
+
+
+def _said(child: Child, result: MergeResult) -> str:
+    count = len(result.applied)
+    named = ", ".join(result.applied[:_MOST_NAMED]) + (" …" if count > _MOST_NAMED else "")
+    files = f"{count} file{'' if count == 1 else 's'}"
+    return f"Merged {files} of {child.plan.name}: {named}. /diff shows it, /undo takes it back."
