@@ -8,6 +8,7 @@ from agent_cli.engine.tool_calls.pending_call import finished_event
 from agent_cli.protocol.events import ToolCallFinished
 from agent_cli.protocol.messages import ToolCall, ToolResult
 from agent_cli.protocol.records import AnyRecord
+from agent_cli.redaction.redactor import Redactor
 from agent_cli.session.event_bus import EventBus
 from agent_cli.session.replay import replay
 from agent_cli.store.catalog import totals
@@ -15,10 +16,8 @@ from agent_cli.store.session_file import read_session
 from agent_cli.tools.registry import Registry
 from agent_cli.ui.services import AgentTranscript
 
-from ..setup.session_builder import OpenSession
 
-
-def agent_transcript(opened: OpenSession, path: str) -> AgentTranscript:
+def agent_transcript(path: Path, registry: Registry, redactor: Redactor) -> AgentTranscript:
     """Read the session of a sub-agent, which may go on meanwhile; secrets are masked.
 
     Raises:
@@ -26,10 +25,10 @@ def agent_transcript(opened: OpenSession, path: str) -> AgentTranscript:
     """
 
     def shown(result: ToolResult, call: ToolCall) -> ToolCallFinished:
-        return _result(opened.tools, result, call)
+        return _result(registry, result, call)
 
-    turns = replay(read_session(Path(path)).records, _as_they_are, shown)
-    return AgentTranscript(map(EventBus(redactor=opened.redactor).replayed, turns), totals(Path(path))[0])
+    turns = replay(read_session(path).records, _as_they_are, shown)
+    return AgentTranscript(map(EventBus(redactor=redactor).replayed, turns), totals(path)[0])
 
 
 def _as_they_are(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:

@@ -163,7 +163,7 @@ class SessionHost:
     def agent_transcript(self, path: str) -> AgentTranscript:
         from .agent_transcripts import agent_transcript
 
-        return agent_transcript(self._opened, path)
+        return agent_transcript(Path(path), self._opened.tools, self._opened.redactor)
 
     def plugins(self) -> tuple[PluginLine, ...]:
         from ..setup.plugins import installed_plugins

@@ -126,9 +126,8 @@ class ApprovalDialog:
         """Return what is asked. A command that is not printed above stands in it, as it is."""
         question, block = self._question(width)
         limit = 8 if self._stage in ("scope", "rule") else 2
-        first, *rest = lines.wrap_limited(question, width - 2, limit) if not block else [question]
-        if not block and lines.cells(question) <= width - 2:
-            first, rest = question, []
+        fits = lines.cells(question) <= width - 2
+        first, *rest = [question] if fits else lines.wrap_limited(question, width - 2, limit)
         rows = [f"{theme.paint('warning', '?')} {theme.paint('strong', first)}"]
         rows += [theme.paint("strong", f"  {row}") for row in rest]
         if self._calls.agent_task:

@@ -16,7 +16,7 @@ import msgspec
 
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.agent_types import ENDED
+from agent_cli.protocol.agent_types import ENDED, AgentState
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import FileChange
@@ -177,8 +177,8 @@ class _Run:
         self._changes: dict[str, FileChange] = {}
         self._commands: list[CommandRun] = []
         self._denied: list[Denied] = []
-        self._agents: set[str] = set()
-        """Ids of the sub-agents at work."""
+        self._agents: dict[str, AgentState] = {}
+        """What each sub-agent did last, by its id."""
         self._unmet_rules: tuple[str, ...] = ()
         self._structured: object = None
         self._verified: bool | None = None
@@ -320,10 +320,10 @@ class _Run:
         """Say that a sub-agent begins or has ended."""
         from ..render.agents import change_line
 
-        is_over = event.state in ENDED
-        if is_over or (event.state == "running" and event.agent_id not in self._agents):
+        before, self._agents[event.agent_id] = self._agents.get(event.agent_id), event.state
+        begins = event.state == "running" and before not in ("running", "waiting")
+        if begins or (event.state in ENDED and event.state != before):
             self._progress(change_line(event))
-        (self._agents.discard if is_over else self._agents.add)(event.agent_id)
 
     def _ended(self, reason: StopReason, text: str, changes: tuple[FileChange, ...]) -> None:
         self._reason = reason

@@ -19,6 +19,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.operations import (
+    ApprovalAnswer,
     Operation,
     QuestionAnswer,
     Reshape,
@@ -261,10 +262,11 @@ class PlainRepl:
 
     async def _refuse(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """The input is over, so nobody will answer."""
-        approval = self._approval if event is self._question else None
         self._open = [each for each in self._open if each is not event]
         if isinstance(event, ev.ApprovalRequested):
-            await self.submit((approval or ApprovalLines(event)).calls.so_far)
+            refused = ApprovalAnswer(event.request_id)
+            decided = self._approval.calls.so_far if self._approval else refused
+            await self.submit(decided if decided.request_id == event.request_id else refused)
         else:
             await self.submit(QuestionAnswer(event.request_id, "Nobody is here to answer."))
 

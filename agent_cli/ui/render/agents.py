@@ -102,15 +102,17 @@ class AgentsView:
 
     def __init__(self) -> None:
         self._at_work: dict[str, WatchedAgent] = {}
+        self._ended: dict[str, AgentState] = {}
 
     def change(self, event: ev.AgentChanged) -> tuple[AgentState | None, WatchedAgent]:
-        """Take in what was announced of one; returns its state before, None where a task begins."""
+        """Take in what was announced of one; returns its state before, None where it is new."""
         found = self._at_work.get(event.agent_id)
-        before = found.now.state if found else None
+        before = found.now.state if found else self._ended.pop(event.agent_id, None)
         watched = found or WatchedAgent(event)
         watched.now = event
         if event.state in ENDED:
             self._at_work.pop(event.agent_id, None)
+            self._ended[event.agent_id] = event.state
         else:
             self._at_work[event.agent_id] = watched
         return before, watched

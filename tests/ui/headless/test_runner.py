@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.agent_types import AgentState
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from agent_cli.protocol.usage import Totals
@@ -48,6 +49,50 @@ async def test_text_is_the_final_text_and_nothing_else() -> None:
     assert out == "all done\n"
     assert "shell pytest -q" in err
     assert result.exit_code == 0
+
+
+async def with_agents(client: FakeClient, submission: str, text: str) -> None:
+    def changed(state: AgentState, **more: Any) -> None:
+        fields = {"agent_id": "i", "agent_name": "explore-1", "agent_type": "explore", "task": "find it", **more}
+        client.emit(ev.AgentChanged(state=state, **fields), submission)
+
+    changed("queued")
+    changed("running")
+    for event in (
+        finished(command="pytest -q", exit_code=0, duration_s=0.5),
+        finished("denied", tool="shell", title="rm x", text="Denied: rm x", rule="mode ask"),
+        ev.StepStarted(step=1, model="m"),
+        ev.TurnCompleted(stop_reason="end_turn", text="the sub-agent's", steps=1, duration_s=1.0),
+    ):
+        client.emit(ev.AgentEvent(agent_id="i", agent_name="explore-1", event=event), submission)
+    changed("waiting", steps=1)
+    changed("running", steps=1)
+    changed("done", steps=2, cost_usd=0.5, line="Here.")
+    changed("done", steps=2, cost_usd=0.5, line="Here.")
+
+
+async def test_a_sub_agent_has_one_line_when_it_begins_and_one_when_it_ends() -> None:
+    result, out, err = await run(with_agents)
+    rows = [row for row in err.split("\n") if "explore" in row]
+    assert rows == ["explore-1 (explore) running: find it", "explore-1 (explore) done, 2 steps, $0.50"]
+    assert out == "done\n" and result.turns == 0
+
+
+async def test_what_a_sub_agent_ran_and_was_denied_is_in_the_result() -> None:
+    result, _, err = await run(with_agents)
+    assert [each.command for each in result.commands] == ["pytest -q"]
+    assert [each.rule for each in result.denied] == ["mode ask"] and result.exit_code == 6
+    assert "exit 6: 1 call was denied" in err
+
+
+async def test_stream_json_has_the_events_of_sub_agents_as_their_sessions_have_them() -> None:
+    _, out, _ = await run(with_agents, output_format="stream-json")
+    events = [json.loads(line) for line in out.splitlines()]
+    nested = [event["event"]["type"] for event in events if event["type"] == "agent_event"]
+    assert nested == ["tool_call_finished", "tool_call_finished", "step_started", "turn_completed"]
+    assert [event["state"] for event in events if event["type"] == "agent_changed"][:2] == ["queued", "running"]
+    lines = [line for line in out.splitlines() if '"type":"result"' not in line]
+    assert all(isinstance(msgspec.json.decode(line, type=ev.AnyEvent), ev.Event) for line in lines)
 
 
 async def test_quiet_says_nothing() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
+from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.repl.status_line import render_status
 from agent_cli.ui.text import lines
@@ -41,6 +42,15 @@ def test_each_mode_has_its_colour_and_yolo_cannot_be_overlooked() -> None:
         looks[mode] = render_status(now, "", theme, 80).partition("m")[0]
     assert len(set(looks.values())) == 4 and ";7;" in looks["yolo"]
     assert status(mode="yolo").startswith(" yolo  · ")
+
+
+def test_sub_agents_at_work_are_counted() -> None:
+    agents = tuple(
+        AgentLine(f"i{state}", "explore-1", "explore", state, "find it", True, 1, None, 1.0, "", "")
+        for state in ("queued", "running", "waiting", "done", "failed")
+    )
+    assert " · 3 sub-agents · " in status(agents=agents)
+    assert "sub-agent" not in status(agents=agents[3:])
 
 
 @pytest.mark.parametrize(
