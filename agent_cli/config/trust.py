@@ -1,6 +1,7 @@
 """Which of the files that a project brings the user has agreed to, by place and content."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,8 +111,10 @@ class Trust:
 
 def tool_sources(root: Path) -> dict[str, bytes]:
     """Return the Python files of `.agent/tools` and of its subfolders by their path from the root. What is no
-    small regular file is left out, since a repository must not be able to keep the program from starting."""
-    files = sorted((root / TOOLS_FOLDER).rglob("*.py"))
+    small regular file is left out, since a repository must not be able to keep the program from starting; so is
+    a folder that is a link."""
+    folder = root / TOOLS_FOLDER
+    files = sorted(folder.rglob("*.py")) if os.path.realpath(folder) == str(folder) else []
     found = {str(file.relative_to(root)): _small_file(file) for file in files[:_MAX_TOOL_FILES]}
     return {path: source for path, source in found.items() if source is not None}
 

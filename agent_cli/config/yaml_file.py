@@ -11,7 +11,10 @@ from .layer import ConfigError, Layer, check
 _DEEPEST = 40
 _MOST_KEYS = 20_000
 _LARGEST_BYTES = 1_000_000
+_LONGEST_NUMBER = 1_000
+"""Characters; Python writes no number of more than 4,300 digits."""
 _TEXT = "tag:yaml.org,2002:str"
+_INTEGER = "tag:yaml.org,2002:int"
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -129,6 +132,8 @@ def _walk(node: Any, prefix: str, path: Path, lines: dict[str, int]) -> None:
         ConfigError: a key given twice, one that is no text, or more than any configuration has.
     """
     if not isinstance(node.value, list):
+        if node.tag == _INTEGER and len(node.value) > _LONGEST_NUMBER:
+            raise ConfigError(f"{path}:{node.start_mark.line + 1}: the number is too long")
         return
     if prefix.count(".") > _DEEPEST or len(lines) > _MOST_KEYS:
         raise ConfigError(f"{path}:{node.start_mark.line + 1}: too deep or too large for a configuration")

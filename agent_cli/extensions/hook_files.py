@@ -22,6 +22,7 @@ from agent_cli.hooks.definition import Dialect, Event, Hook, HttpRequest, event_
 
 _MAX_BYTES = 8_000_000
 _END_S = 2.0
+_LONGEST_S = 86_400.0
 _USUAL_S: dict[Dialect, float] = {"native": 60.0, "claude": 600.0, "codex": 600.0, "gemini": 60.0, "cursor": 60.0}
 _CLAUDE_SHORT_S: dict[Event, float] = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
 
@@ -251,7 +252,8 @@ def _matcher(name: str, written: Any) -> str:
 
 def _timeout_s(event: Event, written: Any, dialect: Dialect) -> float:
     if isinstance(written, int | float) and written > 0:
-        return written / 1000 if dialect == "gemini" else float(written)
+        longest_s = min(written, _LONGEST_S * 1000)  # a whole number may be too large for any other
+        return min(longest_s / 1000 if dialect == "gemini" else float(longest_s), _LONGEST_S)
     short = _CLAUDE_SHORT_S.get(event) if dialect == "claude" else None
     return short or (_END_S if event == "SessionEnd" else _USUAL_S[dialect])
 

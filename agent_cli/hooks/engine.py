@@ -369,8 +369,10 @@ def _argv(hook: Hook, env: Mapping[str, str]) -> Sequence[str]:
             return (shell_program(env.get("PATH", "")), "-c", line)
         case "powershell":
             return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", line)
-        case named:
+        case "bash" | "sh" | "zsh" as named:
             return (named, "-c", line)
+        case other:
+            raise ProcessError(f"there is no shell named {other}")
 
 
 def _decoded(data: bytes) -> str:

@@ -113,3 +113,13 @@ def test_what_is_wrong_with_a_condition_is_noted(tmp_path: Path) -> None:
     write(tmp_path / "home" / ".claude" / "settings.json", json.dumps({"hooks": {"PreToolUse": groups}}))
     (note,) = found(tmp_path).notes
     assert "cannot be read" in note and "settings.json" in note
+
+
+@pytest.mark.parametrize("timeout", ["inf", "0x" + "f" * 400])
+def test_a_time_without_end_is_a_day(tmp_path: Path, timeout: str) -> None:
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "config.toml").write_text(
+        f'[[hooks.PreToolUse]]\nhooks = [{{type = "command", command = "true", timeout = {timeout}}}]\n'
+    )
+    found = find_hooks({}, own_source="", root=tmp_path, home=tmp_path / "home", trusts=lambda *_: True)
+    assert [hook.timeout_s for hook in found.usable] == [86_400.0]

@@ -198,11 +198,13 @@ def ask_for_trust(setup: Setup) -> None:
     print("This project brings its own settings. They are ignored unless you agree:\n")
     shown, whole = list(_listed(found, _MOST_LISTED)), list(_listed(found))
     print("\n".join(shown))
-    while (answer := _answer(setup.config.ui)) == "v":
-        if shown != whole:
+    while (answer := _answer(setup.config.ui)) == "v" or (answer == "y" and shown != whole):
+        if shown != whole:  # a yes is for what was shown
             print("\n".join(whole))
-        for name, text in (text for offer in found for text in offer.texts):
-            print(f"\n--- {_shown(name)}\n{visible(text.decode('utf-8', 'replace'))}")
+            shown = whole
+        if answer == "v":
+            for name, text in (text for offer in found for text in offer.texts):
+                print(f"\n--- {_shown(name)}\n{visible(text.decode('utf-8', 'replace'))}")
     if answer in ("y", "d"):
         for offer in found:
             setup.trust.remember(offer.place, offer.content, agreed=answer == "y")

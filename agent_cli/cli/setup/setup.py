@@ -147,6 +147,14 @@ class Setup:
         changed = changed_plugin(self, str(place.plugin_root))
         return f"{changed} has changed since you agreed to it" if changed else ""
 
+    def is_of_project(self, place: "Place", file: str) -> bool:
+        """Return whether a file comes with the project: also one of the user's that a link leads to in the
+        workspace, where the model and whoever changes the project can write."""
+        if place.origin != "user":
+            return place.origin == "project"
+        lies_here = self.workspace.contains(os.path.realpath(file))
+        return lies_here and not self.workspace.contains(str(place.folder))
+
     def _plugin_places(self, kind: "Kind") -> "tuple[Place, ...]":
         if not has_plugins(self.state):
             return ()

@@ -12,7 +12,7 @@ import msgspec
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.skills.catalogue import SkillNews, catalogue, for_model, listed_names
 from agent_cli.extensions.skills.find import FoundSkills, find_skills
-from agent_cli.extensions.skills.scan import SkillCache, read_skill
+from agent_cli.extensions.skills.scan import SkillCache, is_within_bounds, read_skill
 from agent_cli.extensions.skills.skill import Skill, SkillText
 from agent_cli.extensions.skills.skill_tool import skill_tools
 from agent_cli.protocol.messages import Message
@@ -73,7 +73,7 @@ class SkillLibrary:
         file = read_skill(skill)
         if file.head.problem:
             raise ToolError(f"The skill {skill.name} cannot be used: {skill.path}: {file.head.problem}.")
-        own = not skill.is_of_project and not self._is_doubtful(skill)
+        own = not self._setup.is_of_project(skill.place, skill.path) and not self._is_doubtful(skill)
         return SkillCall(skill, file, own or self._is_agreed(skill, file))
 
     def bring(self, call: SkillCall, argument: str, session: str, *, agreed: bool = False) -> BroughtText:
@@ -108,7 +108,8 @@ class SkillLibrary:
 
     def readable(self) -> tuple[Path, ...]:
         """Return the folders in which files of skills are read without a question."""
-        folders = [os.path.realpath(place.folder) for place in self._setup.skill_places()]
+        places = filter(is_within_bounds, self._setup.skill_places())
+        folders = [os.path.realpath(place.folder) for place in places]
         inside = tuple(f"{folder}/" for folder in folders)
         linked = (
             skill.folder

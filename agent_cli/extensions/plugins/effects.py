@@ -9,14 +9,18 @@ import shlex
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.definition import Hook
 
-from ..front_matter import one_line, read_front_matter
+from ..front_matter import read_front_matter
 from ..hook_files import plugin_hooks, words_of
 from .plugin import Plugin, PluginProduct
+
+if TYPE_CHECKING:
+    from ..skills.skill import SkillText
 
 _MAX_TEXT_BYTES = 500_000
 _MAX_FILES = 1_000
@@ -65,7 +69,10 @@ def text_lines(plugin: Plugin) -> Iterator[str]:
     allows by itself."""
     from ..expansion import expand  # a session that only needs the hooks of plug-ins does without
 
-    for name, body, allowed in (*_commands(plugin), *_skills(plugin)):
+    skills = (
+        (f"skill {each.head.name}", each.body, ", ".join(each.head.allowed_tools)) for each in _skills(plugin)
+    )
+    for name, body, allowed in (*_commands(plugin), *skills):
         dialects: tuple[PluginProduct, ...] = ("claude", plugin.product)
         found = (each.command for dialect in dialects for each in expand(body, _ARGUMENTS, dialect).insertions)
         for command in dict.fromkeys(found):
@@ -84,11 +91,11 @@ def _commands(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
             yield f"/{plugin.name}:{file.name}", file.text, ", ".join(file.allowed)
 
 
-def _skills(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
-    files = (file for place in plugin.skills for file in _named((place,), "SKILL.md"))
-    for file in islice(files, _MAX_FILES):
-        parts = read_front_matter(_text_of(file), file)
-        yield f"skill {file.parent.name}", parts.body, one_line(parts.values.get("allowed-tools"))
+def _skills(plugin: Plugin) -> "Iterator[SkillText]":
+    """Yield the skills as a session finds and reads them."""
+    from ..skills.scan import read_skills
+
+    return (skill for place in plugin.places("skills") for skill in read_skills(place))
 
 
 def _words(command: str) -> list[str]:
@@ -108,7 +115,7 @@ def agent_lines(plugin: Plugin) -> Iterator[str]:
 
 def part_lines(plugin: Plugin) -> Iterator[str]:
     """Yield how much of what it brings."""
-    skills = sum(1 for _ in _named(plugin.skills, "SKILL.md"))
+    skills = sum(1 for _ in _skills(plugin))
     commands = sum(1 for _ in _named(plugin.commands, "*.toml" if plugin.product == "gemini" else "*.md"))
     agents = sum(1 for _ in _named(plugin.agents, "*.md"))
     for number, word in ((skills, "skill"), (commands, "command"), (agents, "agent")):

@@ -126,6 +126,8 @@ class _Scan:
 
     def __init__(self, place: Place, known: _KnownPlace, notes: list[tuple[str, str]]) -> None:
         self.now = _KnownPlace({}, {})
+        self._top_depth = 0 if place.plugin else 1
+        """From which on a folder may be a skill; a plug-in may be one itself, and name single skills."""
         self._before = known
         self._notes = notes
         self._top = os.path.realpath(place.folder)
@@ -148,7 +150,7 @@ class _Scan:
                 return
             left -= 1
             folder, depth = waiting.popleft()
-            if depth and (found := self._known_file(folder) or self._listed_file(folder)):
+            if depth >= self._top_depth and (found := self._known_file(folder) or self._listed_file(folder)):
                 yield from self._usable(found)
                 continue
             for below in self._below(folder) if depth < _DEEPEST else ():
@@ -226,6 +228,18 @@ class _Scan:
 
 
 _OUTSIDE = "it is a link that leads out of the project"
+
+
+def is_within_bounds(place: Place) -> bool:
+    """Return whether the folder of a place is one that skills are looked for in: of a project, none that links lead
+    out of it to."""
+    return f"{os.path.realpath(place.folder)}/".startswith(_bound(place))
+
+
+def read_skills(place: Place) -> Iterator[SkillText]:
+    """Yield the skills of a place that can be used, read anew."""
+    for found in _Scan(place, _KnownPlace(), []).files():
+        yield _read_within(found.path, _bound(place))
 
 
 def read_skill(skill: Skill) -> SkillText:

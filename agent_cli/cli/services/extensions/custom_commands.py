@@ -49,7 +49,7 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
         problem=file.problem or setup.changed_plugin(file.place),
         input=UserInput(found.text, insertions=found.insertions, allowed=allowed),
     )
-    if prompt.problem or file.place.origin != "project":
+    if prompt.problem or not setup.is_of_project(file.place, file.path):
         return prompt
     try:
         return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
