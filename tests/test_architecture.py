@@ -76,7 +76,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "model": ("types", "transport", "catalog", "text_calls", "wire", "litellm", ""),
     "tools": ("kit", "search", "files", "shell", "web", "session", ""),
     "mcp": ("types", "sources", "catalog", "client", "tools", ""),
-    "extensions": ("", "plugins", "skills", "agents"),
+    "extensions": ("", "skills", "plugins", "agents"),
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", "", "subagents"),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "serve": ("", "mcp"),
@@ -335,7 +335,7 @@ def heavy(modules: set[str]) -> set[str]:
 
 PATHS: list[tuple[str, str, int, set[str]]] = [
     ("--version", "import sys; sys.argv = ['agent', '--version']\nimport agent_cli.__main__ as m\ntry: m.main()\nexcept SystemExit: pass", 80, {"asyncio", "msgspec"}),
-    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.wire.chat.dialect", 394, {"prompt_toolkit", "httpx"}),
+    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.wire.chat.dialect", 395, {"prompt_toolkit", "httpx"}),
     ("repl", "import agent_cli.cli.main, agent_cli.cli.interactive", 596, {"httpx"}),
 ]  # fmt: skip
 

@@ -231,8 +231,8 @@ _OUTSIDE = "it is a link that leads out of the project"
 
 
 def is_within_bounds(place: Place) -> bool:
-    """Return whether the folder of a place is one that skills are looked for in: of a project, none that links lead
-    out of it to."""
+    """Return whether the folder of a place is one that skills are looked for in: of a project, none that links
+    lead out of it to."""
     return f"{os.path.realpath(place.folder)}/".startswith(_bound(place))
 
 
