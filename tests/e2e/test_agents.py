@@ -314,3 +314,25 @@ def test_a_merge_that_conflicts_changes_nothing_and_can_go_on_after_a_restart(wo
         person.wait("Merged 1 file")
         person.leave()
     assert (world.work / "a.txt").read_text() == "two\n"
+
+
+def test_a_type_brings_its_rules_its_skills_and_its_role(world: World) -> None:
+    skill = world.config / "skills" / "tidy" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: tidy\ndescription: Tidies.\n---\nAlways tidy up.", encoding="utf-8")
+    (world.config / "agents").mkdir()
+    text = "---\nname: careful\ndescription: C.\ntools: shell, read_file\ndisallowedTools: Bash(touch *)\nskills: [tidy]\n---\nBe careful."
+    (world.config / "agents" / "careful.md").write_text(text, encoding="utf-8")
+    world.script(
+        Reply(calls=(agent("Do it.", type="careful"),)),
+        Reply(calls=(Call("shell", {"command": "touch made"}), Call("write_file", {"path": "w", "content": "x"}))),
+        Reply(text="Refused."),
+        Reply(text="Done."),
+    )
+    assert world.run("run", "go", "--mode", "yolo").code == 6
+    assert list(world.work.iterdir()) == []
+    child = world.bodies()[1]
+    assert "Be careful." in child["messages"][0]["content"] and "Always tidy up." in json.dumps(child["messages"])
+    assert {tool["function"]["name"] for tool in child["tools"]} == {"shell", "read_file"}
+    told = world.messages(2, "tool")
+    assert "Denied" in told[0] and "no tool named 'write_file'" in told[1]

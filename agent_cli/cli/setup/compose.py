@@ -2,7 +2,7 @@
 class."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agent_cli.engine.subagents.child import BuildChild, Child, ChildPlan
     from agent_cli.engine.subagents.subagents import Subagents
     from agent_cli.mcp.servers import Servers
+    from agent_cli.protocol.operations import BroughtText
     from agent_cli.sandbox.profile.confinement import Confinement
 
     from .debug_log import DebugLog
@@ -156,6 +157,7 @@ class _Children:
         )
         parts.agents = below
         parts.for_child(ChildOf(parent, child, above.tell))
+        child.brought = tuple(_skills_for(setup, plan)) if not plan.is_resumed else ()
         model = await self._model(plan, parent)
         draft = child_session(setup, plan, parent, model, lambda: self._system(plan, parts, registry, model))
         opened = parts.assembled(model, draft, (), self._log)
@@ -191,6 +193,20 @@ class _Children:
         prompt = parts.prompts.system(registry.names, skills.catalogue(window) if skills else "")
         role = f"# Your role\n{_ROLE}\n\n{plan.type.instructions}".rstrip()
         return msgspec.structs.replace(prompt, text=f"{prompt.text}\n\n{role}")
+
+
+def _skills_for(setup: Setup, plan: "ChildPlan") -> "Iterator[BroughtText]":
+    """Yield the skills that the task of a sub-agent brings along.
+
+    Raises:
+        ToolError: there is no such skill, or it cannot be used.
+    """
+    library = skills_of(setup) if plan.type.skills else None
+    for name in plan.type.skills:
+        skill = library.now().named(name) if library is not None else None
+        if library is None or skill is None:
+            raise ToolError(f"There is no skill named {name}, which the type {plan.type.name} brings along.")
+        yield library.bring(library.call(skill), "", plan.id)
 
 
 _ROLE = (

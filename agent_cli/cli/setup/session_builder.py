@@ -31,7 +31,7 @@ from agent_cli.fs.which import program
 from agent_cli.model.routing import open_model
 from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import Model
-from agent_cli.policy.rules.rule import Effect
+from agent_cli.policy.rules.rule import Effect, parse_rule
 from agent_cli.protocol.actions import Allow, Mode, ReadPath, narrower
 from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.messages import Message, new_id
@@ -207,6 +207,14 @@ class SessionBuilder:
         kind = of.child.plan.type
         self._permissions.widest = lambda: narrower(of.parent.permissions.mode, kind.mode)
         self._permissions.restore_grants(of.parent.session.grants())
+        place = kind.source or kind.name
+        self._permissions.restrict(
+            (
+                *of.parent.permissions.restrictions,
+                *(parse_rule(text, "ask", place) for text in kind.ask_rules),
+                *(parse_rule(text, "deny", place) for text in kind.deny_rules),
+            )
+        )
         self.prompts.for_subagent()
 
     def assembled(

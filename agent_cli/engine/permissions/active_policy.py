@@ -119,6 +119,8 @@ class Permissions:
         self._grants: list[Rule] = []
         self._grant_changes = 0
         self._turn_rules: tuple[Rule, ...] = ()
+        self.restrictions: tuple[Rule, ...] = ()
+        """Rules of a sub-agent, besides those of the configuration; none of them allows anything."""
         for store in grants.values():
             self._grants += [_parse_grant(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
 
@@ -344,7 +346,12 @@ class Permissions:
 
     def rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""
-        return (*self._rules, *self._grants, *self._turn_rules)
+        return (*self.restrictions, *self._rules, *self._grants, *self._turn_rules)
+
+    def restrict(self, rules: Iterable[Rule]) -> None:
+        """Add rules that ask or deny."""
+        self.restrictions += tuple(rule for rule in rules if rule.effect != "allow")
+        self._grant_changes += 1
 
     def allow_for_turn(self, texts: Iterable[str]) -> tuple[str, ...]:
         """Add rules that allow calls until the turn ends; returns those that can be read and are new."""

@@ -13,7 +13,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED, AgentState, AgentType
 from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.messages import new_id
-from agent_cli.protocol.operations import Shutdown, Steer, UserInput
+from agent_cli.protocol.operations import BroughtText, Shutdown, Steer, UserInput
 from agent_cli.protocol.records import AgentNoted
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.child_sessions import ChildSession
@@ -84,6 +84,8 @@ class Child:
         self.is_reported = False
         """Whether the parent has been given the result."""
         self.session_path = ""
+        self.brought: tuple[BroughtText, ...] = ()
+        """Texts that go along with its task, such as skills."""
         self.worktree: Worktree | None = None
         """The worktree that it works in; None for the workspace of its parent."""
         self._tell = tell
@@ -148,7 +150,7 @@ class Child:
                 )
                 self._agent = Agent(Dispatcher(services))
                 engine = asyncio.create_task(self._serve(self._agent))
-                await self._agent.submit(UserInput(task))
+                await self._agent.submit(UserInput(task, brought=self.brought))
                 state, text = await self._ended
         except asyncio.CancelledError:
             state, text = await self._after_stop("it was interrupted")
