@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.agent_types import AgentState
 from agent_cli.protocol.messages import FileChange, PlanItem
 from tests.ui.tool_events import approval_item, finished, started
 
@@ -189,6 +190,31 @@ def question() -> Iterator[Step]:
     )  # fmt: skip
 
 
+def agents() -> Iterator[Step]:
+    """Two sub-agents, one of them in the background; one asks."""
+
+    def changed(number: int, state: AgentState, **more: object) -> ev.AgentChanged:
+        fields = {"agent_type": "explore", "task": "find out why the suite is slow", "steps": 2} | more
+        return ev.AgentChanged(agent_id=f"i{number}", agent_name=f"explore-{number}", state=state, **fields)  # type: ignore[arg-type]
+
+    title = "explore: find out why the suite is slow"
+    yield ev.ToolCallStarted(call_id="a", tool="agent", label="Agent", title=title, result_kind="agent")
+    yield changed(1, "running")
+    yield changed(2, "running", background=True)
+    yield changed(1, "waiting")
+    item = _item("x", "shell", "npm test", "npm test", "command")
+    asker = {"agent_name": "explore-1", "agent_task": "find out why the suite is slow"}
+    yield ev.ApprovalRequested(request_id="r1", items=(item,), **asker)
+    yield ANSWER
+    yield changed(1, "running")
+    yield changed(2, "done", background=True, cost_usd=0.25, line="Nothing waits for the network.")
+    yield changed(1, "done", line="The fixtures are made anew for each test.")
+    yield finished(
+        call_id="a", tool="agent", label="Agent", title=title, status="ok", text="", result_kind="agent",
+        display="explore-1 done, 2 steps\nThe fixtures are made anew for each test.",
+    )  # fmt: skip
+
+
 def retries() -> Iterator[Step]:
     """A server that is busy, then an answer."""
     yield ev.TextDelta(text="The first half of a paragraph")
@@ -233,14 +259,15 @@ def housekeeping() -> Iterator[Step]:
 SCENARIOS = {
     each.__name__: each
     for each in (
-        markdown, tables, reasoning, reading, command, edit, refusal, batch, question, retries, failure,
-        housekeeping,
+        markdown, tables, reasoning, reading, command, edit, refusal, batch, question, agents, retries,
+        failure, housekeeping,
     )
 }  # fmt: skip
 KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "edit": ((r"Edit src/basket.py", "y\r"),),
     "refusal": ((r"Run ", "use make clean"), ("use make clean", "\r")),
     "batch": ((r"Allow call", "A\r"),),
+    "agents": ((r"explore-1 wants to run", "y\r"),),
     "question": ((r"type your answer", "2\r"),),
 }
 """What the person presses, and what they wait for before."""

@@ -195,7 +195,7 @@ class Renderer:
         self._goes_back = False
 
     def _show(self, event: ev.AnyEvent) -> None:
-        if not isinstance(event, ev.ToolOutput):
+        if not isinstance(event, ev.ToolOutput | ev.AgentEvent | ev.AgentChanged):
             self.live.silent_since = None
         if self.live.retry and isinstance(event, _GOT_THROUGH):
             self._recovered()

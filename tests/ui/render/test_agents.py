@@ -133,3 +133,10 @@ def test_a_further_task_begins_without_the_words_of_the_one_before() -> None:
 def test_a_question_names_the_sub_agent_and_its_task() -> None:
     asked = ev.QuestionAsked(request_id="q", question="Which one?", agent_name="explore-1", agent_task="find it")
     assert shown(renderer(), asked) == ["? explore-1 asks: Which one?", "  find it"]
+
+
+def test_what_sub_agents_do_does_not_hide_that_the_model_is_silent() -> None:
+    view = renderer()
+    shown(view, ev.StreamSilent(silent_s=12.0))
+    shown(view, changed(1, "running", background=True), nested(1, ev.TextDelta(text="words")))
+    assert any("no data from the model" in row for row in view.frame((), 20))
