@@ -83,7 +83,7 @@ async def _show(context: CommandContext, name: str) -> None:
         return
     facts = {"session": agent.session_path or "not saved", "worktree": agent.worktree, "now": agent.line}
     rows = [f"    {fact}: {clean(value)}" for fact, value in facts.items() if value]
-    context.say("\n".join([*_rows(agent, context), *rows]))
+    context.say("\n".join([*_rows(agent, context), *rows]), wrap=False)
     if agent.session_path:
         transcript = await asyncio.to_thread(context.host.agent_transcript, agent.session_path)
         context.show_turns(transcript.turns, transcript.count)
