@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from . import (
+    agents,
     beside,
     checkpoints,
     files,
@@ -54,6 +55,7 @@ def main() -> int:
             mcp,
             hooks,
             skills,
+            agents,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

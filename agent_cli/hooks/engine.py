@@ -78,6 +78,9 @@ class HookSession(msgspec.Struct, frozen=True):
     environment: Mapping[str, str]
     mode: Callable[[], str]
     model: Callable[[], str]
+    agent_id: str = ""
+    """The sub-agent's, in whose session they run; empty in any other."""
+    agent_type: str = ""
 
 
 class HookEngine:
@@ -213,6 +216,8 @@ class HookEngine:
             "cwd": str(session.root),
             "hook_event_name": hook.written_event or hook.event,
         }
+        if session.agent_id:
+            common |= {"agent_id": session.agent_id, "agent_type": session.agent_type}
         match hook.dialect:
             case "gemini":
                 return common | {"timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}

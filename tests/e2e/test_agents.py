@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -336,3 +337,42 @@ def test_a_type_brings_its_rules_its_skills_and_its_role(world: World) -> None:
     assert {tool["function"]["name"] for tool in child["tools"]} == {"shell", "read_file"}
     told = world.messages(2, "tool")
     assert "Denied" in told[0] and "no tool named 'write_file'" in told[1]
+
+
+def test_hooks_see_the_calls_the_beginning_and_the_end_of_a_sub_agent(world: World) -> None:
+    log = world.home / "log"
+    script = world.home / "hook.py"
+    script.write_text(
+        "import json, sys\ngiven = json.load(sys.stdin)\n"
+        f"open({str(log)!r}, 'a').write(json.dumps(given) + '\\n')\n"
+        "if given['hook_event_name'] == 'PreToolUse' and given['tool_name'] == 'shell':\n"
+        "    print('not here', file=sys.stderr); sys.exit(2)\n"
+        "if given['hook_event_name'] == 'SubagentStart': print('Mind the gap.')\n"
+        "if given['hook_event_name'] == 'SubagentStop' and not given['stop_hook_active']:\n"
+        "    print('say more', file=sys.stderr); sys.exit(2)\n",
+        encoding="utf-8",
+    )
+    command = {"command": f"{sys.executable} {script}"}
+    events = ("PreToolUse", "SubagentStart", "SubagentStop", "Stop", "SessionStart", "UserPromptSubmit")
+    (world.config / "config.yaml").write_text(
+        json.dumps({"hooks": {event: [command] for event in events}}), encoding="utf-8"
+    )
+    world.script(
+        Reply(calls=(agent("Make it.", type="general"),)),
+        Reply(calls=(Call("shell", {"command": "touch made"}),)),
+        Reply(text="Refused."),
+        Reply(text="More."),
+        Reply(text="Done."),
+    )
+    assert world.run("run", "go", "--mode", "yolo").code == 6
+    assert list(world.work.iterdir()) == []
+    given = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    names = [each["hook_event_name"] for each in given]
+    assert names == [
+        *("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart", "PreToolUse", "SubagentStop"),
+        *("SubagentStop", "Stop"),
+    ]
+    assert given[2]["tool_name"] == "agent" and "agent_id" not in given[2]
+    assert given[4]["agent_type"] == "general" and given[4]["agent_id"] == given[5]["agent_id"]
+    assert given[4]["session_id"] == given[0]["session_id"]
+    assert "say more" in json.dumps(world.bodies()[3]["messages"])

@@ -24,6 +24,9 @@ class HookFacts(msgspec.Struct, frozen=True):
     path: str
     mode: Callable[[], str]
     model: Callable[[], str]
+    agent_id: str = ""
+    """Of a sub-agent, whose `session_id` is that of the conversation."""
+    agent_type: str = ""
 
 
 def found_hooks(setup: Setup) -> FoundHooks:
@@ -52,7 +55,10 @@ def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> Hook
     if not found.usable and not found.notes:
         return None
     root = setup.workspace.root
-    session = HookSession(facts.session_id, facts.path, root, _environment(), facts.mode, facts.model)
+    session = HookSession(
+        facts.session_id, facts.path, root, _environment(), facts.mode, facts.model,
+        agent_id=facts.agent_id, agent_type=facts.agent_type,
+    )  # fmt: skip
     return HookEngine(
         found.usable, session, processes, notes=found.notes, changed_file=_Pinned(found.usable, setup)
     )

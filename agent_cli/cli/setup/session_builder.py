@@ -331,8 +331,14 @@ class SessionBuilder:
             return None
         from .hooks import HookFacts, open_hooks
 
+        header = session.header
         facts = HookFacts(
-            session.header.session_id, path, lambda: self._permissions.mode, lambda: session.view.settings[0]
+            header.parent_id or header.session_id,
+            path,
+            lambda: self._permissions.mode,
+            lambda: session.view.settings[0],
+            agent_id=header.session_id if header.parent_id else "",
+            agent_type=header.agent_type,
         )
         return open_hooks(setup, facts, self._processes)
 
