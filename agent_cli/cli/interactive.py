@@ -11,7 +11,7 @@ from pathlib import Path
 from agent_cli.config.api_keys import keyed
 from agent_cli.model.routing import MissingKey, NoModel, preload
 from agent_cli.model.types.base import ModelError
-from agent_cli.protocol.records import Header
+from agent_cli.protocol.records import Header, storable_text
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.store.catalog import NoSession, SessionInfo
@@ -257,7 +257,7 @@ def _setup(chosen: ParsedOptions) -> Setup:
     identifier = chosen.text("resume")
     if identifier and not chosen.text("cd"):
         header = read_session(setup.sessions.find(identifier)).records[0]
-        if isinstance(header, Header) and header.cwd != str(setup.root):
+        if isinstance(header, Header) and header.cwd != storable_text(str(setup.root)):
             if not Path(header.cwd).is_dir():
                 raise UsageError(f"the session worked in {header.cwd}, which is gone; name a directory with --cd")
             return Setup(chosen, root=Path(header.cwd))

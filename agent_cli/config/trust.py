@@ -52,7 +52,7 @@ class Trust:
         Raises:
             ConfigError: the answers cannot be read.
         """
-        return self._known().get(place) == _digest(content)
+        return self._answer(place) == _digest(content)
 
     def refuses(self, place: str, content: bytes) -> bool:
         """Return whether the user does not want to be asked about this very content again.
@@ -60,7 +60,7 @@ class Trust:
         Raises:
             ConfigError: the answers cannot be read.
         """
-        return self._known().get(place) == _NEVER + _digest(content)
+        return self._answer(place) == _NEVER + _digest(content)
 
     def doubts(self, place: str, content: Callable[[], bytes]) -> bool:
         """Return whether this very content of a place may come from others and the user has not agreed to it.
@@ -69,7 +69,7 @@ class Trust:
         Raises:
             ConfigError: the answers cannot be read.
         """
-        known = self._known().get(place, "")
+        known = self._answer(place)
         return known.startswith((_DOUBTFUL, _NEVER)) and known.endswith(f":{_digest(content())}")
 
     def has_doubts(self) -> bool:
@@ -95,10 +95,13 @@ class Trust:
     def _note(self, place: str, said: str) -> None:
         try:
             with file_lock(self._path):
-                known = {**self._known(), place: said}
+                known = {**self._known(), _key(place): said}
                 replace_file(self._path, msgspec.json.format(msgspec.json.encode(known)))
         except OSError as error:
             raise ConfigError(f"cannot write {self._path}: {error.strerror}") from error
+
+    def _answer(self, place: str) -> str:
+        return self._known().get(_key(place), "")
 
     def _known(self) -> dict[str, str]:
         try:
@@ -107,6 +110,11 @@ class Trust:
             return {}
         except (OSError, msgspec.DecodeError) as error:
             raise ConfigError(f"{self._path}: {error}. Delete it to be asked again.") from error
+
+
+def _key(place: str) -> str:
+    """Return a place as JSON can hold it, one of its own for each path that is not UTF-8."""
+    return place.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def tool_sources(root: Path) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.condition import problem
 from agent_cli.hooks.definition import Dialect, Event, Hook, HttpRequest, event_named
+from agent_cli.protocol.records import storable_json
 
 _MAX_BYTES = 8_000_000
 _END_S = 2.0
@@ -261,7 +262,7 @@ def _timeout_s(event: Event, written: Any, dialect: Dialect) -> float:
 def _content(hooks: Sequence[Hook], root: Path) -> bytes:
     """Return what a yes to hooks is bound to: themselves, and the files of the workspace that they name."""
     words = [word for hook in hooks for word in words_of(hook, root)]
-    return msgspec.json.encode([hooks, named_files(words, root)], order="sorted")
+    return storable_json([hooks, named_files(words, root)], "sorted")
 
 
 def words_of(hook: Hook, root: Path) -> list[str]:

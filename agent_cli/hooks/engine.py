@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from agent_cli.protocol.records import storable_json
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner, shell_program
 
 from .answer import MAX_OUTPUT, Decision, HookAnswer, HookProcess, read_answer
@@ -197,7 +198,7 @@ class HookEngine:
         if not hook.is_async:
             self._begun[began] = hook
         try:
-            ended = await self._run(asked, msgspec.json.encode({**self._common(hook), **asked.facts}))
+            ended = await self._run(asked, storable_json({**self._common(hook), **asked.facts}))
         finally:
             self._begun.pop(began, None)
         answer = read_answer(hook, ended)

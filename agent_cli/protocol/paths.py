@@ -5,19 +5,8 @@ from collections.abc import Iterable
 OBEYED = frozenset(
     {
         *(".vscode", ".idea", ".zed", ".fleet", ".devcontainer", ".devcontainer.json", ".husky", ".envrc"),
-        *(
-            ".cursor",
-            ".windsurf",
-            ".claude",
-            ".codex",
-            ".gemini",
-            ".opencode",
-            ".kimi",
-            ".pi",
-            ".agents",
-            ".agent",
-        ),
-        *(".mcp.json", "opencode.json", "opencode.jsonc"),
+        *(".cursor", ".windsurf", ".claude", ".codex", ".gemini", ".opencode", ".kimi", ".pi", ".agents"),
+        *(".agent", ".mcp.json", "opencode.json", "opencode.jsonc"),
     }
 )
 """Files that editors, shells, containers and other agents run or obey by themselves in a folder that they open,

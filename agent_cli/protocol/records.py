@@ -266,13 +266,26 @@ def storable(record: AnyRecord) -> AnyRecord:
     try:
         _encoder.encode(record)
     except UnicodeEncodeError:
-        return _decoder.decode(_encoder.encode(_replaced(msgspec.to_builtins(record))))
+        return _decoder.decode(storable_json(record))
     return record
+
+
+def storable_json(value: Any, order: Literal["sorted"] | None = None) -> bytes:
+    """Return a value as JSON, with lone surrogates replaced: no name that is not UTF-8 can be in it."""
+    try:
+        return msgspec.json.encode(value, order=order)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_replaced(msgspec.to_builtins(value)), order=order)
+
+
+def storable_text(text: str) -> str:
+    """Return a text, such as a path that is not UTF-8, with lone surrogates replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _replaced(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return storable_text(value)
     if isinstance(value, dict):
         return {_replaced(key): _replaced(item) for key, item in value.items()}
     return [_replaced(item) for item in value] if isinstance(value, list | tuple) else value

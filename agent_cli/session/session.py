@@ -45,7 +45,7 @@ class Session:
         as they were saved; without it every text stays in memory. `masked` gives a record without secrets."""
         if not records or not isinstance(records[0], Header):
             raise ValueError("a session begins with its header")
-        self.records: list[AnyRecord] = list(records)
+        self.records: list[AnyRecord] = list(records) if saved else list(map(storable, records))
         self.root = root or Path(records[0].cwd)
         self._journal = journal
         self._reread = reread
@@ -53,7 +53,7 @@ class Session:
         self._is_released = False
         self._let_go: set[str] = set()
         """Ids of the messages whose long texts are on the disk only."""
-        self._unsaved: list[AnyRecord] = [] if saved else list(records)
+        self._unsaved: list[AnyRecord] = [] if saved else list(self.records)
         self.call_ids: set[str] = set()
         """Every call id ever used in this session."""
         self.answered: set[str] = set()

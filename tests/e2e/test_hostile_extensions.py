@@ -131,7 +131,7 @@ def test_names_that_are_not_utf8_keep_nothing_from_starting(world: World) -> Non
     done = world.run("run", "go")
     assert done.code == 0, done.err
     listed = world.run("skills", "list")
-    assert listed.code == 0 and "fine" in listed.out and "not UTF-8" in listed.out + listed.err
+    assert listed.code == 0 and "fine" in listed.out and "odd" in listed.out
 
 
 def test_a_folder_of_tools_that_is_a_link_out_of_the_project_is_not_searched(world: World) -> None:
@@ -152,3 +152,42 @@ def test_a_number_too_long_to_be_written_keeps_nothing_from_starting(world: Worl
     world.script(Reply(text="ok"))
     done = world.run("run", "go")
     assert done.code == 0 and "Traceback" not in done.err
+
+
+def test_a_folder_to_work_in_whose_name_is_not_utf8_works_with_all_that_it_brings(world: World) -> None:
+    work = world.work / os.fsdecode(b"caf\xe9")
+    write_skill(work / ".claude" / "skills" / "fine")
+    hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "./guard.sh"}]}]}
+    server = {"mcpServers": {"one": {"command": "./server.sh"}}}
+    files = {
+        ".claude/commands/go.md": "Go.\n",
+        ".claude/settings.json": json.dumps({"hooks": hooks}),
+        ".mcp.json": json.dumps(server),
+        ".agent/config.yaml": "rules: [Be brief.]\n",
+        os.fsdecode(b".agent/tools/caf\xe9.py"): "TOOLS = []\n",
+        "AGENTS.md": "Be brief.\n",
+        "guard.sh": "exit 0\n",
+        "server.sh": "exit 0\n",
+        "a.txt": "one\n",
+    }
+    for name, text in files.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(text, encoding="utf-8")
+    (world.config / "config.yaml").write_text("hooks: {UserPromptSubmit: [{command: exit 0}]}\n", encoding="utf-8")
+    world.script(shell("touch made"), Reply(text="ok"), Reply(text="ok"))
+    done = world.run("run", "look at @a.txt", "--mode", "auto-edit", cwd=work)
+    assert done.code == 0 and (work / "made").exists(), done.err
+    again = world.run("run", "/skill:fine", "--continue", cwd=work)
+    assert again.code == 2 and "is not approved" in again.err
+    again = world.run("run", "more", "--continue", cwd=work)
+    assert again.code == 0, again.err
+    for command in (("skills", "list", "--json"), ("skills", "check", "--json"), ("doctor", "--files"), ("undo",)):
+        done = world.run(*command, cwd=work)
+        assert done.code == 0 and "Traceback" not in done.err, done.err
+
+
+def test_a_prompt_that_is_not_utf8_is_sent_and_passes_hooks(world: World) -> None:
+    (world.config / "config.yaml").write_text("hooks: {UserPromptSubmit: [{command: exit 0}]}\n", encoding="utf-8")
+    world.script(Reply(text="ok"))
+    done = world.run("run", os.fsdecode(b"caf\xe9"))
+    assert done.code == 0 and "caf" in world.messages()[-1], done.err

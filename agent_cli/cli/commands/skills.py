@@ -11,6 +11,7 @@ import typer
 from agent_cli.extensions.skills.check import Violation, check_skill, skill_files
 from agent_cli.extensions.skills.find import FoundSkills
 from agent_cli.extensions.skills.skill import Skill
+from agent_cli.protocol.records import storable_json
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.text.lines import one_line
@@ -95,7 +96,7 @@ def check(
 
 def _print_json(files: list[Path], broken: list[Violation]) -> None:
     value = {"checked": list(map(str, files)), "violations": broken}
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    print(msgspec.json.format(storable_json(value), indent=2).decode())
 
 
 def _of_project() -> list[Path]:

@@ -19,6 +19,7 @@ from agent_cli.config.yaml_file import parse as parse_file
 from agent_cli.engine.tool_calls.call_rules import BoundRule, as_permissions, bind
 from agent_cli.fs.files import make_private
 from agent_cli.policy.rules.rule import Effect, Rule, RuleError, parse_rule
+from agent_cli.protocol.records import storable_json
 from agent_cli.store.catalog import Sessions
 from agent_cli.store.state.learned_limits import LearntFile
 from agent_cli.workspace.instructions import instruction_bytes
@@ -191,7 +192,7 @@ class Setup:
 
     def tools_as_one(self) -> tuple[str, bytes]:
         """Return the place of the project's tools, and what stands for their content as they were read."""
-        return str(self.workspace.root / TOOLS_FOLDER), msgspec.json.encode(
+        return str(self.workspace.root / TOOLS_FOLDER), storable_json(
             [(path, hashlib.sha256(source).hexdigest()) for path, source in self.tool_sources.items()]
         )
 

@@ -69,10 +69,7 @@ def text_lines(plugin: Plugin) -> Iterator[str]:
     allows by itself."""
     from ..expansion import expand  # a session that only needs the hooks of plug-ins does without
 
-    skills = (
-        (f"skill {each.head.name}", each.body, ", ".join(each.head.allowed_tools)) for each in _skills(plugin)
-    )
-    for name, body, allowed in (*_commands(plugin), *skills):
+    for name, body, allowed in (*_commands(plugin), *map(_as_command, _skills(plugin))):
         dialects: tuple[PluginProduct, ...] = ("claude", plugin.product)
         found = (each.command for dialect in dialects for each in expand(body, _ARGUMENTS, dialect).insertions)
         for command in dict.fromkeys(found):
@@ -89,6 +86,10 @@ def _commands(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
     for place in plugin.places("commands"):
         for file in command_files(place):
             yield f"/{plugin.name}:{file.name}", file.text, ", ".join(file.allowed)
+
+
+def _as_command(skill: "SkillText") -> tuple[str, str, str]:
+    return f"skill {skill.head.name}", skill.body, ", ".join(skill.head.allowed_tools)
 
 
 def _skills(plugin: Plugin) -> "Iterator[SkillText]":

@@ -19,6 +19,7 @@ import msgspec
 
 from agent_cli.config.dirs import PLUGIN_LIST
 from agent_cli.fs.files import file_lock, is_running, make_private, read_regular, replace_file, try_lock
+from agent_cli.protocol.records import storable_json
 
 from .plugin import PluginError
 from .tree import digest, stamps
@@ -194,7 +195,7 @@ class PluginStore:
     def _save(self, plugins: dict[str, Installed]) -> None:
         replace_file(
             self._registry,
-            msgspec.json.format(msgspec.json.encode(_Registry(plugins=plugins))),
+            msgspec.json.format(storable_json(_Registry(plugins=plugins))),
             durable=True,
         )
 

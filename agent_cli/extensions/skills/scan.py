@@ -4,6 +4,7 @@ A folder is listed again when its time or number has changed, a file is read aga
 has; a skill that is known costs one `stat`.
 """
 
+import contextlib
 import os
 import time
 from collections import deque
@@ -96,7 +97,10 @@ class SkillCache:
             return
         encoder = msgspec.msgpack.Encoder()
         kept = {key: raw for key, raw in self._all().items() if key not in self._known}
-        kept |= {key: msgspec.Raw(encoder.encode(place)) for key, place in self._known.items()}
+        for key, place in self._known.items():
+            with contextlib.suppress(UnicodeEncodeError):  # a name that is not UTF-8: it is read again next time
+                key.encode()
+                kept[key] = msgspec.Raw(encoder.encode(place))
         kept = dict(list(kept.items())[-_MOST_PLACES:])
         try:
             make_private(self._path.parent)
@@ -231,8 +235,8 @@ _OUTSIDE = "it is a link that leads out of the project"
 
 
 def is_within_bounds(place: Place) -> bool:
-    """Return whether the folder of a place is one that skills are looked for in: of a project, none that links
-    lead out of it to."""
+    """Return whether skills are looked for in the folder of a place: in a project's only where no link leads out
+    of it."""
     return f"{os.path.realpath(place.folder)}/".startswith(_bound(place))
 
 

@@ -16,6 +16,7 @@ from agent_cli.config.json_comments import json_with_comments
 from agent_cli.config.schema import McpServer
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
+from agent_cli.protocol.records import storable_json
 
 from ..types.definition import ServerDefinition
 from .configured import configured
@@ -264,7 +265,7 @@ def _decoded(path: Path) -> Mapping[str, Any]:
 
 def _content(raw: Any, definition: ServerDefinition, root: Path) -> bytes:
     """Return what a yes to an entry is bound to: itself, and the files of the workspace that it names."""
-    return msgspec.json.encode([raw, files_of(definition, root)], order="sorted")
+    return storable_json([raw, files_of(definition, root)], "sorted")
 
 
 def files_of(definition: ServerDefinition, root: Path) -> dict[str, str]:

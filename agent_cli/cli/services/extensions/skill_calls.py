@@ -5,6 +5,7 @@ from collections.abc import Container, Iterator
 
 from agent_cli.extensions.skills.skill import Skill
 from agent_cli.protocol.operations import UserInput
+from agent_cli.protocol.records import storable_text
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.commands.registry import is_built_in, parse, skill_call
 from agent_cli.ui.services import OwnCommand, OwnPrompt, SkillLine
@@ -61,12 +62,12 @@ def skill_lines(setup: Setup) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
     found = skill_library(setup).now()
     on = (_line(skill, _state(skill)) for skill in found.skills)
     off = (_line(skill, "off") for skill in found.off)
-    return (*on, *off), tuple(f"{path}: {why}" for path, why in found.notes)
+    return (*on, *off), tuple(storable_text(f"{path}: {why}") for path, why in found.notes)
 
 
 def _line(skill: Skill, state: str) -> SkillLine:
     origin = f"plug-in {skill.place.plugin}" if skill.place.plugin else skill.place.origin
-    return SkillLine(skill.name, skill.about, origin, skill.path, state)
+    return SkillLine(skill.name, skill.about, origin, storable_text(skill.path), state)
 
 
 def _state(skill: Skill) -> str:
