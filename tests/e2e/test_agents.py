@@ -4,11 +4,13 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from typing import Any
 
 import msgspec
 import pytest
 
+from agent_cli.store.child_sessions import child_sessions
 from agent_cli.store.session_file import read_session
 from tests.e2e.person import Person
 from tests.e2e.world import World, until
@@ -376,3 +378,32 @@ def test_hooks_see_the_calls_the_beginning_and_the_end_of_a_sub_agent(world: Wor
     assert given[4]["agent_type"] == "general" and given[4]["agent_id"] == given[5]["agent_id"]
     assert given[4]["session_id"] == given[0]["session_id"]
     assert "say more" in json.dumps(world.bodies()[3]["messages"])
+
+
+@pytest.mark.parametrize(
+    "moment", [*range(3), *(pytest.param(at, marks=pytest.mark.long) for at in range(3, 100))]
+)
+def test_killed_at_any_moment_each_sub_agent_has_one_end(world: World, moment: int) -> None:
+    world.script(
+        Reply(calls=tuple(agent(f"Task {at}", background=at == 2) for at in range(3))),
+        *(
+            Reply(text=f"Step {at}. ", calls=(Call("shell", {"command": "sleep 0.02"}),), event_delay_s=0.004)
+            for at in range(6)
+        ),
+        *(Reply(text=f"Answer {at}", piece=2, event_delay_s=0.004) for at in range(3)),
+        Reply(text="All."),
+    )
+    run = world.start("run", "go", "--mode", "yolo")
+    until(lambda: bool(world.server.requests), 30)
+    time.sleep(0.008 * moment)
+    run.kill()
+    run.wait(30)
+    until(lambda: not world.alive(), 20)
+    left = [list(child_sessions(path)) for path in world.sessions()]
+    assert all(each.state in ("done", "stopped") for found in left for each in found)
+    answered = {each.id: each.text for found in left for each in found if each.state == "done"}
+    assert all(text.startswith("Answer") for text in answered.values())
+    world.script(*(Reply(text="I see.") for _ in range(4)))
+    assert world.run("run", "-c", "what became of them?", "--mode", "yolo").code == 0
+    told = json.dumps(world.bodies()[-1]["messages"])
+    assert all(text in told for text in answered.values())
