@@ -28,7 +28,7 @@ def test_a_user_sees_a_sub_agent_ask_answers_it_and_reads_what_it_did(world: Wor
         assert not (world.work / "new.txt").exists()
         assert "never make files" in world.messages(2, "tool")[-1]
         ended = [row for row in person.lines if "● Agent general: Make a new file." in row]
-        assert len(ended) == 1
+        assert len(ended) == 1 and "general-1 done, 2 steps" in ended[0]
         assert "waiting for you" not in "\n".join(person.screen.display)
         person.say("/agents")
         person.wait(r"(?m)^  ● general-1  [0-9a-f]{8}  general  done  2 steps  .*\n    Make a new file\.$")

@@ -206,7 +206,7 @@ class SessionBuilder:
         self.child = of
         kind = of.child.plan.type
         self._permissions.widest = lambda: narrower(of.parent.permissions.mode, kind.mode)
-        self._permissions.restore_grants(of.parent.session.grants())
+        self._permissions.above = of.parent.permissions
         place = kind.source or kind.name
         self._permissions.restrict(
             (

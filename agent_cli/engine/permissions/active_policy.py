@@ -100,6 +100,8 @@ class Permissions:
         self._mode: Mode = mode
         self.widest: Callable[[], Mode | None] = lambda: None
         """The widest mode of the moment, for a sub-agent; None for any."""
+        self.above: Permissions | None = None
+        """Those of the session that started this one as a sub-agent: what the user allows there holds here too."""
         self._workspace = workspace
         self._rules = (*BUILT_IN, *rules)
         self._protected = tuple(os.path.realpath(path) for path in paths.protected)
@@ -148,7 +150,8 @@ class Permissions:
     def revision(self) -> Hashable:
         """Return a value that is another one once a mode, a rule, untrusted text or what is known of the sandbox
         has changed."""
-        return self.mode, self._grant_changes, self._untrusted(), self._has_looked
+        above = self.above.revision() if self.above is not None else None
+        return self.mode, self._grant_changes, self._untrusted(), self._has_looked, above
 
     def authorize(self, action: Action) -> Verdict:
         """Return what the policy says to an action, now."""
@@ -346,7 +349,11 @@ class Permissions:
 
     def rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""
-        return (*self.restrictions, *self._rules, *self._grants, *self._turn_rules)
+        return (*self.restrictions, *self._rules, *self.granted(), *self._turn_rules)
+
+    def granted(self) -> tuple[Rule, ...]:
+        """Return what the user has allowed, here and in the sessions above."""
+        return (*self._grants, *(self.above.granted() if self.above is not None else ()))
 
     def restrict(self, rules: Iterable[Rule]) -> None:
         """Add rules that ask or deny."""

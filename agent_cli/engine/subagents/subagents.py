@@ -178,15 +178,15 @@ class Subagents:
         self._go(child, task)
         return child
 
-    def go_on(self, child: Child, task: str) -> None:
-        """Give one that has ended a further task, in its own session.
+    def go_on(self, child: Child, task: str, *, background: bool) -> None:
+        """Give one that has ended a further task, in its own session; in the background nobody waits for it.
 
         Raises:
             ToolError: it still works.
         """
         if not child.is_over:
             raise ToolError(f"{child.plan.name} still works; `agents` with the action `send` tells it something.")
-        child.plan = msgspec.structs.replace(child.plan, is_resumed=True)
+        child.plan = msgspec.structs.replace(child.plan, is_resumed=True, background=background)
         child.is_reported = False
         self._go(child, task)
 
@@ -253,7 +253,7 @@ class Subagents:
                 await self._stop([child])
                 return f"{child.plan.name} is stopped."
             case "send" if child.is_over:
-                self.go_on(child, change.text)
+                self.go_on(child, change.text, background=True)
                 return f"{child.plan.name} has a further task."
             case "send":
                 await child.steer(change.text)

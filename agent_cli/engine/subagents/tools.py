@@ -31,7 +31,7 @@ class AgentTool(BasicTool):
     name = "agent"
     label = "Agent"
     Params = AgentParams
-    result_kind: ResultKind = "text"
+    result_kind: ResultKind = "agent"
 
     def __init__(self, agents: Subagents) -> None:
         self._agents = agents
@@ -59,7 +59,7 @@ class AgentTool(BasicTool):
         agents = self._agents
         if params.resume:
             child = agents.named(params.resume)
-            agents.go_on(child, params.task)
+            agents.go_on(child, params.task, background=params.background)
             return child
         kind = agents.type_named(params.type)
         return agents.start(params.task, kind, call_id=call_id, background=params.background, model=params.model)
@@ -125,7 +125,7 @@ class AgentsTool(BasicTool):
         if not text.strip():
             raise ToolError("`send` needs a text.")
         if child.is_over:
-            self._agents.go_on(child, text)
+            self._agents.go_on(child, text, background=True)
             await asyncio.sleep(0)
             return ToolOutcome(text=f"{child.plan.name} has it as a further task; `wait` waits for the result.")
         await child.steer(text)

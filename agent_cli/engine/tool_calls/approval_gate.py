@@ -34,6 +34,7 @@ class ApprovalGate:
         self._registry = services.registry
         self._permissions = services.permissions
         self._approvals = services.approvals
+        self._parent = services.parent
         self._context = services.tools
         self._session_hooks = services.session_hooks
         self._rules = rules
@@ -220,10 +221,19 @@ class ApprovalGate:
             self._scope.notice(f"The rule was not saved, and the call has not run: {error}")
             return False
         self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
+        if self._parent is not None and decision.scope == "session":
+            self._grant_above(self._parent, rule.text)
         where = {"session": "this session", "project": "this project", "user": "all projects"}[decision.scope]
         place = "" if decision.scope == "session" else f" – saved in {rule.place.partition(': rule ')[0]}"
         self._scope.notice(f"Allowed for {where}: {rule.text}{place}", "info")
         return True
+
+    def _grant_above(self, parent: "SessionServices", rule: str) -> None:
+        """Let what is allowed for the session hold in the conversation too, and so for all of its sub-agents."""
+        while parent.parent is not None:
+            parent = parent.parent
+        parent.permissions.add_grant(rule, "session")
+        parent.session.append(Granted(id=new_id("grant"), rule=rule, scope="session"))
 
     async def ask_for_reach(self, pending: PendingCall, outcome: ToolOutcome) -> Reach | None:
         """Return how much of the machine a command gets, that the sandbox has kept from something, when it runs
