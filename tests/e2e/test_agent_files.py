@@ -3,9 +3,11 @@
 import subprocess
 import sys
 
+from tests.extensions.plugins.made import claude
 from tests.model.server import Reply
 
 from .person import GUARD_S, Person
+from .test_plugins import add, stored
 from .world import World
 
 CRITIC = (
@@ -45,6 +47,13 @@ def test_a_sub_agent_of_the_project_is_there_only_as_it_was_agreed_to(world: Wor
     file.write_text(CRITIC.replace("Read", "Bash"), encoding="utf-8")
     assert types(world) == "[] []"
     assert "sub-agent critic: not trusted" in world.run("doctor", "--files").out
+
+
+def test_a_sub_agent_of_a_plug_in_is_there_until_a_byte_changes(world: World) -> None:
+    add(world, str(claude(world.home / "tools")))
+    assert types(world) == "[('tools:helper', None, None)] ['without effect: hooks']"
+    (stored(world, "tools") / "agents" / "helper.md").write_text(CRITIC, encoding="utf-8")
+    assert types(world) == "[] []"
 
 
 def test_without_files_there_is_none(world: World) -> None:

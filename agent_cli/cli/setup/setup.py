@@ -168,7 +168,8 @@ class Setup:
         from agent_cli.extensions.places import places
 
         found = places("agents", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
-        return tuple(sorted(found, key=lambda place: place.origin == "project"))
+        everything = (*found, *self._plugin_places("agents"))
+        return tuple(sorted(everything, key=lambda place: place.origin == "project"))
 
     def doubt(self, real: str, content: bytes) -> None:
         """Note that a file of instructions has a content that may come from others.

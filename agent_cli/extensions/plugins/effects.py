@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MAX_TEXT_BYTES = 500_000
 _MAX_FILES = 1_000
-NOT_FOR_AGENTS = ("hooks", "mcpServers", "permissionMode")
+NOT_FOR_AGENTS = ("hooks", "mcpServers")
 """Keys that do not count in the file of an agent in a plug-in: nobody who agrees to it is shown them."""
 _ROOT = re.compile(r"\$\{?(?:extensionPath|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT)\b\}?")
 _RELATIVE = ("./", "../")
