@@ -90,6 +90,8 @@ class Child:
         """The worktree that it works in; None for the workspace of its parent."""
         self._tell = tell
         self._began = time.monotonic()
+        self._over_at = 0.0
+        """When its last task ended; 0 while it works."""
         self._cost_usd: float | None = None
         self._services: SessionServices | None = None
         self._agent: Agent | None = None
@@ -126,7 +128,7 @@ class Child:
             background=plan.background,
             steps=self.steps,
             cost_usd=self.cost_usd,
-            runtime_s=round(time.monotonic() - self._began, 1),
+            runtime_s=round((self._over_at or time.monotonic()) - self._began, 1),
             line=self.line,
             session_path=self.session_path,
             worktree=self.worktree.path if self.worktree is not None else "",
@@ -270,6 +272,7 @@ class Child:
 
     def _change(self, state: AgentState, line: str = "") -> None:
         self.state = state
+        self._over_at = time.monotonic() if state in ENDED else 0.0
         if line:
             self.line = line.strip().partition("\n")[0][:_LINE_CHARS]
         plan = self.plan

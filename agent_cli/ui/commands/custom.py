@@ -30,7 +30,7 @@ async def run(context: CommandContext, name: str, argument: str) -> bool:
 async def _agreed(context: CommandContext, name: str, found: OwnPrompt) -> bool:
     """Show what a command of a project or a server would send, and ask once for this very text."""
     shown = "\n".join(f"  {row}" for row in visible(found.text).split("\n"))
-    place = lines.one_line(found.place, 200)
+    place = lines.one_line(found.place.removeprefix(f"{context.client.snapshot().cwd}/"), 200)
     whose = "is not your own text" if found.source == "server" else "comes with this project"
     context.say(f"{place} {whose}. /{lines.one_line(name, 80)} would send:\n{shown}", wrap=False)
     choices = [
