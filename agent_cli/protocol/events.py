@@ -363,7 +363,7 @@ class Attached(Event, frozen=True, kw_only=True, tag="attached"):
 
     name: str
     """Path or address, as it was typed; `!` and the command for what the user ran."""
-    kind: Literal["file", "folder", "url", "image", "command", "resource", "skill"]
+    kind: Literal["file", "folder", "url", "image", "command", "resource", "skill", "agent"]
     tokens: int
     """Estimated size in tokens."""
     note: str = ""

@@ -99,7 +99,7 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where untrusted text in it came from, such as a host."""
 
 
-AttachmentKind = Literal["file", "folder", "url", "image", "command", "resource", "skill"]
+AttachmentKind = Literal["file", "folder", "url", "image", "command", "resource", "skill", "agent"]
 
 
 class AttachmentSummary(msgspec.Struct, frozen=True, omit_defaults=True):

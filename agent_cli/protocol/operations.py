@@ -40,7 +40,7 @@ class BroughtText(msgspec.Struct, frozen=True):
     """A text that goes along with a prompt, such as the instructions of a skill that the user called."""
 
     name: str
-    """What it is called, such as `skill deploy`."""
+    """What it is called, such as the name of a skill."""
     text: str
     insertions: tuple[InsertedCommand, ...] = ()
     """Run like commands of the model: rules, questions, hooks and the sandbox apply."""
@@ -48,6 +48,8 @@ class BroughtText(msgspec.Struct, frozen=True):
     """Permission rules that allow calls without a question until the turn ends; a deny rule counts more."""
     source: str = ""
     """Where the text came from, when neither the user nor the project wrote it; it is then marked as data."""
+    kind: Literal["skill", "agent"] = "skill"
+    """Instructions of a skill, or the result of a sub-agent."""
 
 
 class UserInput(msgspec.Struct, frozen=True, tag=True):

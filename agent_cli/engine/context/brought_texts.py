@@ -13,8 +13,8 @@ def attach_text(given: BroughtText, text: str, untrusted: str) -> Attachments:
     where what they printed came from."""
     body = mark_untrusted(text, given.source) if given.source else text
     source = given.source or untrusted
-    summary = AttachmentSummary(given.name, "skill", result_tokens(body))
-    return Attachments((Attachment(given.name, body, source),), untrusted=source, counted=(summary,))
+    summary = AttachmentSummary(given.name, given.kind, result_tokens(body))
+    return Attachments((Attachment(f"{given.kind} {given.name}", body, source),), untrusted=source, counted=(summary,))
 
 
 def origin_of(untrusted: str) -> Attachments:

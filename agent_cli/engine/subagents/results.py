@@ -36,4 +36,4 @@ def report(child: Child) -> Attachments:
     """Return the result of a sub-agent in the background, to go along with a message."""
     assert child.result is not None
     told = outcome(child, child.result)
-    return attach_text(BroughtText(f"agent {child.plan.name}", told.text), told.text, told.untrusted)
+    return attach_text(BroughtText(child.plan.name, told.text, kind="agent"), told.text, told.untrusted)

@@ -56,7 +56,7 @@ def brought_text(
     moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
     source = f"the skill {skill.path}, which a command wrote after text from others was read" if doubtful else ""
     allowed = tuple(allow_rules(file.head.allowed_tools)) if trusted and not doubtful else ()
-    return BroughtText(f"skill {skill.name}", text, moved, allowed, source)
+    return BroughtText(skill.name, text, moved, allowed, source)
 
 
 def is_given(text: str, messages: Iterable[Message]) -> bool:
