@@ -15,7 +15,7 @@ from agent_cli.protocol.operations import InsertedCommand
 
 from .places import Product
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(!?)[^\n]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})(?:(?P<closes>[`~]*[ \t]*$)|(?P<runs>!)?[^\n]*$)", re.MULTILINE)
 _INLINE = re.compile(r"(?:(?<=\s)|^)!`([^`\n]*[^`\s][^`\n]*)`", re.MULTILINE)
 _NAMES = r"\{(?P<variable>\w+)\}|(?P<name>[A-Za-z_]\w*)"
 _ALL = r"(?P<all>ARGUMENTS)(?:\[(?P<index>\d+)\])?(?!\w)"
@@ -87,15 +87,27 @@ def has_commands(text: str, product: Product) -> bool:
 def _parts(text: str) -> Iterator[_Part]:
     """Yield the parts of a text; a fenced block is words, unless it is marked as one to run."""
     end = 0
-    for found in _FENCE.finditer(text):
-        yield from _inline(text[end : found.start()])
-        if found.group(2):
-            start, stop = found.span(3)
-            yield _Part(text[found.start() : start], text[start:stop], text[stop : found.end()], is_command=True)
+    for opening, closing in _fences(text):
+        yield from _inline(text[end : opening.start()])
+        start, stop = opening.end() + 1, closing.start() if closing else len(text)
+        end = closing.end() if closing else len(text)
+        if closing and opening["runs"]:
+            yield _Part(text[opening.start() : start], text[start:stop], closing.group(), is_command=True)
         else:
-            yield _Part("", found.group())
-        end = found.end()
+            yield _Part("", text[opening.start() : end])
     yield from _inline(text[end:])
+
+
+def _fences(text: str) -> "Iterator[tuple[re.Match[str], re.Match[str] | None]]":
+    """Yield the first and last line of each fenced block; one that does not end goes on to the end of the text."""
+    lines = _FENCE_LINE.finditer(text)
+    for opening in lines:
+        closing = next((line for line in lines if _closes(line, opening[1])), None)
+        yield opening, closing
+
+
+def _closes(line: "re.Match[str]", fence: str) -> bool:
+    return line["closes"] is not None and line[1].startswith(fence)
 
 
 def _inline(text: str) -> Iterator[_Part]:
@@ -110,8 +122,9 @@ def _inline(text: str) -> Iterator[_Part]:
 def _braced(text: str) -> Iterator[_Part]:
     """Yield the parts of a text in which `!{…}` is a command and `@{…}` a file, with balanced braces."""
     end = 0
+    closings = _closings(text)
     for found in re.finditer(r"[!@]\{", text):
-        if found.start() < end or (stop := _closing(text, found.end())) < 0:
+        if found.start() < end or (stop := closings.get(found.end() - 1, -1)) < 0:
             continue
         yield _Part("", text[end : found.start()])
         inner = text[found.end() : stop]
@@ -123,13 +136,16 @@ def _braced(text: str) -> Iterator[_Part]:
     yield _Part("", text[end:])
 
 
-def _closing(text: str, start: int) -> int:
-    depth = 1
-    for at in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        if depth == 0:
-            return at
-    return -1
+def _closings(text: str) -> dict[int, int]:
+    """Return where each brace closes, by where it opens; those that do not are left out."""
+    waiting: list[int] = []
+    found = {}
+    for brace in re.finditer(r"[{}]", text):
+        if brace.group() == "{":
+            waiting.append(brace.start())
+        elif waiting:
+            found[waiting.pop()] = brace.start()
+    return found
 
 
 class _Braces:

@@ -22,6 +22,8 @@ from agent_cli.hooks.definition import Dialect, Event, Hook, HttpRequest, event_
 from agent_cli.protocol.records import storable_json
 
 _MAX_BYTES = 8_000_000
+_MAX_PROJECT_BYTES = 500_000
+"""Of a file of a project: before anybody agrees to it, each word of its commands is looked for on the disk."""
 _END_S = 2.0
 _LONGEST_S = 86_400.0
 _USUAL_S: dict[Dialect, float] = {"native": 60.0, "claude": 600.0, "codex": 600.0, "gemini": 60.0, "cursor": 60.0}
@@ -92,7 +94,7 @@ def find_hooks(
         usable += _read_file(home / name, dialect, notes)
     usable += plugins
     for name, dialect in HOOK_FILES_OF_PROJECTS.items():
-        if not (hooks := _read_file(root / name, dialect, notes)):
+        if not (hooks := _read_file(root / name, dialect, notes, _MAX_PROJECT_BYTES)):
             continue
         place, content = f"{PLACE}{root / name}", _content(hooks, root)
         if trusts(place, content):
@@ -145,15 +147,18 @@ def plugin_hooks(
     return tuple(msgspec.structs.replace(hook, root=str(root)) for hook in found), tuple(notes)
 
 
-def _read_file(path: Path, dialect: Dialect, notes: list[str]) -> list[Hook]:
-    return _hooks(_content_of(path, str(path), notes), dialect, str(path), notes)
+def _read_file(path: Path, dialect: Dialect, notes: list[str], most_bytes: int = _MAX_BYTES) -> list[Hook]:
+    return _hooks(_content_of(path, str(path), notes, most_bytes), dialect, str(path), notes)
 
 
-def _content_of(path: Path, source: str, notes: list[str]) -> Any:
+def _content_of(path: Path, source: str, notes: list[str], most_bytes: int = _MAX_BYTES) -> Any:
     """Return what a file holds; None where there is none, or it cannot be read."""
     try:
-        data = read_regular(path, _MAX_BYTES, follow=True)
+        data = read_regular(path, most_bytes + 1, follow=True)
     except OSError:
+        return None
+    if len(data) > most_bytes:
+        notes.append(f"{source} is left out: it is larger than {most_bytes:,} bytes")
         return None
     try:
         return tomllib.loads(data.decode("utf-8-sig")) if path.suffix == ".toml" else json_with_comments(data)

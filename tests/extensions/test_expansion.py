@@ -4,6 +4,7 @@ import pytest
 
 from agent_cli.extensions.expansion import expand, has_commands
 from agent_cli.extensions.places import Product
+from tests.costs import assert_linear
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,10 @@ def test_commands_of_gemini_quote_their_arguments() -> None:
         "an inline `!x` and x!`y`",
         "```\n!`touch a`\n```",
         "~~~sh\n!`touch a`\n~~~",
+        "````\n```\n!`touch a`\n````",
+        "````\n!`touch a`\n```",
+        "```\n!`touch a`",
+        "```!\ntouch a",
         "!` `` ",
         "wow!`ls`",
     ],
@@ -75,3 +80,11 @@ def test_arguments_run_nothing(product: Product, argument: str) -> None:
     assert [each.command for each in found.insertions] == (["git diff"] if product == "gemini" else ["git status"])
     assert all(found.text.startswith(each.marker, each.at) for each in found.insertions)
     assert argument in found.text
+
+
+@pytest.mark.parametrize(
+    ("product", "piece"),
+    [("claude", "```x\n"), ("claude", "~~~~~~~~x\n"), ("claude", "```!\n"), ("claude", " !`"), ("gemini", "!{")],
+)
+def test_no_text_keeps_the_program_busy(product: Product, piece: str) -> None:
+    assert_linear(lambda times: expand(piece * times, "", product), 300)

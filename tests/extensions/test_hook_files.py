@@ -123,3 +123,10 @@ def test_a_time_without_end_is_a_day(tmp_path: Path, timeout: str) -> None:
     )
     found = find_hooks({}, own_source="", root=tmp_path, home=tmp_path / "home", trusts=lambda *_: True)
     assert [hook.timeout_s for hook in found.usable] == [86_400.0]
+
+
+def test_a_project_keeps_nobody_waiting_with_the_words_of_a_hook(tmp_path: Path) -> None:
+    words = " ".join(f"a{number}" for number in range(200_000))
+    hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": words}]}]}}
+    write(tmp_path / ".claude" / "settings.json", json.dumps(hooks))
+    assert not found(tmp_path).inert and "is larger than 500,000 bytes" in found(tmp_path).notes[0]

@@ -19,7 +19,7 @@ _MOST_FILES = 100
 _DEEPEST = 4
 _SKIPPED = (".git", "node_modules", "__pycache__")
 _CLOSING = "\n</skill>"
-_SHORTENED = re.compile(r"\[… [^\n]* left out")
+_SHORTENED = re.compile(r"\[… [^\n\[]* left out")
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from agent_cli.extensions.skills.activation import Setting, brought_text, is_giv
 from agent_cli.extensions.skills.scan import read_skill
 from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
 from agent_cli.protocol.operations import BroughtText
+from tests.costs import assert_linear
 
 from .files import Machine, write_skill
 
@@ -70,6 +71,16 @@ def test_files_are_named_and_not_read(machine: Machine) -> None:
     (folder / ".git/config").write_text("x")
     text = bring(machine, "Do it.").text
     assert text.endswith("when the skill says so: scripts/run.sh") and "secret content" not in text
+
+
+def test_looking_for_what_was_shortened_takes_time_as_the_text_is_long(machine: Machine) -> None:
+    def look(times: int) -> None:
+        text = bring(machine, "[… " * times).text
+        assert is_given(
+            text, [ToolResult(id="r", seq=1, time=0, call_id="c", tool="skill", status="ok", text=text)]
+        )
+
+    assert_linear(look, 1_500)
 
 
 def test_a_text_is_given_as_long_as_all_of_it_is_sent(machine: Machine) -> None:
