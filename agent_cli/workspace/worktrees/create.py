@@ -8,6 +8,7 @@ user is written.
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 _LARGEST_INDEX = 200_000_000
 _LARGEST_CONFIG = 200_000
 _MOST_CARRIED = 10_000
+_MOST_TRIES = 1_000
 _LEAST_FREE = 0.05
 """Share of the disk that stays free."""
 _SPACE = 1.2
@@ -225,27 +227,34 @@ def _copied(top: Path, path: Path, name: str) -> bool:
 def _link(place: GitFolder, path: Path, commit: str, owner: Owner) -> str:
     """Make the worktree known to git; returns its entry, the folder that git keeps about it."""
     entries = os.path.join(place.common, "worktrees")
-    os.makedirs(entries, exist_ok=True)
     draft = os.path.join(place.common, f"agent-worktree-{os.getpid()}-{os.urandom(6).hex()}")
     os.mkdir(draft)
     try:
         _write_entry(Path(draft), place, path, commit, owner)
-        for number in range(1, 10_000):
-            entry = os.path.join(entries, f"agent-{path.name}" + ("" if number == 1 else f"-{number}"))
-            if os.path.lexists(entry):
-                continue
+        for entry in _free_entries(entries, f"agent-{path.name}"):
             # git forgets an entry whose worktree does not point back, so that comes first.
             path.joinpath(".git").write_text(f"gitdir: {entry}\n", encoding="utf-8", errors="surrogateescape")
+            # A name may be taken meanwhile; and a git that prunes removes the folder while it is empty.
             try:
+                os.makedirs(entries, exist_ok=True)
                 os.rename(draft, entry)
-            except OSError:
-                if not os.path.lexists(entry):
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
                     raise
             else:
                 return entry
-        raise WorktreeError(f"{entries} has too many entries")
+        raise WorktreeError(f"no entry can be made in {entries}")
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _free_entries(entries: str, name: str) -> Iterator[str]:
+    """Yield names that nothing has at this moment, as often as it may take."""
+    number = 1
+    for _ in range(_MOST_TRIES):
+        while os.path.lexists(entry := os.path.join(entries, f"{name}-{number}" if number > 1 else name)):
+            number += 1
+        yield entry
 
 
 def _write_entry(draft: Path, place: GitFolder, path: Path, commit: str, owner: Owner) -> None:

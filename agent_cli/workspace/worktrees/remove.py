@@ -5,13 +5,15 @@ import contextlib
 import os
 from pathlib import Path
 
-from agent_cli.fs.files import PLAIN, first_line, try_lock
+from agent_cli.fs.files import PLAIN, first_line, wait_for_lock
 
 from ..checkpoints.git import RunProgram
 from .delete import delete_tree
 from .merge import snapshot_of
 from .store import STORE_LOCK, index_of, lock_of
 from .worktree import Worktree, WorktreeError, open_worktree, record_of, this_process
+
+_LONGEST_WAIT_S = 10.0
 
 
 async def remove(worktree: Worktree, run: RunProgram, *, discard: bool = False) -> None:
@@ -89,11 +91,11 @@ def _removed(known: Worktree) -> None:
 
 def _delete_store(store: Path) -> None:
     """Delete the store after the last worktree, unless another is being made."""
-    with contextlib.suppress(FileNotFoundError):  # another process has just done so
+    with contextlib.suppress(FileNotFoundError, TimeoutError):  # another process has just done so, or needs it
         descriptor = os.open(lock_of(store, STORE_LOCK), os.O_RDWR | os.O_NOFOLLOW | PLAIN)
         try:
-            is_last = try_lock(descriptor) and os.listdir(store.parent) == [store.name]
-            if is_last and not list(store.glob("*.json")):
+            wait_for_lock(descriptor, _LONGEST_WAIT_S)
+            if os.listdir(store.parent) == [store.name] and not list(store.glob("*.json")):
                 delete_tree(str(store))
                 os.rmdir(store.parent)
         finally:
