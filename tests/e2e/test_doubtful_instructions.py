@@ -118,7 +118,7 @@ def test_a_yes_at_the_start_makes_them_count(read: World) -> None:
 
 def test_a_skill_is_data_as_well(read: World) -> None:
     (read.work / ".agents/skills/odd").mkdir(parents=True)
-    told = _write(read, ".agents/skills/odd/SKILL.md")
+    told = _write(read, ".agents/skills/odd/SKILL.md", options=("--mode", "yolo", "--sandbox", "off"))
     assert "SKILL.md changed while text from" in told
     read.script(Reply(calls=(Call("skill", {"name": "odd"}),)), Reply(text="done"))
     done = read.run("run", "again")
