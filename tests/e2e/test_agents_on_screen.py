@@ -3,7 +3,8 @@
 import re
 
 from tests.e2e.person import Person
-from tests.e2e.world import World
+from tests.e2e.test_agents import isolated
+from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
 
@@ -58,3 +59,50 @@ def test_one_in_the_background_is_reported_when_it_ends_and_takes_a_further_task
         person.wait(r"(?s)▌ Look around\..*▌ Look again\.")
         person.leave()
         assert len(re.findall(r"(?m)^● Agent general-1 ", person.text)) == 2
+
+
+def test_watch_steer_answer_stop_merge_and_undo_it_all(world: World) -> None:
+    isolated(world)
+    slow = " ".join(f"word{at}" for at in range(400))
+    world.script(
+        Reply(calls=(Call("agent", {"task": "First part."}), Call("agent", {"task": "Second part."}))),
+        Reply(text=slow, piece=8, event_delay_s=0.05),
+        Reply(calls=(Call("shell", {"command": "touch new.txt"}),)),
+        Reply(text="I made it."),
+        Reply(text="Both are over."),
+        Reply(calls=(Call("agent", {"task": "Build.", "type": "builder"}),)),
+        Reply(calls=(Call("read_file", {"path": "a.txt"}),)),
+        Reply(calls=(Call("write_file", {"path": "a.txt", "content": "two\n"}),)),
+        Reply(text="Built."),
+        Reply(text="It is built."),
+    )
+    with Person(world, "--sandbox", "off") as person:
+        person.say("go")
+        person.wait(r"(?m)^\? general-\d wants to run  touch new.txt")
+        asker = re.findall(r"(?m)^\? (general-\d) wants to run", person.text)[-1]
+        other = {"general-1": "general-2", "general-2": "general-1"}[asker]
+        assert re.search(rf"(?m)^● {other} .*running", "\n".join(person.screen.display))
+        person.decide(f"{asker} wants to run", "1")
+        until(lambda: (world.work / "new.txt").exists())
+        person.say(f"/agents send {other} Hurry.")
+        person.wait(f"{other} reads it at its next step")
+        person.say(f"/agents stop {other}")
+        person.wait(f"{other} is stopped")
+        person.turn_over()
+        told = world.messages(-1, "tool")
+        assert sum('state="stopped"' in each for each in told) == 1 and "I made it." in "".join(told)
+        person.say("build it")
+        person.decide("wants to write|builder-1: ", "1")
+        person.turn_over()
+        (world.work / "a.txt").write_text("mine\n", encoding="utf-8")
+        person.say("/agents merge builder-1")
+        person.wait("Nothing was merged: a.txt")
+        (world.work / "a.txt").write_text("one\n", encoding="utf-8")
+        person.say("/agents merge builder-1")
+        person.wait("Merged 1 file of builder-1: a.txt")
+        assert (world.work / "a.txt").read_text(encoding="utf-8") == "two\n"
+        person.say("/undo 3")
+        person.wait("Undid 3 turns")
+        until(lambda: not (world.work / "new.txt").exists())
+        assert (world.work / "a.txt").read_text(encoding="utf-8") == "one\n"
+        person.leave()

@@ -14,7 +14,9 @@ def attach_text(given: BroughtText, text: str, untrusted: str) -> Attachments:
     body = mark_untrusted(text, given.source) if given.source else text
     source = given.source or untrusted
     summary = AttachmentSummary(given.name, given.kind, result_tokens(body))
-    return Attachments((Attachment(f"{given.kind} {given.name}", body, source),), untrusted=source, counted=(summary,))
+    return Attachments(
+        (Attachment(f"{given.kind} {given.name}", body, source),), untrusted=source, counted=(summary,)
+    )
 
 
 def origin_of(untrusted: str) -> Attachments:

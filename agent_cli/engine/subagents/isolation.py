@@ -58,9 +58,9 @@ async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) 
     root = parent.tools.workspace.root
     begins = not turn.turn_id
     scope = TurnScope(turn.emit, turn.submission_id, new_id("turn")) if begins else turn
+    run = parent.tools.processes.run
     try:
-        await parent.undo.before_effect(scope, ())
-        result = await merge(worktree, root, parent.tools.processes.run)
+        result = await merge(worktree, root, run, before=lambda: parent.undo.before_effect(scope, ()))
     except (WorktreeError, OSError) as error:
         raise ToolError(f"The worktree of {child.plan.name} cannot be merged: {error}.") from error
     if result.conflicting and not result.applied:

@@ -4,6 +4,7 @@ where these have changed meanwhile. Index, stash, branches and settings of the u
 import hashlib
 import os
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal
 
@@ -84,9 +85,14 @@ async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> str:
 
 
 async def merge(
-    worktree: Worktree, into: Path, run: RunProgram, *, on_conflict: OnConflict = "stop"
+    worktree: Worktree,
+    into: Path,
+    run: RunProgram,
+    *,
+    on_conflict: OnConflict = "stop",
+    before: Callable[[], Awaitable[None]] | None = None,
 ) -> MergeResult:
-    """Bring the changes into a checkout of the same repository.
+    """Bring the changes into a checkout of the same repository; `before` is awaited before anything is written.
 
     Raises:
         WorktreeError: it is another repository, or something cannot be read.
@@ -99,7 +105,9 @@ async def merge(
         await _plan(plan, _File(Path(place.top), path, base, theirs), store, on_conflict, worktree.name)
     applied: tuple[str, ...] = ()
     refused: dict[str, str] = {}
-    if not plan.conflicts or on_conflict != "stop":
+    if plan.changes and (not plan.conflicts or on_conflict != "stop"):
+        if before is not None:
+            await before()
         applied, refused = _apply(Path(place.top), plan, undo=on_conflict == "stop")
     if not plan.conflicts and not refused:
         write_record(msgspec.structs.replace(worktree, saved=now.tree))
