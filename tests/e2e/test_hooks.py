@@ -343,3 +343,20 @@ def test_a_file_of_a_project_that_is_nested_without_end_stops_nothing(world: Wor
     path.write_text(("hooks = " if path.suffix == ".toml" else '{"hooks": ') + "[" * 100_000, encoding="utf-8")
     world.script(Reply(text="ok"))
     assert world.run("run", "go").code == 0
+
+
+def test_the_start_is_told_again_after_a_compaction_and_its_words_go_with_the_next_prompt(world: World) -> None:
+    body = "print('Mind the style.') if given['source'] == 'compact' else None"
+    configure(world, SessionStart=[{"command": hook(world, "start", body)}])
+    world.script(
+        *(Reply(text=f"Answer {at} " + "word " * 400) for at in range(5)), Reply(text="SUMMARY"), Reply(text="ok")
+    )
+    with Person(world) as person:
+        for at in range(5):
+            person.ask(f"say {at}")
+        person.say("/compact")
+        person.wait("replaced by a summary")
+        person.ask("go on")
+        person.leave()
+    assert [each["source"] for each in given(world, "start")] == ["startup", "compact"]
+    assert "Mind the style." in world.messages(-1, "user")[-1]

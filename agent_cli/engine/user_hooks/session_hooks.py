@@ -54,12 +54,14 @@ class SessionHooks:
         self._source = "resume" if resumed else "startup"
         self._has_started = False
         self._stops_refused = 0
+        self._after_compaction: tuple[str, ...] = ()
+        """What the hooks on the start say after a compaction, for the next prompt."""
 
     async def on_prompt(self, text: str, scope: TurnScope) -> PromptRuling:
         """Ask about a prompt before it is saved. Before the first one the session's start is told."""
         begins = not self._has_started
-        contexts = await self._start(scope)
-        self._stops_refused = 0
+        contexts = (*await self._start(scope), *self._after_compaction)
+        self._stops_refused, self._after_compaction = 0, ()
         if begins and self._is_subagent:  # its task is the model's
             return PromptRuling(context="\n".join(contexts))
         if not self._engine.has("UserPromptSubmit"):
@@ -116,6 +118,9 @@ class SessionHooks:
     async def after_compaction(self, trigger: Literal["manual", "auto"], summary: str, scope: TurnScope) -> None:
         """Tell of a compaction."""
         await self._tell("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
+        if self._engine.has("SessionStart") and not self._is_subagent:
+            result = await self._at("SessionStart", {"source": "compact"}, scope, "compact")
+            self._after_compaction = result.contexts
 
     def watching(self, emit: Callable[[AnyEvent], None]) -> Callable[[AnyEvent], None]:
         """Return a way to emit events that also tells the hooks where the user is waited for."""
