@@ -297,6 +297,10 @@ class Host(Protocol):
         """Return the types of sub-agents that can be started."""
         ...
 
+    async def agent_diff(self, agent: str) -> str:
+        """Return what a sub-agent has changed in a worktree of its own, as a diff, or why there is none."""
+        ...
+
     def agent_transcript(self, path: str) -> AgentTranscript:
         """Read the session of a sub-agent, which may go on meanwhile."""
         ...

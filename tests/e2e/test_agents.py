@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.store.child_sessions import child_sessions
 from agent_cli.store.session_file import read_session
-from tests.e2e.person import Person
+from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
@@ -271,6 +271,16 @@ def isolated(world: World, base: str = "one\n") -> None:
     (world.config / "agents" / "builder.md").write_text(text, encoding="utf-8")
 
 
+def merge(person: Person) -> None:
+    """Look at what `builder-1` did, and merge it."""
+    before = person.text.count("Merge the changes of builder-1?")
+    person.say("/agents merge builder-1")
+    until(lambda: person.pump(0.02) and person.text.count("Merge the changes of builder-1?") > before)
+    assert "+two" in person.text
+    person.pump(GUARD_S)
+    person.send("y")
+
+
 WRITES = Call("write_file", {"path": "a.txt", "content": "two\n"})
 
 
@@ -287,7 +297,7 @@ def test_a_worktree_is_merged_at_the_users_word_and_undone(world: World) -> None
         person.ask("go")
         assert (world.work / "a.txt").read_text() == "one\n"
         assert "/agents merge builder-1" in world.messages(-1, "tool")[0]
-        person.say("/agents merge builder-1")
+        merge(person)
         person.wait("Merged 1 file of builder-1: a.txt")
         assert (world.work / "a.txt").read_text() == "two\n"
         person.say("/undo")
@@ -309,11 +319,11 @@ def test_a_merge_that_conflicts_changes_nothing_and_can_go_on_after_a_restart(wo
     assert world.run("run", "go", "--mode", "yolo").code == 0
     (world.work / "a.txt").write_text("mine\n", encoding="utf-8")
     with Person(world, "-c") as person:
-        person.say("/agents merge builder-1")
+        merge(person)
         person.wait("Nothing was merged: a.txt")
         assert (world.work / "a.txt").read_text() == "mine\n"
         (world.work / "a.txt").write_text("one\n", encoding="utf-8")
-        person.say("/agents merge builder-1")
+        merge(person)
         person.wait("Merged 1 file")
         person.leave()
     assert (world.work / "a.txt").read_text() == "two\n"

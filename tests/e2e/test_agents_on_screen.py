@@ -3,7 +3,7 @@
 import re
 
 from tests.e2e.person import Person
-from tests.e2e.test_agents import isolated
+from tests.e2e.test_agents import isolated, merge
 from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
@@ -95,10 +95,10 @@ def test_watch_steer_answer_stop_merge_and_undo_it_all(world: World) -> None:
         person.decide("wants to write|builder-1: ", "1")
         person.turn_over()
         (world.work / "a.txt").write_text("mine\n", encoding="utf-8")
-        person.say("/agents merge builder-1")
+        merge(person)
         person.wait("Nothing was merged: a.txt")
         (world.work / "a.txt").write_text("one\n", encoding="utf-8")
-        person.say("/agents merge builder-1")
+        merge(person)
         person.wait("Merged 1 file of builder-1: a.txt")
         assert (world.work / "a.txt").read_text(encoding="utf-8") == "two\n"
         person.say("/undo 3")

@@ -253,6 +253,9 @@ class FakeHost:
         own = AgentType(name="docs", description="Writes docs.", source="~/.agents/docs.md", origin="user")
         return (AgentType(name="explore", description="Finds things out."), own)
 
+    async def agent_diff(self, agent: str) -> str:
+        return f"--- a/{agent}\n+++ b/{agent}\n@@ -1 +1 @@\n-one\n+two\n"
+
     def agent_transcript(self, path: str) -> AgentTranscript:
         """Three turns."""
         turns = [

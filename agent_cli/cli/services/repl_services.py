@@ -160,6 +160,17 @@ class SessionHost:
     def agent_types(self) -> tuple[AgentType, ...]:
         return tuple(self._opened.agents.types.values()) if self._opened.agents is not None else ()
 
+    async def agent_diff(self, agent: str) -> str:
+        from agent_cli.engine.subagents.isolation import diff_of
+        from agent_cli.tools.kit.base import ToolError
+
+        if self._opened.agents is None:
+            return ""
+        try:
+            return await diff_of(self._opened.agents.named(agent), self._opened.processes.run)
+        except ToolError as error:
+            return str(error)
+
     def agent_transcript(self, path: str) -> AgentTranscript:
         from .agent_transcripts import agent_transcript
 

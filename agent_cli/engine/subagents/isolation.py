@@ -8,7 +8,8 @@ from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.records import TurnEnded
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import ToolError
-from agent_cli.workspace.worktrees.merge import MergeResult, changed_files, merge
+from agent_cli.workspace.checkpoints.git import RunProgram
+from agent_cli.workspace.worktrees.merge import MergeResult, changed_files, merge, patch
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
 
@@ -41,6 +42,20 @@ async def settle(child: Child, parent: "SessionServices") -> tuple[str, ...]:
     except (WorktreeError, OSError):
         pass  # it stays, and what is wrong is said when it is merged
     return ()
+
+
+async def diff_of(child: Child, run: RunProgram) -> str:
+    """Return what a sub-agent has changed in its worktree, as a diff.
+
+    Raises:
+        ToolError: it has no worktree, or it cannot be read.
+    """
+    if child.worktree is None:
+        raise ToolError(f"{child.plan.name} has no worktree of its own: what it changed is in the workspace.")
+    try:
+        return (await patch(child.worktree, run)).decode("utf-8", "replace")
+    except (WorktreeError, OSError) as error:
+        raise ToolError(f"The worktree of {child.plan.name} cannot be read: {error}.") from error
 
 
 async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) -> str:

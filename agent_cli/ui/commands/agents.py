@@ -12,7 +12,7 @@ from agent_cli.protocol.sanitize import clean
 from ..render.agents import agent_mark, agent_usage, state_words
 from ..text import lines
 from ..text.theme import Theme
-from .api import CommandContext
+from .api import Choice, CommandContext
 
 _ACTIONS = ("stop", "send", "merge")
 _USAGE = "/agents NAME shows one; /agents stop NAME, send NAME TEXT and merge NAME act on it; /agents types."
@@ -45,8 +45,23 @@ async def _control(context: CommandContext, action: Literal["stop", "send", "mer
         return
     if action == "send" and not text.strip():
         context.say("Write what to tell it: /agents send NAME TEXT.")
+    elif action == "merge" and not await _merges(context, found):
+        context.say("Nothing merged.")
     else:
         await context.submit(ControlAgent(found.id, action, text.strip()))
+
+
+async def _merges(context: CommandContext, agent: AgentLine) -> bool:
+    """Show what a merge would change, and ask once; without a worktree the engine says what is wrong."""
+    if not agent.worktree:
+        return True
+    from ..render.diff_view import render_diff
+
+    text = clean(await context.host.agent_diff(agent.id)).rstrip("\n")
+    context.say("\n".join(render_diff(text.split("\n"), context.theme, is_named=True)), wrap=False)
+    name = lines.one_line(agent.name, 40)
+    choices = [Choice("yes", "Merge", "as changes of files", key="y"), Choice("no", "Leave them", key="n")]
+    return await context.pick(f"Merge the changes of {name}?", choices) == "yes"
 
 
 def _named(context: CommandContext, name: str) -> AgentLine | None:

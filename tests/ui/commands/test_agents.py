@@ -38,7 +38,6 @@ async def test_one_is_shown_with_what_its_session_holds(name: str) -> None:
     ("line", "operation"),
     [
         ("stop explore-1", ControlAgent("1a2b", "stop")),
-        ("merge 1a3c", ControlAgent("1a3c", "merge")),
         ("send explore-1 look  at b.py", ControlAgent("1a2b", "send", "look  at b.py")),
     ],
 )
@@ -46,6 +45,14 @@ async def test_one_is_acted_on_while_a_turn_runs(line: str, operation: ControlAg
     desk = await run(f"/agents {line}", agents=AGENTS, busy=True)
     assert desk.client.operations(ControlAgent) == [operation] and desk.said == []
     assert runs_now(f"/agents {line}")
+
+
+async def test_a_merge_is_shown_and_asked_about() -> None:
+    refused = await run("/agents merge 1a3c", "no", agents=AGENTS)
+    assert "-one" in refused.text and "+two" in refused.text and "Nothing merged." in refused.text
+    assert not refused.client.operations(ControlAgent)
+    agreed = await run("/agents merge 1a3c", "yes", agents=AGENTS, busy=True)
+    assert agreed.client.operations(ControlAgent) == [ControlAgent("1a3c", "merge")]
 
 
 @pytest.mark.parametrize(
