@@ -346,7 +346,7 @@ class Turn:
         agents = self._services.agents
         if agents is None:
             return False
-        if not self._services.approvals.interactive and self._services.parent is None:
+        if not self._services.approvals.interactive or self._services.parent is not None:
             await agents.all_ended()
         return self._deliver_reports()
 

@@ -28,6 +28,8 @@ class ChildSession(msgspec.Struct, frozen=True):
     text: str
     """Its answer, or what it had said last."""
     background: bool
+    time: float
+    """When its last task ended, or began if the program ended meanwhile."""
     cwd: str
     """Where it worked; another folder than its parent's for one in a worktree."""
 
@@ -51,16 +53,17 @@ def child_sessions(path: Path) -> Iterator[ChildSession]:
 def _described(path: Path, header: Header, records: object) -> ChildSession:
     state: AgentState = "stopped"
     task = text = ""
-    background = False
+    background, at = False, header.time
     for record in records if isinstance(records, list | tuple) else ():
         match record:
             case AgentNoted(state="running"):
                 state, task, text, background = "stopped", record.task, "", record.background
+                at = record.time
             case AgentNoted() if record.state in ENDED:
-                state, text = record.state, record.text
+                state, text, at = record.state, record.text, record.time
             case AssistantMessage() if record.text:
                 text = record.text
             case _:
                 pass
     names = header.session_id, header.agent_name, header.agent_type, header.call_id
-    return ChildSession(*names, path, state, task, text, background, header.cwd)
+    return ChildSession(*names, path, state, task, text, background, at, header.cwd)

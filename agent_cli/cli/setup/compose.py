@@ -34,7 +34,6 @@ from .setup import Setup
 
 if TYPE_CHECKING:
     from agent_cli.engine.context.prompt_parts import SystemPrompt
-    from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
     from agent_cli.engine.services import SessionServices
     from agent_cli.engine.subagents.child import BuildChild, Child, ChildPlan
     from agent_cli.engine.subagents.subagents import Subagents
@@ -90,7 +89,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
         parts.resources = documents = ServerDocuments(servers)
         parts.servers = servers
     parts.agents = agents
-    children = _Children(setup, confining, env, log)
+    children = _Children(setup, env, log)
     if draft is None:
         listed = skills.catalogue(window) if skills and skill_tools else ""
         draft = fresh(setup, model, parts.prompts.system(registry.names, listed), identifier, path)
@@ -125,11 +124,8 @@ def _agents(setup: Setup, build: "BuildChild") -> "Subagents":
 class _Children:
     """Builds the sessions of sub-agents."""
 
-    def __init__(
-        self, setup: Setup, confining: "SandboxProfiles", env: KeyedEnvironment, log: "DebugLog | None"
-    ) -> None:
+    def __init__(self, setup: Setup, env: KeyedEnvironment, log: "DebugLog | None") -> None:
         self._setup = setup
-        self._confining = confining
         self._env = env
         self._log = log
 
@@ -145,15 +141,17 @@ class _Children:
         above = child.among
         parent = above.services
         assert parent is not None
-        setup = await self._isolated(child, parent) if plan.type.isolation == "worktree" else self._setup
+        setup = await self._place(child, parent)
         below = above.below(child) if above.depth + 1 < above.limits.depth else None
         own: list[Tool] = [AgentTool(below), AgentsTool(below)] if below is not None else []
-        skills = skills_of(setup)
+        skills = skills_of(setup) if "skill" in parent.registry.names else None
         own += skills.tools(plan.id, lambda: parts.visible()) if skills else ()
         mine = {AgentTool.name, AgentsTool.name, "skill", "find_skills"}
         registry = narrowed(parent.registry, plan.type, mine, own)
+        processes = ProcessRunner()
+        confining = await confining_for(setup, processes)
         parts = SessionBuilder(
-            setup, registry, ProcessRunner(), self._confining, self._env, parent.approvals.interactive, plan.id
+            setup, registry, processes, confining, self._env, parent.approvals.interactive, plan.id
         )
         parts.agents = below
         parts.for_child(ChildOf(parent, child, above.tell))
@@ -164,6 +162,16 @@ class _Children:
         if below is not None:
             below.begin(opened.agent.services)
         return opened.agent.services
+
+    async def _place(self, child: "Child", parent: "SessionServices") -> Setup:
+        """Return what a session works with in its place: the worktree of the nearest sub-agent above that has one,
+        one of its own if its type asks for that, or the workspace."""
+        above = child.among.owner
+        while above is not None:
+            if above.worktree is not None:
+                return self._setup.elsewhere(Path(above.worktree.folder))
+            above = above.among.owner
+        return await self._isolated(child, parent) if child.plan.type.isolation == "worktree" else self._setup
 
     async def _isolated(self, child: "Child", parent: "SessionServices") -> Setup:
         """Return what a session in a worktree works with; the worktree is made for its first task."""

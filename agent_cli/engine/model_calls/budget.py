@@ -154,7 +154,8 @@ class BudgetLimits:
     def _left(self, asking: "BudgetLimits") -> _Left | None:
         """Return the least that is left under any bound, for the agent that asks; None without one. What others
         have requested counts as the most that it can cost."""
-        spent = self._spent() + self._requested() - asking._pending_usd
+        requested = self._requested() - asking._pending_usd
+        spent = self._spent() + requested
         bounds = self._bounds
         each = []
         if bounds.cost_usd is not None:
@@ -162,7 +163,8 @@ class BudgetLimits:
         if bounds.session_cost_usd is not None:
             each.append(_left(bounds.session_cost_usd, spent, "one session", "session_cost_usd"))
         if bounds.day_cost_usd is not None and self._day is not None:
-            each.append(_left(bounds.day_cost_usd, self._day.today_usd(), "one day", "day_cost_usd"))
+            today = self._day.today_usd() + requested
+            each.append(_left(bounds.day_cost_usd, today, "one day", "day_cost_usd"))
         if self._parent is not None and (left := self._parent._left(asking)) is not None:
             each.append(left)
         return min(each, key=lambda left: left.usd, default=None)

@@ -98,6 +98,11 @@ class Child:
         self._changed: dict[str, None] = {}
         self._ended: asyncio.Future[tuple[AgentState, str]] | None = None
         self._stopping: StopReason | None = None
+        self._is_in_turn = False
+        self._guidance: list[str] = []
+        """What came before its turn began."""
+        self.has_place = False
+        """Whether it counts as one of those that work at the same time."""
 
     def adopt(self, saved: ChildSession) -> None:
         """Take over how it ended in an earlier run of the program."""
@@ -134,10 +139,16 @@ class Child:
             worktree=self.worktree.path if self.worktree is not None else "",
         )
 
+    def prepare(self, *, background: bool) -> None:
+        """Make it ready for a further task."""
+        self.plan = msgspec.structs.replace(self.plan, is_resumed=True, background=background)
+        self.is_reported = False
+        self._stopping = None
+
     async def run(self, task: str, build: BuildChild) -> ChildResult:
         """Take a task to its end; whatever happens, the result has exactly one end state. A cancellation stops
         it, and is raised once its end is saved."""
-        self.task, self.result = task, None
+        self.task, self.result, self._is_in_turn = task, None, False
         self._ended = asyncio.get_running_loop().create_future()
         state: AgentState = "stopped"
         text = "it was stopped before it began"
@@ -184,9 +195,16 @@ class Child:
             self._ended.set_result(("stopped", "it was stopped"))
 
     async def steer(self, text: str) -> None:
-        """Give it guidance, which it reads at its next step."""
-        if self._agent is not None and not self.is_over:
+        """Give it guidance, which it reads at its next step; at its first if it has not begun."""
+        if self._agent is not None and self._is_in_turn:
             await self._agent.submit(Steer(text))
+        else:
+            self._guidance.append(text)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether its turn has ended, and the session is being closed."""
+        return not self.is_over and self._ended is not None and self._ended.done()
 
     def waits(self, is_waiting: bool) -> None:
         """Note that it waits for the user, or waits no longer."""
@@ -208,6 +226,10 @@ class Child:
         try:
             async for event in agent.events():
                 self._note(event)
+                if isinstance(event, ev.TurnStarted):
+                    self._is_in_turn = True
+                    while self._guidance:
+                        await agent.submit(Steer(self._guidance.pop(0)))
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

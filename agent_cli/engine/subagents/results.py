@@ -1,5 +1,9 @@
 """What the parent reads of a sub-agent: its answer as data, with what it changed and cost."""
 
+import re
+from collections.abc import Iterable
+
+from agent_cli.protocol.messages import Record, ToolResult, UserMessage
 from agent_cli.protocol.operations import BroughtText
 from agent_cli.tools.kit.base import ToolOutcome
 
@@ -8,6 +12,23 @@ from ..context.mentions import Attachments
 from .child import Child, ChildResult
 
 _MOST_FILES = 40
+_ATTACHED = "agent "
+
+
+_ID = re.compile(r'<agent_result name="[^"\n]*" id="([0-9a-f]+)"')
+
+
+def read_at(records: Iterable[Record]) -> dict[str, float]:
+    """Return when the model was last given the result of each sub-agent, by the ids of their sessions."""
+    found: dict[str, float] = {}
+    for record in records:
+        texts: list[str] = []
+        if isinstance(record, UserMessage):
+            texts = [each.text for each in record.attachments if each.name.startswith(_ATTACHED)]
+        elif isinstance(record, ToolResult) and record.tool in ("agent", "agents"):
+            texts = [record.text]
+        found |= {match[1]: record.time for text in texts if (match := _ID.match(text))}
+    return found
 
 
 def outcome(child: Child, result: ChildResult) -> ToolOutcome:

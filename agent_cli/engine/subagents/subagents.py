@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -11,7 +12,6 @@ import msgspec
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentLine
-from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import ControlAgent
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.child_sessions import child_sessions
@@ -19,6 +19,7 @@ from agent_cli.tools.kit.base import ToolError
 
 from .built_in import BUILT_IN, GENERAL
 from .child import BuildChild, Child, ChildPlan, ChildResult
+from .results import read_at
 
 if TYPE_CHECKING:
     from ..context.mentions import Attachments
@@ -45,12 +46,16 @@ class Subagents:
         limits: SubagentLimits,
         types: Sequence[AgentType],
         build: BuildChild,
-        above: "Subagents | None" = None,
+        owner: Child | None = None,
     ) -> None:
-        """`build` makes the engine of one; `above` are those among which the session is one itself."""
+        """`build` makes the engine of one; `owner` is the sub-agent whose session it is, if it is one's."""
+        above = owner.among if owner is not None else None
         self.limits = limits
         self.types = {each.name: each for each in (*BUILT_IN, *types)}
         self._build = build
+        self.owner = owner
+        self._waiting = 0
+        """How many of its calls wait for others."""
         self._above = above
         self._free: asyncio.Semaphore = above._free if above is not None else asyncio.Semaphore(limits.running)
         self._started: list[str] = above._started if above is not None else []
@@ -77,12 +82,7 @@ class Subagents:
             self._adopt(services, Path(services.settings.session_path))
 
     def _adopt(self, services: "SessionServices", path: Path) -> None:
-        told = {
-            attached.name
-            for record in services.session.records
-            if isinstance(record, UserMessage)
-            for attached in record.attachments
-        }
+        read = read_at(services.session.records)
         for saved in child_sessions(path):
             kind = self.types.get(saved.type) or AgentType(name=saved.type, description="")
             plan = ChildPlan(
@@ -100,11 +100,11 @@ class Subagents:
                 from .isolation import worktree_of
 
                 child.worktree = worktree_of(saved.cwd)
-            child.is_reported = not saved.background or f"agent {saved.name}" in told
+            child.is_reported = not saved.background or read.get(saved.id, 0.0) >= saved.time
 
     def below(self, child: Child) -> "Subagents":
         """Return the sub-agents of one of these."""
-        return Subagents(self.limits, tuple(self.types.values()), self._build, above=self)
+        return Subagents(self.limits, tuple(self.types.values()), self._build, owner=child)
 
     def begin_turn(self, scope: TurnScope) -> None:
         """A turn begins; a prompt of the user's has its whole allowance."""
@@ -182,40 +182,70 @@ class Subagents:
         """Give one that has ended a further task, in its own session; in the background nobody waits for it.
 
         Raises:
-            ToolError: it still works.
+            ToolError: it still works, or its type is gone.
         """
         if not child.is_over:
             raise ToolError(f"{child.plan.name} still works; `agents` with the action `send` tells it something.")
-        child.plan = msgspec.structs.replace(child.plan, is_resumed=True, background=background)
-        child.is_reported = False
+        self.type_named(child.plan.type.name)  # without its type nothing says what it may do
+        child.prepare(background=background)
         self._go(child, task)
 
     async def finished(self, child: Child) -> ChildResult:
-        """Wait for the end of its task; a cancellation stops it. The place of the one that waits is free for
-        others meanwhile."""
-        task = self._tasks[child.plan.id]
-        if self._above is not None:
-            self._free.release()
+        """Wait for the end of its task; a cancellation stops it."""
         try:
-            result = await asyncio.shield(task)
+            async with self._place_free():
+                result = await asyncio.shield(self._tasks[child.plan.id])
             child.is_reported = True
             return result
         except asyncio.CancelledError:
             await self._stop([child])
             child.is_reported = True
             raise
+
+    @asynccontextmanager
+    async def _place_free(self) -> AsyncIterator[None]:
+        """Leave the place of a sub-agent to others while all that it does is wait for them."""
+        owner = self.owner
+        if owner is None:
+            yield
+            return
+        self._waiting += 1
+        if owner.has_place:
+            owner.has_place = False
+            self._free.release()
+        try:
+            yield
         finally:
-            if self._above is not None:
-                await self._free.acquire()
+            self._waiting -= 1
+        if not self._waiting:  # one that was stopped needs no place to end
+            await self._free.acquire()
+            owner.has_place = True
 
     async def wait(self, child: Child, within_s: float) -> bool:
         """Wait for the end of its task, no longer than that; returns whether it has ended."""
-        await asyncio.wait({self._tasks[child.plan.id]}, timeout=within_s)
+        if not child.is_over:
+            async with self._place_free():
+                await asyncio.wait({self._tasks[child.plan.id]}, timeout=within_s)
         return child.is_over
 
     async def stop(self, child: Child) -> None:
         """Stop one, and wait until it has ended."""
-        await self._stop([child])
+        if not child.is_over:
+            await self._stop([child])
+
+    async def send(self, child: Child, text: str) -> bool:
+        """Give one guidance, or a further task if it has ended; returns whether it is a further task.
+
+        Raises:
+            ToolError: its type is gone.
+        """
+        if child.is_ending:
+            await asyncio.wait({self._tasks[child.plan.id]})
+        if child.is_over:
+            self.go_on(child, text, background=True)
+            return True
+        await child.steer(text)
+        return False
 
     def reports(self) -> dict[str, "Attachments"]:
         """Return the results of those in the background that have ended since the last time, by name."""
@@ -234,7 +264,8 @@ class Subagents:
         running = [each for each in self._children.values() if not each.is_over]
         try:
             if running:
-                await asyncio.wait({self._tasks[each.plan.id] for each in running})
+                async with self._place_free():
+                    await asyncio.wait({self._tasks[each.plan.id] for each in running})
         except asyncio.CancelledError:
             await self._stop(running)
             raise
@@ -252,11 +283,9 @@ class Subagents:
                     raise ToolError(f"{child.plan.name} has ended: {child.state}.")
                 await self._stop([child])
                 return f"{child.plan.name} is stopped."
-            case "send" if child.is_over:
-                self.go_on(child, change.text, background=True)
+            case "send" if await self.send(child, change.text):
                 return f"{child.plan.name} has a further task."
             case "send":
-                await child.steer(change.text)
                 return f"{child.plan.name} reads it at its next step."
             case "merge":
                 from .isolation import merge_child
@@ -282,8 +311,14 @@ class Subagents:
 
     async def _run(self, child: Child, task: str) -> ChildResult:
         try:
-            async with self._free:
+            await self._free.acquire()
+            child.has_place = True
+            try:
                 result = await child.run(task, self._build)
+            finally:
+                if child.has_place:
+                    child.has_place = False
+                    self._free.release()
             return await self._with_worktree(child, result)
         except asyncio.CancelledError:  # its end is known all the same
             return child.abandoned()

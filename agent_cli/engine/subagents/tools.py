@@ -124,11 +124,9 @@ class AgentsTool(BasicTool):
     async def _send(self, child: Child, text: str) -> ToolOutcome:
         if not text.strip():
             raise ToolError("`send` needs a text.")
-        if child.is_over:
-            self._agents.go_on(child, text, background=True)
+        if await self._agents.send(child, text):
             await asyncio.sleep(0)
             return ToolOutcome(text=f"{child.plan.name} has it as a further task; `wait` waits for the result.")
-        await child.steer(text)
         return ToolOutcome(text=f"{child.plan.name} reads it at its next step.")
 
 

@@ -210,6 +210,23 @@ def test_an_answer_is_bounded_by_powers_of_two_and_refused_when_it_is_too_short(
     assert spending.admit(unknown, request) == request
 
 
+@pytest.mark.parametrize("bound", ["cost_usd", "session_cost_usd", "day_cost_usd"])
+def test_what_sub_agents_have_requested_counts_towards_every_bound(tmp_path: Path, bound: str) -> None:
+    class Spent:
+        totals = Totals(cost_usd=0.0)
+
+    day = SpendLog(tmp_path / "spend")
+    above = BudgetLimits(Spent(), Bounds(**{bound: 0.02}), day, lambda: 1_000)  # type: ignore[arg-type]
+    first, second = (
+        BudgetLimits(Spent(), Bounds(), day, lambda: 1_000, above)  # type: ignore[arg-type]
+        for _ in range(2)
+    )
+    first.admit(PRICED, ModelRequest("", ()))
+    with pytest.raises(OverBudget, match=bound):
+        second.admit(PRICED, ModelRequest("", ()))
+    assert first.admit(PRICED, ModelRequest("", ())).max_output_tokens is None  # it is not counted twice
+
+
 def test_the_day_s_log_survives_nonsense_and_several_writers(tmp_path: Path) -> None:
     one, two = SpendLog(tmp_path / "s"), SpendLog(tmp_path / "s")
     one.add(0.5)
