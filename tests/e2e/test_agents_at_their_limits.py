@@ -11,6 +11,7 @@ from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
 DEPTH = ("--set", "agents.depth=2")
+SLEEPS = "sleep 60"
 
 
 def agents(action: str, name: str = "", **more: Any) -> Call:
@@ -154,3 +155,73 @@ def test_one_whose_type_is_gone_gets_no_wider_rights(world: World) -> None:
     world.run("run", "-c", "go on", "--mode", "yolo")
     assert "There is no type of agent named 'critic'" in world.messages(4, "tool")[-1]
     assert len(children(world)[0]) == before
+
+
+def test_one_that_waits_for_several_leaves_no_more_than_its_own_place(world: World) -> None:
+    world.script(
+        Reply(calls=(agent("Share it out."),)),
+        Reply(calls=tuple(agent(f"Part {at}") for at in range(3))),
+        *(Reply(text=f"Answer {at}", event_delay_s=0.05) for at in range(3)),
+        Reply(text="All three."),
+        Reply(text="Done."),
+    )
+    done = world.run("run", "go", *DEPTH, "--set", "agents.running=1", "--output-format", "stream-json")
+    states: dict[str, str] = {}
+    most = 0
+    for event in done.lines:
+        if event["type"] == "agent_changed":
+            states[event["agent_id"]] = event["state"]
+        most = max(most, sum(state == "running" for state in states.values()))
+    assert len(states) == 4 and set(states.values()) == {"done"}
+    assert most == 2  # the one that waits, and one of its own
+    assert "All three." in world.messages(-1, "tool")[-1]
+
+
+def test_what_was_read_before_a_further_task_does_not_hide_its_result(world: World) -> None:
+    world.script(
+        Reply(calls=(agent("Find.", background=True), agents("wait", "general-1"))),
+        Reply(text="Found it."),
+        Reply(calls=(agents("send", "general-1", text="Find more."), Call("shell", {"command": SLEEPS}))),
+        *(Reply(text="Found more.") for _ in range(3)),
+    )
+    run = world.start("run", "go", "--mode", "yolo")
+    until(lambda: "Found more." in json.dumps(children(world)), 30)
+    until(lambda: ends(world) == ["done"], 30)
+    run.kill()
+    run.wait(30)
+    until(lambda: not world.alive(), 20)
+    world.script(*(Reply(text="I see.") for _ in range(3)))
+    assert world.run("run", "-c", "and?", "--mode", "yolo").code == 0
+    assert "Found more." in json.dumps(world.bodies()[-1]["messages"])
+
+
+def test_a_denied_place_stays_denied_in_a_worktree(world: World) -> None:
+    (world.work / "secret").mkdir()
+    (world.work / "secret" / "s.txt").write_text("TOPSECRET\n", encoding="utf-8")
+    (world.config / "config.yaml").write_text(
+        json.dumps({"permissions": {"deny": [f"read({world.work}/secret/**)"]}}), encoding="utf-8"
+    )
+    isolated(world)
+    world.script(
+        Reply(calls=(agent("Build.", type="builder"),)),
+        Reply(calls=(Call("read_file", {"path": "secret/s.txt"}), Call("shell", {"command": "cat secret/s.txt"}))),
+        Reply(text="Built."),
+        Reply(text="Done."),
+    )
+    world.run("run", "go", "--mode", "yolo")
+    assert "TOPSECRET" not in json.dumps(world.bodies()[2])
+
+
+def test_an_ignored_list_of_closed_files_holds_in_a_worktree(world: World) -> None:
+    (world.work / "s.txt").write_text("TOPSECRET\n", encoding="utf-8")
+    (world.work / ".agentignore").write_text("s.txt\n", encoding="utf-8")
+    (world.work / ".gitignore").write_text(".agentignore\n", encoding="utf-8")
+    isolated(world)
+    world.script(
+        Reply(calls=(agent("Build.", type="builder"),)),
+        Reply(calls=(Call("read_file", {"path": "s.txt"}), Call("shell", {"command": "cat s.txt"}))),
+        Reply(text="Built."),
+        Reply(text="Done."),
+    )
+    world.run("run", "go", "--mode", "yolo")
+    assert "TOPSECRET" not in json.dumps(world.bodies()[2])

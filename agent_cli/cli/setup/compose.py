@@ -166,23 +166,17 @@ class _Children:
     async def _place(self, child: "Child", parent: "SessionServices") -> Setup:
         """Return what a session works with in its place: the worktree of the nearest sub-agent above that has one,
         one of its own if its type asks for that, or the workspace."""
-        above = child.among.owner
-        while above is not None:
-            if above.worktree is not None:
-                return self._setup.elsewhere(Path(above.worktree.folder))
-            above = above.among.owner
+        if child.workplace is not None:
+            return self._setup.elsewhere(Path(child.workplace.folder))
         return await self._isolated(child, parent) if child.plan.type.isolation == "worktree" else self._setup
 
     async def _isolated(self, child: "Child", parent: "SessionServices") -> Setup:
-        """Return what a session in a worktree works with; the worktree is made for its first task."""
+        """Return what a session in a worktree works with, which is made."""
         from agent_cli.workspace.worktrees.create import create
 
         setup = self._setup
-        if child.worktree is None:
-            folder = setup.state.with_name(f"{setup.state.name}-worktrees")
-            child.worktree = await create(
-                setup.workspace.root, child.plan.name, folder, parent.tools.processes.run
-            )
+        folder = setup.state.with_name(f"{setup.state.name}-worktrees")
+        child.worktree = await create(setup.workspace.root, child.plan.name, folder, parent.tools.processes.run)
         return setup.elsewhere(Path(child.worktree.folder))
 
     async def _model(self, plan: "ChildPlan", parent: "SessionServices") -> Model:

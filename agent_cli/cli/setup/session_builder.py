@@ -207,7 +207,11 @@ class SessionBuilder:
         kind = of.child.plan.type
         self._permissions.widest = lambda: narrower(of.parent.permissions.mode, kind.mode)
         self._permissions.above = of.parent.permissions
-        place = kind.source or kind.name
+        place, worktree = kind.source or kind.name, of.child.workplace
+        if worktree is not None:
+            from agent_cli.engine.subagents.rights import moved
+
+            self._permissions.restrict(moved(self._permissions.rules(), worktree.root, worktree.path))
         self._permissions.restrict(
             (
                 *of.parent.permissions.restrictions,

@@ -121,6 +121,13 @@ class Child:
         """What its model calls have cost; None while that is unknown."""
         return self._services.session.totals.cost_usd if self._services else self._cost_usd
 
+    @property
+    def workplace(self) -> "Worktree | None":
+        """The worktree of its own, else of the nearest sub-agent above that has one."""
+        above = self.among.owner
+        inherited = above.workplace if above is not None else None
+        return inherited or self.worktree
+
     def shown(self) -> AgentLine:
         """Return it as a line of a list."""
         plan = self.plan

@@ -1,9 +1,13 @@
 """What a sub-agent has of its parent's tools: never more than the parent has itself."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 
+import msgspec
+
+from agent_cli.policy.rules.rule import Rule, path_patterns
 from agent_cli.protocol.agent_types import AgentType
+from agent_cli.protocol.paths import is_inside
 from agent_cli.tools.kit.base import Tool
 from agent_cli.tools.registry import Registry
 
@@ -27,6 +31,15 @@ def narrowed(registry: Registry, kind: AgentType, without: Collection[str], more
         return registry.get(name) if name not in offered and is_allowed(kind, name) else None
 
     return Registry((tool for tool in (*kept, *more) if is_allowed(kind, tool.name)), other)
+
+
+def moved(rules: Iterable[Rule], top: str, worktree: str) -> Iterator[Rule]:
+    """Yield the rules that ask or deny for absolute paths of a checkout, for the same paths in its worktree."""
+    for rule in rules:
+        if rule.effect != "allow" and rule.kind in ("read", "write") and rule.pattern.startswith(("/", "~")):
+            for pattern in path_patterns(rule, top):
+                if is_inside(pattern, [top]):
+                    yield msgspec.structs.replace(rule, pattern=worktree + pattern[len(top) :])
 
 
 def is_allowed(kind: AgentType, name: str) -> bool:

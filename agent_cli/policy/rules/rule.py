@@ -130,7 +130,7 @@ def matches_path(rule: Rule, path: str, root: str) -> bool:
     if not rule.pattern:
         return True
     fold = rule.effect != "allow"
-    return any(_path_regex(pattern, fold).fullmatch(path) for pattern in _patterns(rule, root))
+    return any(_path_regex(pattern, fold).fullmatch(path) for pattern in path_patterns(rule, root))
 
 
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:
@@ -142,7 +142,7 @@ def may_match_path(rule: Rule, glob: str, root: str) -> bool:
     below = not is_built_in or rule.pattern.endswith("/**")
     if not rule.pattern or ".." in glob.split("/"):
         return True
-    return any(globs_meet(glob, pattern, below) for pattern in _patterns(rule, root))
+    return any(globs_meet(glob, pattern, below) for pattern in path_patterns(rule, root))
 
 
 def _is_far(glob: str, pattern: str) -> bool:
@@ -178,7 +178,7 @@ BUILT_IN: tuple[Rule, ...] = tuple(
 
 
 @lru_cache(maxsize=1024)
-def _patterns(rule: Rule, root: str) -> tuple[str, ...]:
+def path_patterns(rule: Rule, root: str) -> tuple[str, ...]:
     """Return the absolute pattern of a rule; of a deny or ask rule also the one with the links that it begins with
     resolved, since paths are judged by their real form."""
     written = absolute_pattern(rule, root)

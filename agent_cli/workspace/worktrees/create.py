@@ -21,6 +21,7 @@ from agent_cli.fs.files import make_private, open_regular, read_regular
 from agent_cli.fs.git_files import GITLINK, index_entries, settings
 from agent_cli.fs.nofollow import dir_entry
 
+from ..agentignore import NAME as ACCESS_LIST
 from ..checkpoints.git import RunProgram
 from ..git.discarded_state import head_commit
 from ..git.repository import GitFolder, git_folder
@@ -92,7 +93,9 @@ async def _filled(draft: _Draft, root: Path, place: GitFolder, commit: str, stor
     _check_space(path, await store.size_bytes(base))
     uncommitted = await store.uncommitted(commit, users_index, top)
     await store.check_out(path.name, base, path)
-    carried = await _carry(store, top, path, users_index)
+    carried = (
+        *await _carry(store, top, path, users_index), *await _carry_access_lists(store, top, path, users_index)
+    )  # fmt: skip
     owner = this_process()
     draft.entry = await asyncio.to_thread(_link, place, path, commit, owner)
     folder = path / root.relative_to(top)
@@ -207,6 +210,20 @@ async def _carry(store: SnapshotStore, top: Path, path: Path, users_index: Path)
     if len(wanted) > _MOST_CARRIED:
         raise WorktreeError(f"{INCLUDE_FILE} names {len(wanted):,} files; at most {_MOST_CARRIED:,} are copied")
     return tuple([each for each in wanted if await asyncio.to_thread(_copied, top, path, each)])
+
+
+async def _carry_access_lists(store: SnapshotStore, top: Path, path: Path, users_index: Path) -> tuple[str, ...]:
+    """Copy the access lists that git ignores: what they close is closed in the worktree too."""
+    patterns = store.index_of(f".lists-{path.name}")
+    patterns.write_text(f"{ACCESS_LIST}\n", encoding="utf-8")
+    try:
+        found = await store.ignored(top, users_index, patterns)
+    finally:
+        patterns.unlink(missing_ok=True)
+    missing = [each for each in found if not (path / each).exists()]
+    if lost := [each for each in missing if not await asyncio.to_thread(_copied, top, path, each)]:
+        raise WorktreeError(f"the access list {lost[0]} cannot be copied")
+    return tuple(missing)
 
 
 def _copied(top: Path, path: Path, name: str) -> bool:
