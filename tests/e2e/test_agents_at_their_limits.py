@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.person import Person
-from tests.e2e.test_agents import agent, children, ends, isolated
+from tests.e2e.test_agents import WRITES, agent, children, ends, isolated
 from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
@@ -225,3 +225,31 @@ def test_an_ignored_list_of_closed_files_holds_in_a_worktree(world: World) -> No
     )
     world.run("run", "go", "--mode", "yolo")
     assert "TOPSECRET" not in json.dumps(world.bodies()[2])
+
+
+def test_after_a_merge_that_conflicts_the_turn_before_can_be_undone(world: World) -> None:
+    isolated(world)
+    world.script(
+        Reply(
+            calls=(
+                Call("read_file", {"path": "a.txt"}),
+                Call("write_file", {"path": "b.txt", "content": "b\n"}),
+                agent("Build.", type="builder"),
+            )
+        ),
+        Reply(calls=(Call("read_file", {"path": "a.txt"}),)),
+        Reply(calls=(WRITES,)),
+        Reply(text="Built."),
+        Reply(text="Done."),
+    )
+    with Person(world, "--mode", "yolo") as person:
+        person.ask("go")
+        (world.work / "a.txt").write_text("mine\n", encoding="utf-8")
+        person.say("/agents merge builder-1")
+        person.wait("Nothing was merged")
+        person.say("/undo")
+        person.wait("Undid 1 turn")
+        until(lambda: not (world.work / "b.txt").exists())
+        assert (world.work / "a.txt").read_text(encoding="utf-8") == "mine\n"
+        assert "undo does not cover" not in person.text and "Undo will not" not in person.text
+        person.leave()

@@ -454,7 +454,7 @@ def _undo(of: ChildOf | None, session: Session, checkpoints: Callable[[], Snapsh
         return TurnUndo(session, checkpoints, bus.emit)
     from agent_cli.engine.subagents.child_undo import ChildUndo
 
-    return ChildUndo(session, checkpoints, bus.emit, of.parent)
+    return ChildUndo(session, checkpoints, bus.emit, of.parent, of.child)
 
 
 def _bounds(limits: Limits, of: ChildOf | None) -> Bounds:

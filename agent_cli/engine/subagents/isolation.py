@@ -77,6 +77,8 @@ async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) 
     try:
         result = await merge(worktree, root, run, before=lambda: parent.undo.before_effect(scope, ()))
     except (WorktreeError, OSError) as error:
+        if begins:  # without a state behind it, no turn before it could be undone
+            await parent.undo.after_turn(scope.turn_id)
         raise ToolError(f"The worktree of {child.plan.name} cannot be merged: {error}.") from error
     if result.conflicting and not result.applied:
         files = "; ".join(f"{path}: {why}" for path, why in result.conflicting[:_MOST_NAMED])
