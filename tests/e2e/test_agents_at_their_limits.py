@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.person import Person
-from tests.e2e.test_agents import WRITES, agent, children, ends, isolated
+from tests.e2e.test_agents import WRITES, agent, children, ends, isolated, merge
 from tests.e2e.world import World, until
 from tests.model.server import Call, Reply
 
@@ -245,7 +245,7 @@ def test_after_a_merge_that_conflicts_the_turn_before_can_be_undone(world: World
     with Person(world, "--mode", "yolo") as person:
         person.ask("go")
         (world.work / "a.txt").write_text("mine\n", encoding="utf-8")
-        person.say("/agents merge builder-1")
+        merge(person)
         person.wait("Nothing was merged")
         person.say("/undo")
         person.wait("Undid 1 turn")

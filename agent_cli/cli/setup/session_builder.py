@@ -450,7 +450,7 @@ def _approvals(of: ChildOf | None, *, interactive: bool) -> ApprovalRequests:
 
 
 def _undo(of: ChildOf | None, session: Session, checkpoints: Callable[[], Snapshots], bus: EventBus) -> TurnUndo:
-    if of is None or of.child.worktree is not None:  # in a worktree nothing of the parent's changes
+    if of is None:
         return TurnUndo(session, checkpoints, bus.emit)
     from agent_cli.engine.subagents.child_undo import ChildUndo
 
