@@ -421,3 +421,24 @@ def test_killed_at_any_moment_each_sub_agent_has_one_end(world: World, moment: i
     assert world.run("run", "-c", "what became of them?", "--mode", "yolo").code == 0
     told = json.dumps(world.bodies()[-1]["messages"])
     assert all(text in told for text in answered.values())
+
+
+def test_the_prefix_of_every_request_stays_as_it_was(world: World) -> None:
+    read = Call("list_dir", {})
+    world.script(
+        Reply(calls=(agent("Look."),)),
+        Reply(calls=(read,)),
+        Reply(calls=(read,)),
+        Reply(text="Seen."),
+        Reply(calls=(agent("Look again.", type="explore"),)),
+        Reply(text="Seen again."),
+        Reply(text="Done."),
+    )
+    assert world.run("run", "go", "--mode", "yolo").code == 0
+    bodies = world.bodies()
+    assert len(bodies) == 7
+    for conversation in ([bodies[at] for at in (0, 4, 6)], bodies[1:4]):
+        for before, after in zip(conversation, conversation[1:], strict=False):
+            assert json.dumps(after["tools"]) == json.dumps(before["tools"])
+            earlier = before["messages"]
+            assert json.dumps(after["messages"][: len(earlier)]) == json.dumps(earlier)
