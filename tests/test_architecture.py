@@ -65,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "ui": {"protocol", "fs", "config"},
     "serve": {"protocol"},
+    "fleet": {"protocol", "redaction", "fs", "config", "sandbox", "workspace", "store", "session"},
 }
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
 
@@ -80,6 +81,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", "", "subagents"),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "serve": ("", "mcp"),
+    "fleet": ("", "input", "trees", "attempts", "engines", "report", "batch", "evaluation"),
     "cli": ("setup", "services", "commands", ""),
 }
 """Inside a room, from the lowest folder up; the empty name stands for the room's own files."""

@@ -1,0 +1,91 @@
+"""What came of one attempt at a task: a line of `results.jsonl`, and `result.json` in the folder of the attempt."""
+
+from typing import Literal, get_args
+
+import msgspec
+
+Outcome = Literal[
+    "solved", "done", "unsolved", "limit", "stuck", "tampered", "refused",
+    "auth", "provider", "setup", "crash", "lost", "verify_error", "cancelled",
+]  # fmt: skip
+"""How an attempt ended. `done`: without `verify` nothing says whether it is right."""
+
+INVALID: frozenset[Outcome] = frozenset(
+    ("auth", "provider", "setup", "crash", "lost", "verify_error", "cancelled")
+)
+"""Outcomes that say nothing about the task: it is run again by the same command."""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+class Used(msgspec.Struct, frozen=True):
+    """Tokens of an attempt; null where no provider reported them."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    requests: int = 0
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """Seconds that an attempt waited for others."""
+
+    rate_limit: float = 0.0
+    queue: float = 0.0
+    setup: float = 0.0
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """What an attempt changed, saved as `patch.diff`."""
+
+    sha256: str = ""
+    added: int = 0
+    removed: int = 0
+    files: tuple[str, ...] = ()
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why an attempt failed."""
+
+    kind: str
+    message: str
+
+
+class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt. Unknown values stay null."""
+
+    id: str
+    attempt: int
+    """From 1; a repetition of an attempt without a valid outcome has a number of its own."""
+    spec_hash: str
+    outcome: Outcome
+    exit_code: int | None = None
+    stop_reason: str = ""
+    verified: bool | None = None
+    picked: bool = False
+    cost_usd: float | None = None
+    cost_is_partial: bool = False
+    """Some requests have no known cost: `cost_usd` is a lower bound."""
+    usage: Used = Used()
+    turns: int | None = None
+    duration_s: float | None = None
+    waited_s: Waited = Waited()
+    host: str = ""
+    agent_version: str = ""
+    model: str = ""
+    base_commit: str = ""
+    patch: Patch | None = None
+    """Null where there was no tree yet."""
+    error: Failure | None = None
+    session_id: str = ""
+    started: float = 0.0
+    """Seconds since the epoch, as `finished`."""
+    finished: float = 0.0
+    tree: str = ""
+    """Where the tree was kept; empty where it was removed."""
+
+    @property
+    def is_valid(self) -> bool:
+        """Return whether it says something about the task."""
+        return self.outcome not in INVALID

@@ -1,0 +1,1 @@
+"""Run one attempt: tree, setup, agent, patch, verify."""

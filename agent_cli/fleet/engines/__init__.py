@@ -1,0 +1,1 @@
+"""Run attempts on this machine or on a cluster."""

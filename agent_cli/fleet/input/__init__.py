@@ -1,0 +1,1 @@
+"""Read the files that name tasks, and freeze them."""
