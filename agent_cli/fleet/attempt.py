@@ -68,6 +68,8 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     cost_is_partial: bool = False
     """Some requests have no known cost: `cost_usd` is a lower bound."""
     usage: Used = Used()
+    reserved_usd: float | None = None
+    """What the budget held for it; counted where `cost_usd` is unknown or partial."""
     turns: int | None = None
     duration_s: float | None = None
     waited_s: Waited = Waited()
@@ -84,6 +86,13 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     finished: float = 0.0
     tree: str = ""
     """Where the tree was kept; empty where it was removed."""
+
+    @property
+    def spent_usd(self) -> float:
+        """Return what counts against a budget: never less than what may have been spent."""
+        known = self.cost_usd or 0.0
+        unsure = self.cost_usd is None or self.cost_is_partial
+        return max(known, self.reserved_usd or 0.0) if unsure else known
 
     @property
     def is_valid(self) -> bool:

@@ -31,6 +31,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     slot: int = 0
     """Number of the slot, for ports and names that must differ."""
     keep: Keep = "failed"
+    max_cost: float | None = None
+    """What the budget holds for this attempt, in US dollars; null: the task's own limit."""
     queued_s: float = 0.0
     grace_s: float = 10.0
     """How long the agent may take to save and stop when it is cancelled."""

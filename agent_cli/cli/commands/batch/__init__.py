@@ -1,0 +1,1 @@
+"""`agent batch`: many tasks in one command."""

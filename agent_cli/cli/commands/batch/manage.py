@@ -1,0 +1,80 @@
+"""Look at a batch, stop one, clean up, and write its reports."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.fleet.attempt import AttemptResult
+from agent_cli.fleet.batch.folder import Batch, BatchError, is_held, lock_holder, read_batch, read_results
+from agent_cli.fleet.task import Task
+from agent_cli.protocol.sanitize import clean
+
+from ...setup.options import UsageError
+
+
+def _opened(out: Path) -> tuple[Batch, tuple[AttemptResult, ...]]:
+    try:
+        batch = read_batch(out)
+        if batch is None:
+            raise UsageError(f"{out} is not the folder of a batch: there is no batch.json in it")
+        return batch, read_results(out)
+    except BatchError as error:
+        raise UsageError(clean(str(error))) from error
+
+
+def show_status(out: Path, *, report: bool, as_json: bool) -> int:
+    """Print what came of a batch so far."""
+    batch, results = _opened(out)
+    if report:
+        write_reports(out, batch.tasks, results)
+    held = lock_holder(out) if is_held(out) else None
+    if as_json:
+        content = {"batch": batch.id, "running": held is not None, "attempts": results}
+        print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+        return 0
+    from agent_cli.fleet.report.summary import summarize
+    from agent_cli.fleet.report.text import markdown
+
+    print(f"running: process {held.pid} on {held.host}" if held else "not running")
+    print(markdown(summarize(batch.tasks, results)))
+    return 0
+
+
+def cancel_batch(out: Path) -> int:
+    """Ask the process of a batch to stop."""
+    _opened(out)
+    held = lock_holder(out)
+    if held is None or not is_held(out):
+        print("this batch is not running")
+        return 0
+    if held.host != socket.gethostname():
+        raise UsageError(f"process {held.pid} on {held.host} runs this batch; cancel it there")
+    os.kill(held.pid, signal.SIGTERM)
+    print(f"asked process {held.pid} to stop; the same `agent batch` command goes on later")
+    return 0
+
+
+def clean_batch(out: Path, *, dry_run: bool, keep_gb: float) -> int:
+    """Remove kept trees down to a size."""
+    _, results = _opened(out)
+    if is_held(out):
+        raise UsageError("this batch is running; `agent batch cancel` stops it")
+    for line in asyncio.run(bound_trees(out, results, keep_gb, dry_run=dry_run)):
+        print(line)
+    return 0
+
+
+async def bound_trees(
+    out: Path, results: Sequence[AttemptResult], keep_gb: float, *, dry_run: bool = False
+) -> list[str]:
+    """Remove the oldest kept trees down to a size; returns what is to be said about it."""
+    return []
+
+
+def write_reports(out: Path, tasks: Sequence[Task], results: Sequence[AttemptResult]) -> None:
+    """Write the reports that are derived from the results."""

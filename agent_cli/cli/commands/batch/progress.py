@@ -1,0 +1,225 @@
+"""Show a batch while it runs: a table on a terminal, lines elsewhere, JSON where asked for."""
+
+import sys
+import time
+from typing import Protocol
+
+import msgspec
+
+from agent_cli.fleet.attempt import AttemptResult
+from agent_cli.fleet.batch.events import (
+    AttemptBegan,
+    AttemptEnded,
+    AttemptProgressed,
+    BatchBegan,
+    BatchEvent,
+    BatchPaused,
+    BatchStopping,
+)
+from agent_cli.protocol.sanitize import clean
+from agent_cli.ui.text.lines import dollars, number, one_line, seconds
+
+TOTALS_EVERY_S = 60.0
+_RETRY = b'{"type":"retry_scheduled"'
+
+
+class Watcher(Protocol):
+    """A front end of a batch."""
+
+    def watch(self, event: BatchEvent) -> None:
+        """Take an event."""
+        ...
+
+    def tick(self) -> None:
+        """Show what changes with time alone; called every second."""
+        ...
+
+    def close(self) -> None:
+        """Leave the screen in order."""
+        ...
+
+
+class Step(msgspec.Struct):
+    """What a running attempt does."""
+
+    attempt: int
+    since: float
+    steps: int = 0
+    last: str = ""
+    cost_usd: float = 0.0
+    host: str = ""
+
+
+class _Seen(msgspec.Struct):
+    """The fields of an agent's event that are shown."""
+
+    type: str = ""
+    name: str = ""
+    cost_usd: float | None = None
+    delay_s: float = 0.0
+
+
+class Tally:
+    """The batch so far, as every front end counts it."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, Step] = {}
+        self.began: BatchBegan | None = None
+        self.ended: list[AttemptResult] = []
+        self.repeats = 0
+        self.cost_usd = 0.0
+        self.pauses: dict[str, float] = {}
+        self.slots = 0
+        self.stopping = ""
+        self._since = time.monotonic()
+
+    def take(self, event: BatchEvent) -> None:
+        """Count an event."""
+        match event:
+            case BatchBegan():
+                self.began = event
+            case AttemptBegan():
+                step = self.running.setdefault(_key(event), Step(event.attempt, time.monotonic()))
+                step.host = event.host or step.host
+            case AttemptProgressed():
+                self._progress(event)
+            case AttemptEnded(result=result):
+                self.running.pop(f"{result.id} {result.attempt}", None)
+                self.ended.append(result)
+                self.repeats += event.will_repeat
+                self.cost_usd += result.cost_usd or 0.0
+            case BatchPaused():
+                self.pauses[event.provider] = time.monotonic() + event.seconds
+                self.slots = event.slots
+            case BatchStopping():
+                self.stopping = event.why
+
+    def _progress(self, event: AttemptProgressed) -> None:
+        step = self.running.get(_key(event))
+        if step is None:
+            return
+        try:
+            seen = msgspec.json.decode(event.event, type=_Seen)
+        except msgspec.DecodeError:
+            return
+        match seen.type:
+            case "step_started":
+                step.steps += 1
+            case "tool_call_started":
+                step.last = one_line(seen.name, 30)
+            case "answer_completed":
+                step.cost_usd += seen.cost_usd or 0.0
+            case "retry_scheduled":
+                step.last = f"waits {seconds(seen.delay_s)}"
+
+    def totals(self) -> str:
+        """Return one line: how many are done and how, the cost, and how long the rest may take."""
+        began = self.began
+        if began is None:
+            return ""
+        done, waiting = len(self.ended) - self.repeats, began.waiting
+        outcomes: dict[str, int] = {}
+        for result in self.ended:
+            outcomes[result.outcome] = outcomes.get(result.outcome, 0) + 1
+        parts = [f"{done} of {number(waiting, 'attempt')} done"]
+        if began.done:
+            parts.append(f"{began.done} from before")
+        parts += [f"{count} {name}" for name, count in sorted(outcomes.items(), key=lambda pair: -pair[1])]
+        parts.append(f"{len(self.running)} running")
+        parts.append(dollars(self.cost_usd + sum(step.cost_usd for step in self.running.values())))
+        if (left := self._left_s(done, waiting)) is not None:
+            parts.append(f"about {seconds(left)} left")
+        return " · ".join(parts)
+
+    def _left_s(self, done: int, waiting: int) -> float | None:
+        """Estimate from the attempts that have ended."""
+        if not done or done >= waiting or self.stopping:
+            return None
+        return (time.monotonic() - self._since) / done * (waiting - done)
+
+    def pause(self) -> str:
+        """Return what a provider asks for; empty where none does."""
+        now = time.monotonic()
+        for provider, until in self.pauses.items():
+            if until > now:
+                who = provider or "the provider"
+                return f"{len(self.running)} of {self.slots} running: {clean(who)} asks to wait {seconds(until - now)}"
+        return ""
+
+
+def _key(event: AttemptBegan | AttemptProgressed) -> str:
+    return f"{event.id} {event.attempt}"
+
+
+def ended_line(event: AttemptEnded) -> str:
+    """Return an attempt that has ended as one line."""
+    result = event.result
+    parts = [f"{result.outcome:<9} {result.id}"]
+    if result.attempt > 1:
+        parts[0] += f" (attempt {result.attempt})"
+    if result.duration_s is not None:
+        parts.append(seconds(result.duration_s))
+    if result.cost_usd is not None:
+        parts.append(dollars(result.cost_usd))
+    if result.patch and result.patch.files:
+        parts.append(f"+{result.patch.added} −{result.patch.removed} in {number(len(result.patch.files), 'file')}")
+    if result.error:
+        parts.append(one_line(result.error.message, 200))
+    if event.will_repeat:
+        parts.append("will be repeated")
+    return "  ".join(parts)
+
+
+class JsonLines:
+    """Events as JSON lines on standard output, each flushed."""
+
+    def watch(self, event: BatchEvent) -> None:
+        """Print an event."""
+        sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+        sys.stdout.flush()
+
+    def tick(self) -> None:
+        """Nothing changes with time alone."""
+
+    def close(self) -> None:
+        """There is nothing to leave in order."""
+
+
+class PlainLines:
+    """One line for each start and end, and the totals each minute."""
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+        self._due = time.monotonic() + TOTALS_EVERY_S
+
+    def watch(self, event: BatchEvent) -> None:
+        """Print what an event says, if it says something."""
+        self._tally.take(event)
+        match event:
+            case BatchBegan():
+                print(began_line(event), flush=True)
+            case AttemptBegan(host=""):
+                print(f"start     {event.id}" + (f" (attempt {event.attempt})" if event.attempt > 1 else ""), flush=True)
+            case AttemptEnded():
+                print(ended_line(event), flush=True)
+            case BatchPaused():
+                print(self._tally.pause(), flush=True)
+            case BatchStopping():
+                print(f"stopping: {clean(event.why)}", flush=True)
+            case _:
+                pass
+
+    def tick(self) -> None:
+        """Print the totals once a minute."""
+        if time.monotonic() >= self._due:
+            self._due += TOTALS_EVERY_S
+            print(self._tally.totals(), flush=True)
+
+    def close(self) -> None:
+        """There is nothing to leave in order."""
+
+
+def began_line(event: BatchBegan) -> str:
+    """Return how a batch starts as one line."""
+    before = f", {event.done} done before" if event.done else ""
+    return f"{number(event.tasks, 'task')}, {number(event.waiting, 'attempt')} to run{before} → {clean(event.folder)}"

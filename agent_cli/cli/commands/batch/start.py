@@ -1,0 +1,305 @@
+"""Freeze a batch, check what it needs before anything starts, and run it."""
+
+import asyncio
+import contextlib
+import os
+import random
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.config.dirs import state_dir
+from agent_cli.fleet.attempt import AttemptResult
+from agent_cli.fleet.batch.events import BatchEnd
+from agent_cli.fleet.batch.exit_code import INVALID_LEFT
+from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
+from agent_cli.fleet.batch.recover import recover_attempts
+from agent_cli.fleet.batch.run import BatchRun, RunSettings
+from agent_cli.fleet.engine import Engine, EngineError, Keep
+from agent_cli.fleet.input.entries import InputError, read_entries
+from agent_cli.fleet.input.freeze import Freezer
+from agent_cli.fleet.task import Task
+from agent_cli.protocol.sanitize import clean
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.text.lines import dollars, number, one_line, seconds
+
+from ...setup.config_file import refuse_for_the_model
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.setup import Setup
+from .progress import JsonLines, PlainLines, Watcher
+
+_CLOSE_S = 10.0
+_TICK_S = 1.0
+
+
+class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `agent batch`."""
+
+    sources: tuple[str, ...]
+    out: Path | None
+    slots: int
+    budget: float | None
+    allow_unknown_cost: bool
+    filter: str
+    limit: int | None
+    shuffle: int | None
+    retry: Any
+    keep: Any
+    keep_gb: float
+    makes_branches: bool
+    engine: str
+    address: str
+    scheduler_file: str
+    insecure_cluster: bool
+    dry_run: bool
+    json: bool
+    defaults: dict[str, Any]
+
+
+def start_batch(request: BatchRequest) -> int:
+    """Run a batch; returns the exit code.
+
+    Raises:
+        UsageError: the tasks or the folder are wrong; nothing was started.
+    """
+    refuse_for_the_model("start a batch")
+    out = _out(request)
+    try:
+        return asyncio.run(_run(request, out))
+    except (InputError, BatchError, EngineError) as error:
+        raise UsageError(clean(str(error))) from error
+
+
+def _out(request: BatchRequest) -> Path:
+    if request.out is not None:
+        return request.out.absolute()
+    first = request.sources[0]
+    if first == "-":
+        raise UsageError("tasks from standard input need --out OUT: it is where the batch goes on")
+    return Path.cwd() / f"{Path(first).resolve().stem}-batch"
+
+
+async def _run(request: BatchRequest, out: Path) -> int:
+    runner = ProcessRunner()
+    try:
+        frozen = await _frozen(request, out, runner)
+        _check_places(frozen, out)
+        _check_prices(request, frozen)
+        if request.dry_run:
+            _show(frozen, request, read_results(out))
+            return 0
+        folder = BatchFolder(out)
+        folder.open()
+        try:
+            return await _run_locked(request, frozen, folder, runner)
+        finally:
+            folder.close()
+    finally:
+        await runner.aclose()
+
+
+async def _frozen(request: BatchRequest, out: Path, runner: ProcessRunner) -> Batch:
+    """Return the batch as it is to be run: known tasks keep the commit that they were frozen with.
+
+    Raises:
+        InputError, BatchError: the tasks, or what is frozen already, cannot be read.
+    """
+    known = read_batch(out)
+    entries = [
+        each
+        for source in request.sources
+        for each in read_entries(source, sys.stdin.read() if source == "-" else None)
+    ]
+    refs = {str(each.values.get("id", each.values.get("instance_id"))): _ref(each.values) for each in entries}
+    frozen = await Freezer(request.defaults, runner.run).freeze(entries)
+    tasks = _chosen([_as_before(task, known, refs) for task in frozen], request)
+    if not tasks:
+        raise InputError("no task matches --filter" if request.filter else "there are no tasks")
+    git = await runner.run(["git", "--version"], cwd=Path("/"))
+    return Batch(
+        id=known.id if known else os.urandom(4).hex(),
+        created=known.created if known else time.time(),
+        tasks=tuple(tasks),
+        refs={task.id: refs.get(task.id, "") for task in tasks},
+        versions=Versions(__version__, sys.version.split()[0], git.stdout.decode("utf-8", "replace").strip()),
+        engine=request.engine,
+        hosts=tuple(dict.fromkeys((*(known.hosts if known else ()), socket.gethostname()))),
+        seed=request.shuffle,
+        budget=request.budget,
+    )
+
+
+def _ref(values: dict[str, Any]) -> str:
+    return str(values.get("ref", values.get("base_commit", "HEAD")))
+
+
+def _as_before(task: Task, known: Batch | None, refs: dict[str, str]) -> Task:
+    """Return the task with the commit it had, where that was written in the same way."""
+    before = next((each for each in known.tasks if each.id == task.id), None) if known else None
+    if known is None or before is None or before.repo != task.repo or known.refs.get(task.id) != refs.get(task.id):
+        return task
+    return msgspec.structs.replace(task, ref=before.ref)
+
+
+def _chosen(tasks: list[Task], request: BatchRequest) -> list[Task]:
+    if request.filter:
+        try:
+            wanted = re.compile(request.filter)
+        except re.error as error:
+            raise UsageError(f"--filter: not a regular expression: {error}") from error
+        tasks = [task for task in tasks if wanted.search(task.id)]
+    if request.shuffle is not None:
+        random.Random(request.shuffle).shuffle(tasks)
+    return tasks[: request.limit]
+
+
+def _check_places(batch: Batch, out: Path) -> None:
+    """Refuse results inside a plain folder that is copied for each attempt.
+
+    Raises:
+        UsageError: they would be.
+    """
+    real = Path(os.path.realpath(out))
+    for task in batch.tasks:
+        if not task.ref and "://" not in task.repo and real.is_relative_to(task.repo):
+            raise UsageError(f"--out {out} is inside {task.repo}, which is copied for task {task.id}; choose another")
+
+
+def _check_prices(request: BatchRequest, batch: Batch) -> None:
+    """Refuse a budget for models whose price is unknown: it could not be kept.
+
+    Raises:
+        UsageError: there are such models.
+    """
+    if request.budget is None or request.allow_unknown_cost:
+        return
+    from agent_cli.model.routing import probe_of, resolve
+
+    setup = Setup(ParsedOptions("run", {}))
+    for model in dict.fromkeys(task.model or setup.config.model or "" for task in batch.tasks):
+        if not model or model.startswith("replay/"):
+            continue
+        route = resolve(model, setup.config.providers, setup.env)
+        prices = probe_of(route, setup.config).info.prices
+        if prices.input is None or prices.output is None:
+            raise UsageError(
+                f"--budget cannot be kept: {route.name} has no known prices. Set them in the configuration"
+                " (providers.NAME.models.MODEL.prices), or give --allow-unknown-cost."
+            )
+
+
+def _show(batch: Batch, request: BatchRequest, earlier: tuple[AttemptResult, ...]) -> None:
+    """Print what would be run, and what it costs at most."""
+    for task in batch.tasks:
+        source = f"{task.repo}@{task.ref[:10]}" if task.ref else task.repo
+        cost = "no limit" if task.max_cost is None else dollars(task.max_cost)
+        times = f" × {task.attempts}" if task.attempts > 1 else ""
+        print(f"{task.id}{times}  {clean(source)}  {cost}  {one_line(task.prompt, 60)}")
+    limited = [task.max_cost * task.attempts for task in batch.tasks if task.max_cost is not None]
+    without = len(batch.tasks) - len(limited)
+    worst = f"at most {dollars(sum(limited))}" + (f", and {number(without, 'task')} without a limit" if without else "")
+    if request.budget is not None:
+        worst += f"; budget {dollars(request.budget)}"
+    print(f"{number(len(batch.tasks), 'task')}, {len(earlier)} attempts on record; {worst}")
+
+
+async def _run_locked(request: BatchRequest, batch: Batch, folder: BatchFolder, runner: ProcessRunner) -> int:
+    place = batch_place(batch.id)
+    await recover_attempts(folder, place, runner)
+    folder.write_batch(batch)
+    earlier = read_results(folder.path)
+    engine = await _engine(request)
+    watcher = _watcher(request)
+    try:
+        settings = RunSettings(
+            place=place, slots=request.slots, keep=request.keep, retry=request.retry,
+            shares_disk=request.engine == "local",
+        )  # fmt: skip
+        run = BatchRun(batch, folder, earlier, engine, settings, watcher.watch)
+        end = await _with_signals(run, watcher)
+    finally:
+        watcher.close()
+        await engine.close(_CLOSE_S)
+    await _finish(request, folder, end)
+    return end.exit_code
+
+
+async def _with_signals(run: BatchRun, watcher: Watcher) -> BatchEnd:
+    async def ticking() -> None:
+        while True:
+            watcher.tick()
+            await asyncio.sleep(_TICK_S)
+
+    interrupted, terminated = partial(run.stop, "interrupted"), partial(run.stop, "terminated")
+    ticks = asyncio.ensure_future(ticking())
+    try:
+        with signal_handlers({signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGHUP: terminated}):
+            return await run.run()
+    finally:
+        ticks.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await ticks
+
+
+def batch_place(batch_id: str) -> Path:
+    """Return the folder for the trees of a batch, beside that of the state, which its agents must not read."""
+    state = state_dir()
+    return state.with_name(f"{state.name}-worktrees") / "batches" / batch_id
+
+
+async def _engine(request: BatchRequest) -> Engine:
+    """Return the engine that was asked for.
+
+    Raises:
+        EngineError: it cannot be reached.
+    """
+    if request.engine == "local":
+        from agent_cli.fleet.engines.local import LocalEngine
+
+        return LocalEngine(request.slots)
+    from agent_cli.fleet.engines.dask_engine import DaskEngine
+
+    connect: Callable[..., Awaitable[Engine]] = DaskEngine.connect
+    return await connect(
+        address=request.address, scheduler_file=request.scheduler_file, insecure=request.insecure_cluster
+    )
+
+
+def _watcher(request: BatchRequest) -> Watcher:
+    if request.json:
+        return JsonLines()
+    if sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", ""):
+        from .table import LiveTable
+
+        return LiveTable()
+    return PlainLines()
+
+
+async def _finish(request: BatchRequest, folder: BatchFolder, end: BatchEnd) -> None:
+    """Write the reports, bound what is kept, and say what came of it."""
+    from .manage import bound_trees, write_reports
+
+    write_reports(folder.path, end.tasks, end.results)
+    kept = await bound_trees(folder.path, end.results, request.keep_gb)
+    if request.json:
+        return
+    solved = sum(result.outcome in ("solved", "done") for result in end.results)
+    print(f"{solved} of {number(len(end.results), 'attempt')} good, {dollars(end.spent_usd)} spent → {folder.path}")
+    if end.waited_s:
+        print(f"waited {seconds(end.waited_s)} for rate limits")
+    for line in kept:
+        print(line)
+    if end.stopped:
+        print(f"stopped: {clean(end.stopped)}")
+    if end.stopped or end.exit_code == INVALID_LEFT:
+        print("the same command does what is missing")

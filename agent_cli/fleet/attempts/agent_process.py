@@ -1,0 +1,173 @@
+"""One agent as a child process: started, listened to, and stopped."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.process.running import ProcessError, Running, to_the_end
+
+_PASSED_ON = tuple(
+    b'{"type":"%s"' % name for name in (b"step_started", b"tool_call_started", b"answer_completed", b"fell_back")
+)
+_RETRY = b'{"type":"retry_scheduled"'
+_OPENED = b'{"type":"session_started"'
+_RESULT = b'{"type":"result"'
+_MOST_LOGGED = 10_000_000
+_LONGEST_LINE = 200_000_000
+_EVERY_S = 1.0
+
+
+class RetryDelay(msgspec.Struct, frozen=True):
+    """What is read of `retry_scheduled`."""
+
+    delay_s: float
+
+
+class SessionOpened(msgspec.Struct, frozen=True):
+    """What is read of `session_started`."""
+
+    session_id: str
+    model: str = ""
+
+
+class Log:
+    """A file that takes output up to a size."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  # closed by `close`
+        self._left = _MOST_LOGGED
+
+    def feed(self, data: bytes) -> None:
+        """Write a piece; what does not fit, or cannot be written, is dropped."""
+        if self._left > 0:
+            with contextlib.suppress(OSError):
+                self._file.write(data[: self._left])
+            self._left -= len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class AgentOutput:
+    """Reads the events of an agent, and passes on those that others wait for."""
+
+    def __init__(self, report: Callable[[bytes], None]) -> None:
+        self._report = report
+        self._rest = bytearray()
+        self._due = 0.0
+        self.opened: SessionOpened | None = None
+        self.result: bytes = b""
+        """The last line, as it came; empty without one."""
+        self.rate_limited_s = 0.0
+        """Sum of the delays before retries."""
+        self.is_broken = False
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece of its standard output."""
+        head, newline, tail = data.rpartition(b"\n")
+        if not newline:
+            self._rest += data
+            self.is_broken = self.is_broken or len(self._rest) > _LONGEST_LINE
+            return
+        whole, self._rest = bytes(self._rest) + head, bytearray(tail)
+        for line in whole.split(b"\n"):
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        if line.startswith(_RESULT):
+            self.result = line
+        elif line.startswith(_OPENED):
+            with contextlib.suppress(msgspec.DecodeError):
+                self.opened = msgspec.json.decode(line, type=SessionOpened)
+            self._report(line)
+        elif line.startswith(_RETRY):
+            with contextlib.suppress(msgspec.DecodeError):
+                self.rate_limited_s += msgspec.json.decode(line, type=RetryDelay).delay_s
+            self._report(line)
+        elif line.startswith(_PASSED_ON):
+            now = time.monotonic()
+            if line.startswith(_PASSED_ON[2]) or now >= self._due:
+                self._due = now + _EVERY_S
+                self._report(line)
+
+
+class AgentProcess:
+    """A started agent. `stop` asks it to save and end, and kills what is left."""
+
+    def __init__(self, running: Running, log: Log) -> None:
+        self._running = running
+        self._log = log
+
+    @classmethod
+    async def start(
+        cls,
+        runner: ProcessRunner,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        prompt: str,
+        output: AgentOutput,
+        log_file: Path,
+    ) -> "AgentProcess":
+        """Start an agent and give it its prompt.
+
+        Raises:
+            ProcessError: it cannot be started.
+            OSError: the log cannot be written.
+        """
+        log = Log(log_file)
+        try:
+            running = await runner.start(
+                argv, cwd=cwd, env=env, on_output=output.feed, on_errors=log.feed, takes_input=True
+            )
+        except BaseException:
+            log.close()
+            raise
+        with contextlib.suppress(ProcessError):  # it has ended already, or does not read
+            await running.send(prompt.encode("utf-8", "surrogatepass"))
+        running.close_input()
+        return cls(running, log)
+
+    async def ended(self, timeout_s: float | None, grace_s: float) -> bool:
+        """Wait for its end and that of its children; False where it had to be stopped for the time it took."""
+        in_time = await self._running.ended_within(timeout_s if timeout_s is not None else float("inf"))
+        if not in_time:
+            await self.stop(grace_s)
+        elif not self._running.gone.done():
+            await to_the_end(self._running.stop())
+        return in_time
+
+    @property
+    def exit_code(self) -> int | None:
+        """As a shell reports it; None while it runs, and where what watched over it was killed."""
+        return self._running.exit_code
+
+    async def stop(self, grace_s: float) -> None:
+        """Ask it to save and end; kill its whole tree after `grace_s`."""
+        if not self._running.ended.done():
+            with contextlib.suppress(OSError):
+                os.kill(_agent_in(self._running.pid), signal.SIGTERM)
+            await asyncio.wait({self._running.ended}, timeout=grace_s)
+        await to_the_end(self._running.stop())
+
+    def close(self) -> None:
+        """Close its log."""
+        self._log.close()
+
+
+def _agent_in(pid: int) -> int:
+    """Return the process inside the sandbox programs that a command line may begin with: a signal ends those
+    without a word to what they run."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        while Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "bwrap":
+            pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()[0])
+    return pid

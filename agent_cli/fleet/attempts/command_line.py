@@ -1,0 +1,51 @@
+"""Turn a task into the command line and the variables of `agent run`."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from agent_cli.sandbox.profile.environment import child_env
+
+from ..engine import Job
+from ..task import Task
+from ..tree import Tree
+
+_STOP_AFTER_S = 30.0
+"""Beyond its own limit, before an agent is stopped from outside."""
+
+
+def agent_command(job: Job, inside: Path, schema_file: Path) -> list[str]:
+    """Return the command line of the agent; the prompt comes on standard input."""
+    task = job.task
+    if task.command:
+        return ["bash", "-c", task.command]
+    # -P: modules of the tree are never imported.
+    words = [sys.executable, "-P", "-m", "agent_cli", "run", "-", "-C", str(inside), "--quiet"]
+    words += ["--output-format", "stream-json"]
+    given: dict[str, object] = {
+        "--model": task.model, "--effort": task.effort, "--mode": task.mode or "auto-edit",
+        "--sandbox": task.sandbox, "--tools": task.tools, "--max-cost": task.max_cost if job.max_cost is None else job.max_cost,
+        "--max-turns": task.max_turns, "--timeout": task.timeout_s,
+        "--output-schema": str(schema_file) if task.schema is not None else "",
+    }  # fmt: skip
+    words += [part for name, value in given.items() if value not in ("", None) for part in (name, str(value))]
+    for key, value in task.config.items():
+        words += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+    return words
+
+
+def time_limit_s(task: Task) -> float | None:
+    """Return how long the agent may run before it is stopped from outside."""
+    return None if task.timeout_s is None else task.timeout_s + _STOP_AFTER_S
+
+
+def agent_environment(job: Job, tree: Tree, state: Path) -> dict[str, str]:
+    """Return the variables of the agent: ours, with a state folder of the batch's own."""
+    return {**os.environ, **job.task.env, **tree.environment(), "AGENT_STATE_DIR": str(state)}
+
+
+def command_environment(job: Job, tree: Tree) -> dict[str, str]:
+    """Return the variables of `setup` and `verify`: ours without keys, but those that the task names."""
+    named = {name: os.environ[name] for name in job.task.pass_env if name in os.environ}
+    return {**child_env(os.environ), **named, **job.task.env, **tree.environment()}

@@ -1,0 +1,73 @@
+"""Judge an attempt by how its agent ended, by its patch and by `verify`."""
+
+from typing import Any
+
+import msgspec
+
+from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, UNVERIFIED
+
+from ..attempt import Failure, Outcome, Used
+
+
+class RunEnd(msgspec.Struct, frozen=True):
+    """What is read of the `result` line of `agent run`."""
+
+    session_id: str = ""
+    stop_reason: str = ""
+    exit_code: int = 1
+    text: str = ""
+    structured: Any = None
+    usage: Used = Used()
+    cost_usd: float | None = None
+    cost_is_partial: bool = False
+    turns: int = 0
+    duration_s: float = 0.0
+    error: Failure | None = None
+
+
+def read_result(line: bytes) -> RunEnd | None:
+    """Return the `result` line; None where there is none that can be read."""
+    if not line:
+        return None
+    try:
+        return msgspec.json.decode(line, type=RunEnd)
+    except msgspec.DecodeError:
+        return None
+
+
+_BY_CODE: dict[int, Outcome] = {
+    0: "done",
+    DENIED: "done",
+    EXIT_CODES["usage_error"]: "setup",
+    EXIT_CODES["auth_error"]: "auth",
+    EXIT_CODES["provider_error"]: "provider",
+    EXIT_CODES["cost_limit"]: "limit",
+    EXIT_CODES["stuck"]: "stuck",
+    UNVERIFIED: "unsolved",
+    EXIT_CODES["interrupted"]: "cancelled",
+    EXIT_CODES["terminated"]: "cancelled",
+}
+_BY_REASON: dict[str, Outcome] = {"content_filter": "refused", "hook_refused": "refused"}
+
+
+def outcome_of_run(end: RunEnd | None, exit_code: int | None, *, is_agent: bool = True) -> Outcome:
+    """Return the outcome by the end of the agent alone; a command in its place writes no result."""
+    if not is_agent:
+        return "done" if exit_code == 0 else "crash"
+    if exit_code is None or (end is None and exit_code not in (130, 143)):
+        return "crash"
+    if end and (found := _BY_REASON.get(end.stop_reason)):
+        return found
+    return _BY_CODE.get(exit_code, "crash")
+
+
+def is_judged(outcome: Outcome) -> bool:
+    """Return whether `verify` is run after such an end; what an agent left at a limit is judged for the record."""
+    return outcome in ("done", "limit", "stuck")
+
+
+def judged(outcome: Outcome, verified: bool | None) -> Outcome:
+    """Return the outcome after `verify`; None is no `verify`."""
+    if outcome != "done" or verified is None:
+        return outcome
+    return "solved" if verified else "unsolved"

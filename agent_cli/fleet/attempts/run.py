@@ -1,0 +1,246 @@
+"""Run one attempt: a tree of its own, `setup`, the agent, the patch whatever came of it, `verify`."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.fs.files import make_private, replace_file
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.process.running import ProcessError, to_the_end
+from agent_cli.store.catalog import children_folder
+
+from ..attempt import AttemptResult, Failure, Outcome, Patch, Waited
+from ..engine import Job, Progress, Started
+from ..tree import Tree, TreeError
+from ..trees.open_tree import open_tree
+from .agent_process import AgentOutput, AgentProcess
+from .command_line import agent_command, agent_environment, time_limit_s
+from .outcome import is_judged, judged, outcome_of_run, read_result
+from .verify import changed_protected, run_setup, run_verify
+
+PATCH_FILE, RESULT_FILE, SESSION_FILE = "patch.diff", "result.json", "session.json"
+Report = Callable[[Started | Progress], None]
+
+
+class _Ended(Exception):
+    """The attempt is over before its agent has run."""
+
+    def __init__(self, outcome: Outcome, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.failure = Failure(kind, message)
+
+
+async def run_attempt(job: Job, report: Report, runner: ProcessRunner) -> AttemptResult:
+    """Run an attempt in `job.place` and write its files to `job.folder`; returns what is in `result.json`.
+
+    Cancelled, it stops the agent, saves what there is and returns with the outcome `cancelled`.
+    """
+    return await _Attempt(job, report, runner).run()
+
+
+class _Attempt:
+    """One attempt while it runs."""
+
+    def __init__(self, job: Job, report: Report, runner: ProcessRunner) -> None:
+        self._job = job
+        self._report = report
+        self._runner = runner
+        self._begun = time.time()
+        self._result = AttemptResult(
+            id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome="crash", host=socket.gethostname(),
+            agent_version=__version__, model=job.task.model, started=self._begun, base_commit=job.task.ref,
+        )  # fmt: skip
+        self._tree: Tree | None = None
+        self._output = AgentOutput(lambda line: report(Progress(job.key, msgspec.Raw(line))))
+        self._setup_s = 0.0
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self._job.folder)
+
+    async def run(self) -> AttemptResult:
+        """Run it to its end."""
+        job = self._job
+        self._report(Started(job.key, socket.gethostname(), os.getpid(), __version__))
+        try:
+            await self._work()
+        except _Ended as end:
+            self._set(outcome=end.outcome, error=end.failure)
+        except asyncio.CancelledError:
+            self._set(outcome="cancelled", error=Failure("cancelled", "the batch was stopped"))
+        except Exception as error:  # nothing that goes wrong here may cost the patch
+            self._set(outcome="crash", error=Failure(type(error).__name__, str(error)))
+        await _whatever_comes(self._save)
+        try:
+            await self._judge()
+        except asyncio.CancelledError:
+            self._set(outcome="cancelled", error=Failure("cancelled", "the batch was stopped during verify"))
+        await _whatever_comes(self._close)
+        return self._result
+
+    async def _work(self) -> None:
+        job = self._job
+        if job.agent_version != __version__:
+            raise _Ended("setup", "version", f"this worker has agent {__version__}, the batch {job.agent_version}")
+        try:
+            make_private(self._folder)
+            make_private(self._state)
+            self._tree = await open_tree(
+                job.task, name=tree_name(job), place=Path(job.place), slot=job.slot, run=self._runner.run
+            )
+        except (TreeError, OSError) as error:
+            raise _Ended("setup", "tree", str(error)) from error
+        if job.task.setup:
+            await self._set_up(self._tree)
+        await self._run_agent(self._tree)
+
+    async def _set_up(self, tree: Tree) -> None:
+        end = await run_setup(self._job, tree, self._runner)
+        self._setup_s = end.seconds
+        if end.exit_code != 0:
+            why = end.error or f"it ended with {end.exit_code}"
+            raise _Ended("setup", "setup", f"setup failed: {why}; see setup.log")
+
+    async def _run_agent(self, tree: Tree) -> None:
+        job, schema = self._job, self._folder / "schema.json"
+        if job.task.schema is not None:
+            replace_file(schema, msgspec.json.encode(job.task.schema))
+        argv = tree.wrapped(agent_command(job, tree.inside, schema), own_network=False)
+        try:
+            agent = await AgentProcess.start(
+                self._runner, argv, cwd=tree.path, env=agent_environment(job, tree, self._state),
+                prompt=job.task.prompt, output=self._output, log_file=self._folder / "stderr.log",
+            )  # fmt: skip
+        except (ProcessError, OSError) as error:
+            raise _Ended("crash", "start", str(error)) from error
+        try:
+            in_time = await agent.ended(time_limit_s(job.task), job.grace_s)
+        except asyncio.CancelledError:
+            await _whatever_comes(lambda: agent.stop(job.grace_s))
+            self._read_end(agent.exit_code)
+            raise
+        finally:
+            agent.close()
+        self._read_end(agent.exit_code)
+        if not in_time:
+            self._set(outcome="limit", error=Failure("time_limit", "it did not end in time and was stopped"))
+
+    def _read_end(self, exit_code: int | None) -> None:
+        """Take over what the agent said of itself, or all that is known without."""
+        end, opened = read_result(self._output.result), self._output.opened
+        outcome = outcome_of_run(end, exit_code, is_agent=not self._job.task.command)
+        self._set(outcome=outcome, exit_code=exit_code)
+        if opened:
+            self._set(session_id=opened.session_id, model=opened.model or self._result.model)
+        if end:
+            self._set(
+                session_id=end.session_id, stop_reason=end.stop_reason, usage=end.usage, cost_usd=end.cost_usd,
+                cost_is_partial=end.cost_is_partial, turns=end.turns, error=end.error,
+            )  # fmt: skip
+        elif outcome == "crash":
+            self._set(error=Failure("crash", f"the agent ended with {exit_code} and no result; see stderr.log"))
+
+    async def _save(self) -> None:
+        if self._tree is not None:
+            await self._save_patch(self._tree)
+            self._save_session()
+
+    async def _close(self) -> None:
+        """Give up the tree, and write down what came of it all."""
+        waited = Waited(self._output.rate_limited_s, self._job.queued_s, self._setup_s)
+        now = time.time()
+        self._set(waited_s=waited, finished=now, duration_s=now - self._begun)
+        if self._tree is not None:
+            await self._leave(self._tree)
+        with contextlib.suppress(OSError):
+            make_private(self._folder)
+            replace_file(self._folder / RESULT_FILE, msgspec.json.format(msgspec.json.encode(self._result)))
+
+    async def _save_patch(self, tree: Tree) -> None:
+        try:
+            patch = await tree.save_patch(self._folder / PATCH_FILE)
+        except (TreeError, OSError) as error:
+            self._set(outcome="crash", error=Failure("patch", f"{error}; the files are in {tree.path}"))
+            return
+        self._set(patch=patch, base_commit=tree.base_commit)
+        if path := changed_protected(patch.files, self._job.task.verify_protect):
+            self._set(outcome="tampered", error=Failure("tampered", f"{path} is protected and was changed"))
+
+    async def _judge(self) -> None:
+        task, tree = self._job.task, self._tree
+        if tree is None or not task.verify or not is_judged(self._result.outcome):
+            return
+        try:
+            tree.lay(task.verify_files)
+            end = await run_verify(self._job, tree, self._runner)
+        except TreeError as error:
+            self._set(outcome="verify_error", error=Failure("verify", str(error)))
+            return
+        if end.exit_code is None:
+            self._set(outcome="verify_error", error=Failure("verify", end.error))
+            return
+        verified = end.exit_code == 0
+        self._set(verified=verified, outcome=judged(self._result.outcome, verified))
+
+    def _save_session(self) -> None:
+        with contextlib.suppress(OSError):
+            save_session(self._state, self._folder)
+
+    async def _leave(self, tree: Tree) -> None:
+        """Remove the tree, or say where it stays."""
+        result, keep = self._result, self._job.keep
+        is_good = result.outcome in ("solved", "done")
+        if result.patch is None or keep == "all" or (keep == "failed" and not is_good):
+            self._set(tree=str(tree.path))
+            return
+        try:
+            await tree.remove()
+        except (TreeError, OSError):
+            self._set(tree=str(tree.path))
+
+    @property
+    def _state(self) -> Path:
+        return state_folder(self._job)
+
+    def _set(self, **values: object) -> None:
+        self._result = msgspec.structs.replace(self._result, **values)
+
+
+async def _whatever_comes(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run to the end although this task is cancelled meanwhile."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await to_the_end(work())
+
+
+def save_session(state: Path, folder: Path) -> None:
+    """Move the session of an agent, and those of its sub-agents, to the folder of its attempt, and remove the rest
+    of its state.
+
+    Raises:
+        OSError: it cannot be copied; nothing is removed then.
+    """
+    for path in sorted(state.glob("sessions/*/*.json"))[:1]:
+        shutil.copyfile(path, folder / SESSION_FILE)
+        if (children := children_folder(path)).is_dir():
+            shutil.copytree(children, children_folder(folder / SESSION_FILE), dirs_exist_ok=True)
+    shutil.rmtree(state, ignore_errors=True)
+
+
+def tree_name(job: Job) -> str:
+    """Return the name of the tree of an attempt."""
+    return f"{job.task.id[:50]}-{job.attempt}"
+
+
+def state_folder(job: Job) -> Path:
+    """Return the state folder of an attempt's agent: sessions and checkpoints go with the attempt."""
+    return Path(job.place, "state", tree_name(job))

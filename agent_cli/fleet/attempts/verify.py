@@ -1,0 +1,109 @@
+"""Run the commands of a task itself: `setup` before the agent, `verify` after it."""
+
+import time
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.config.dirs import config_dir, state_dir
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.process.running import ProcessError, to_the_end
+from agent_cli.sandbox.profile.confinement import Confinement
+
+from ..engine import Job
+from ..tree import Tree
+from .agent_process import Log
+from .command_line import command_environment
+
+_TEMPORARY = "tmp"
+
+
+class CommandEnd(msgspec.Struct, frozen=True):
+    """How a command of the task ended."""
+
+    exit_code: int | None
+    """None where it could not be started, or was stopped."""
+    error: str = ""
+    """Why there is no exit code."""
+    seconds: float = 0.0
+
+
+async def run_setup(job: Job, tree: Tree, runner: ProcessRunner) -> CommandEnd:
+    """Run `setup` in the tree, with the network and as the user would; its output goes to `setup.log`."""
+    argv = tree.wrapped(["bash", "-c", job.task.setup], own_network=False)
+    return await _run(job, tree, runner, argv, "setup.log", job.task.setup_timeout_s, None)
+
+
+async def run_verify(job: Job, tree: Tree, runner: ProcessRunner) -> CommandEnd:
+    """Run `verify` in the tree; its output goes to `verify.log`. What it runs may be the model's work, so it is
+    confined as the commands of the model are."""
+    alone = job.task.network == "own"
+    argv = tree.wrapped(["bash", "-c", job.task.verify], own_network=alone)
+    confinement = await _confinement(job, tree, runner)
+    return await _run(job, tree, runner, argv, "verify.log", job.task.verify_timeout_s, confinement)
+
+
+async def _run(
+    job: Job,
+    tree: Tree,
+    runner: ProcessRunner,
+    argv: list[str],
+    log_name: str,
+    timeout_s: float,
+    confinement: Confinement | None,
+) -> CommandEnd:
+    begun = time.monotonic()
+    log = Log(Path(job.folder, log_name))
+    try:
+        running = await runner.start(
+            argv, cwd=tree.path, env=command_environment(job, tree), on_output=log.feed, confinement=confinement
+        )
+        in_time = await running.ended_within(timeout_s)
+        await to_the_end(running.stop())
+        seconds = time.monotonic() - begun
+        if not in_time:
+            return CommandEnd(None, f"stopped after {timeout_s:g} s", seconds)
+        return CommandEnd(running.exit_code, "" if running.exit_code is not None else "it was killed", seconds)
+    except (ProcessError, OSError) as error:
+        return CommandEnd(None, str(error), time.monotonic() - begun)
+    finally:
+        log.close()
+
+
+async def _confinement(job: Job, tree: Tree, runner: ProcessRunner) -> Confinement | None:
+    """Return what `verify` may reach; None where no sandbox can be had or the task wants none."""
+    if job.task.sandbox == "off":
+        return None
+    if runner.means is None:
+        from agent_cli.sandbox.probe import measure
+
+        await measure(runner, runner.folder())
+    if runner.means is None:
+        return None
+    temporary = runner.folder() / f"{_TEMPORARY}-{job.slot}"
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    roots = tuple(dict.fromkeys((str(tree.path), str(tree.inside))))
+    return Confinement(
+        writable=roots,
+        hidden=tuple(str(each) for each in (config_dir(), state_dir()) if not tree.path.is_relative_to(each)),
+        tmp=str(temporary),
+        shown=roots,
+        network="none" if job.task.network == "own" else "open",
+    )
+
+
+def changed_protected(changed: tuple[str, ...], globs: tuple[str, ...]) -> str:
+    """Return the first changed file that the task protects; empty where there is none."""
+    return next((path for path in changed if any(_matches(path, pattern) for pattern in globs)), "")
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Match as in a list of ignored files: a pattern without a slash is that of a name, one that ends in a slash
+    that of a folder."""
+    pattern = pattern.removeprefix("/")
+    if pattern.endswith("/"):
+        pattern += "*"
+    if "/" not in pattern:
+        return any(fnmatchcase(part, pattern) for part in path.split("/"))
+    return fnmatchcase(path, pattern.replace("**/", "*")) or fnmatchcase(path, pattern)

@@ -1,0 +1,64 @@
+"""The money of a batch: it is reserved before an attempt starts, so that what is spent never exceeds the budget."""
+
+from collections.abc import Iterable
+
+from ..attempt import AttemptResult
+
+_LEAST = 1.0
+"""US dollars reserved for an attempt without a limit of its own, until attempts have shown what they cost."""
+_MARGIN = 1.5
+_PERCENTILE = 0.95
+_SMALLEST = 0.000_001
+
+
+class Budget:
+    """Spent and reserved money, in US dollars. Without a limit everything may start."""
+
+    def __init__(self, limit: float | None, earlier: Iterable[AttemptResult] = ()) -> None:
+        self.limit = limit
+        self.spent = 0.0
+        self._costs: list[float] = []
+        self._reserved: dict[str, float] = {}
+        for result in earlier:
+            self._book(result)
+
+    @property
+    def reserved(self) -> float:
+        """What running attempts may still spend."""
+        return sum(self._reserved.values())
+
+    @property
+    def left(self) -> float:
+        """What may still be reserved."""
+        return float("inf") if self.limit is None else self.limit - self.spent - self.reserved
+
+    def reserve(self, key: str, max_cost: float | None) -> float | None:
+        """Reserve money for an attempt; returns how much it may spend at most, None for no limit.
+
+        Raises:
+            ValueError: there is not enough left.
+        """
+        if self.limit is None:
+            return max_cost
+        wanted = max_cost if max_cost is not None else min(self._usual(), self.left)
+        if wanted > self.left + _SMALLEST or wanted < _SMALLEST:
+            raise ValueError(f"{max(self.left, 0):.2f} USD of the budget are left, and {wanted:.2f} are needed")
+        self._reserved[key] = wanted
+        return wanted
+
+    def _usual(self) -> float:
+        """Return what an attempt costs at most, but for one in twenty."""
+        if not self._costs:
+            return _LEAST
+        ordered = sorted(self._costs)
+        return max(_LEAST, _MARGIN * ordered[min(len(ordered) - 1, int(_PERCENTILE * len(ordered)))])
+
+    def settle(self, key: str, result: AttemptResult) -> None:
+        """Book what an attempt has cost, and give back the rest. An end that comes twice is paid twice."""
+        self._reserved.pop(key, None)
+        self._book(result)
+
+    def _book(self, result: AttemptResult) -> None:
+        self.spent += result.spent_usd
+        if result.cost_usd is not None:
+            self._costs.append(result.cost_usd)

@@ -1,0 +1,229 @@
+"""The folder of a batch: the frozen tasks, one line for each attempt as the only truth about what is done, and a
+folder for each attempt."""
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.fs.files import PLAIN, make_private, read_regular, replace_file, try_lock, write_end
+
+from ..attempt import AttemptResult
+from ..task import Task
+
+BATCH_FILE, RESULTS_FILE, LOCK_FILE, LATE_FILE, JOB_FILE = (
+    "batch.json", "results.jsonl", "lock", "late.json", "job.json",
+)  # fmt: skip
+_LEASE_S = 60.0
+
+
+class BatchError(Exception):
+    """The folder of a batch cannot be used; the text says why and what to do."""
+
+
+class Versions(msgspec.Struct, frozen=True):
+    """What the batch was run with."""
+
+    agent: str
+    python: str
+    git: str = ""
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """`batch.json`: what was asked for, as it was frozen."""
+
+    id: str
+    created: float
+    tasks: tuple[Task, ...]
+    refs: dict[str, str] = {}
+    """By task, the commit as it was written: `main` stays what it was when the batch was frozen."""
+    versions: Versions
+    engine: str = "local"
+    hosts: tuple[str, ...] = ()
+    seed: int | None = None
+    budget: float | None = None
+
+
+class LockHolder(msgspec.Struct, frozen=True):
+    """Who is at work on a batch."""
+
+    pid: int
+    host: str
+    renewed: float
+
+
+class BatchFolder:
+    """The folder of one batch. Whoever writes to it holds its lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._results = -1
+        self._lock = -1
+
+    def open(self) -> None:
+        """Make the folder where needed, lock it, and open the results.
+
+        Raises:
+            BatchError: somebody else is at work on it, or it cannot be written.
+        """
+        try:
+            make_private(self.path)
+            (self.path / "tasks").mkdir(exist_ok=True)
+            self._take_lock()
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | PLAIN
+            self._results = os.open(self.path / RESULTS_FILE, flags, 0o600)
+            self._drop_torn_line()
+        except OSError as error:
+            self.close()
+            raise BatchError(f"{self.path}: {error.strerror or error}") from error
+
+    def _take_lock(self) -> None:
+        """Hold the lock file by a lock of the system on this machine, and by a lease on others.
+
+        Raises:
+            BatchError: it is held.
+        """
+        self._lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN, 0o600)
+        if not try_lock(self._lock):
+            held = lock_holder(self.path)
+            who = f"process {held.pid} on {held.host}" if held else "another process"
+            self._forget_lock()
+            raise BatchError(f"{self.path}: {who} is at work on this batch; `agent batch status` shows it")
+        held = lock_holder(self.path)
+        if held and held.host != socket.gethostname() and time.time() - held.renewed < _LEASE_S:
+            self._forget_lock()
+            raise BatchError(f"{self.path}: process {held.pid} on {held.host} is at work on this batch")
+        self.renew_lock()
+
+    def _forget_lock(self) -> None:
+        os.close(self._lock)
+        self._lock = -1
+
+    def renew_lock(self) -> None:
+        """Say that this process is still at work; needed every 20 s for those on other machines."""
+        data = msgspec.json.encode(LockHolder(os.getpid(), socket.gethostname(), time.time()))
+        with contextlib.suppress(OSError):
+            os.pwrite(self._lock, data.ljust(400) + b"\n", 0)
+
+    def _drop_torn_line(self) -> None:
+        """Cut off a last line that a crash has left half written."""
+        size = os.fstat(self._results).st_size
+        at = size
+        while at > 0:
+            start = max(0, at - 65_536)
+            data = os.pread(self._results, at - start, start)
+            if (found := data.rfind(b"\n")) >= 0:
+                at = start + found + 1
+                break
+            at = start
+        if at < size:
+            os.ftruncate(self._results, at)
+
+    def append(self, result: AttemptResult) -> None:
+        """Write a line; it is on the disk when this returns.
+
+        Raises:
+            OSError: it does not fit.
+        """
+        write_end(self._results, msgspec.json.encode(result) + b"\n", os.fstat(self._results).st_size)
+
+    def write_batch(self, batch: Batch) -> None:
+        """Save the frozen tasks.
+
+        Raises:
+            BatchError: they cannot be written.
+        """
+        try:
+            replace_file(self.path / BATCH_FILE, msgspec.json.format(msgspec.json.encode(batch)), durable=True)
+        except OSError as error:
+            raise BatchError(f"{self.path}: {error.strerror or error}") from error
+
+    def new_attempt(self, task_id: str) -> int:
+        """Make the folder of the next attempt at a task; returns its number.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        parent = self.path / "tasks" / task_id
+        parent.mkdir(mode=0o700, exist_ok=True)
+        number = max((int(each.name) for each in parent.iterdir() if each.name.isdecimal()), default=0)
+        while True:
+            number += 1
+            with contextlib.suppress(FileExistsError):
+                (parent / str(number)).mkdir(mode=0o700)
+                return number
+
+    def attempt(self, task_id: str, number: int) -> Path:
+        """Return the folder of an attempt."""
+        return self.path / "tasks" / task_id / str(number)
+
+    def close(self) -> None:
+        """Give back the lock; safe to call twice."""
+        if self._results >= 0:
+            os.close(self._results)
+        if self._lock >= 0:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._lock, 0)
+            os.close(self._lock)
+        self._results = self._lock = -1
+
+
+def lock_holder(path: Path) -> LockHolder | None:
+    """Return who wrote to the lock last and did not give it back; that process may be dead."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(read_regular(path / LOCK_FILE, 4096).strip(), type=LockHolder)
+    return None
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process of this machine is at work on a batch."""
+    try:
+        descriptor = os.open(path / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | PLAIN)
+    except OSError:
+        return False
+    try:
+        return not try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_batch(path: Path) -> Batch | None:
+    """Return what is frozen in a folder; None where no batch was begun.
+
+    Raises:
+        BatchError: it cannot be read.
+    """
+    try:
+        return msgspec.json.decode(read_regular(path / BATCH_FILE), type=Batch)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise BatchError(f"{path / BATCH_FILE} cannot be read: {error}") from error
+
+
+def read_results(path: Path) -> tuple[AttemptResult, ...]:
+    """Return all attempts that have ended; a torn last line is left out.
+
+    Raises:
+        BatchError: another line cannot be read.
+    """
+    try:
+        data = read_regular(path / RESULTS_FILE)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise BatchError(f"{path / RESULTS_FILE} cannot be read: {error}") from error
+    return tuple(_decoded(data[: data.rfind(b"\n") + 1], path))
+
+
+def _decoded(data: bytes, path: Path) -> Iterator[AttemptResult]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            try:
+                yield msgspec.json.decode(line, type=AttemptResult)
+            except msgspec.DecodeError as error:
+                raise BatchError(f"{path / RESULTS_FILE}:{number} cannot be read: {error}") from error

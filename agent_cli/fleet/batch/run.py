@@ -1,0 +1,321 @@
+"""Run the attempts of a batch: as many at a time as slots, budget and providers allow, each on record before the
+next decision."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.fs.files import make_private, replace_file
+
+from ..attempt import AttemptResult, Failure
+from ..engine import Engine, EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
+from ..task import Task
+from .budget import Budget
+from .events import (
+    AttemptBegan,
+    AttemptEnded,
+    AttemptProgressed,
+    BatchBegan,
+    BatchEnd,
+    BatchEvent,
+    BatchPaused,
+    BatchStopping,
+)
+from .exit_code import batch_exit_code
+from .folder import JOB_FILE, LATE_FILE, Batch, BatchFolder
+from .pace import Pace
+from .schedule import Retry, Schedule, TaskState
+
+StopKind = Literal["interrupted", "terminated"]
+_RENEW_S = 20.0
+_GRACE_S = 10.0
+_AUTH_FAILURES = 3
+"""In a row, before no more are started."""
+_HOPELESS = frozenset(("usage_error", "bad_model", "version"))
+_REST_S = 1.0
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a batch is run; nothing of it changes results."""
+
+    place: Path
+    """For trees and state, on the machine that runs the attempts."""
+    slots: int
+    shares_disk: bool = True
+    """Whether workers see the folder of the batch under the same path."""
+    keep: Keep = "failed"
+    retry: Retry = "infra"
+
+
+class _Running(msgspec.Struct):
+    """An attempt that was given to the engine."""
+
+    state: TaskState
+    job: Job
+    since: float
+
+
+class BatchRun:
+    """One run of a batch; `run` once."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        folder: BatchFolder,
+        earlier: tuple[AttemptResult, ...],
+        engine: Engine,
+        settings: RunSettings,
+        watch: Callable[[BatchEvent], None],
+    ) -> None:
+        """`folder` is open; `earlier` is what its results hold."""
+        self._batch = batch
+        self._folder = folder
+        self._engine = engine
+        self._settings = settings
+        self._watch = watch
+        self._schedule = Schedule(batch.tasks, __version__, earlier, settings.retry)
+        self._budget = Budget(batch.budget, earlier)
+        self._results = list(earlier)
+        self._running: dict[str, _Running] = {}
+        self._paces: dict[str, Pace] = {}
+        self._slots: set[int] = set()
+        self._wake = asyncio.Event()
+        self._stopped = ""
+        self._stop_kind: StopKind | None = None
+        self._refused = 0
+        self._cancels: set[asyncio.Task[None]] = set()
+        self._begun = time.time()
+
+    async def run(self) -> BatchEnd:
+        """Run everything that is missing.
+
+        Raises:
+            OSError: the results cannot be written; all attempts are stopped then, and their files stay.
+        """
+        batch, schedule = self._batch, self._schedule
+        done = sum(state.valid for state in schedule.states.values())
+        self._watch(BatchBegan(batch.id, str(self._folder.path), len(batch.tasks), len(schedule), done))
+        listening = asyncio.ensure_future(self._listen())
+        try:
+            while not listening.done():
+                pause = await self._start_what_can()
+                if not self._running and (not len(schedule) or self._stopped):
+                    break
+                await self._rest(min(pause, _RENEW_S), listening)
+                self._folder.renew_lock()
+        finally:
+            if not listening.done():
+                listening.cancel()
+            for task in (*self._cancels, listening):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        return self._end()
+
+    async def _rest(self, seconds: float, listening: "asyncio.Future[None]") -> None:
+        """Wait for something to happen."""
+        waiting = asyncio.ensure_future(self._wake.wait())
+        try:
+            await asyncio.wait({waiting, listening}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            self._wake.clear()
+
+    def stop(self, kind: StopKind) -> None:
+        """Start nothing more and ask what runs to save and end; the second call kills it."""
+        grace_s = _GRACE_S if self._stop_kind is None else 0.0
+        self._stop_kind = self._stop_kind or kind
+        self._no_more("stopped by the user" if kind == "interrupted" else "asked to end")
+        for key in tuple(self._running):
+            self._cancel(key, grace_s)
+
+    def _no_more(self, why: str) -> None:
+        if not self._stopped:
+            self._stopped = why
+            self._watch(BatchStopping(why))
+        self._wake.set()
+
+    def _cancel(self, key: str, grace_s: float) -> None:
+        task = asyncio.ensure_future(self._engine.cancel(key, grace_s))
+        self._cancels.add(task)
+        task.add_done_callback(self._cancels.discard)
+
+    async def _start_what_can(self) -> float:
+        """Start as many attempts as may run; returns after how many seconds more might."""
+        while not self._stopped and len(self._running) < min(self._settings.slots, self._engine.capacity()):
+            state = self._schedule.next()
+            if state is None:
+                break
+            pace = self._pace(state.task)
+            busy = sum(self._pool(each.state.task) == self._pool(state.task) for each in self._running.values())
+            if pace.pause_s > 0 or busy >= pace.target:
+                self._schedule.put_back(state)
+                return pace.pause_s or _REST_S
+            if not await self._start(state):
+                break
+        return _RENEW_S
+
+    async def _start(self, state: TaskState) -> bool:
+        """Start an attempt; False where none can be started now."""
+        task, folder = state.task, self._folder
+        number = folder.new_attempt(task.id)
+        key = f"{self._batch.id}/{task.id}/{number}"
+        try:
+            allowed = self._budget.reserve(key, task.max_cost)
+        except ValueError as error:
+            folder.attempt(task.id, number).rmdir()
+            self._schedule.put_back(state)
+            if not self._running:
+                self._no_more(f"budget: {error}")
+            return False
+        slot = next(each for each in range(len(self._slots) + 1) if each not in self._slots)
+        settings, path = self._settings, folder.attempt(task.id, number)
+        job = Job(
+            key=key, task=task, attempt=number, spec_hash=state.spec_hash, agent_version=__version__,
+            folder=str(path) if settings.shares_disk else "", place=str(settings.place), batch=self._batch.id,
+            slot=slot, keep=settings.keep, max_cost=allowed, queued_s=time.time() - self._begun,
+        )  # fmt: skip
+        replace_file(path / JOB_FILE, msgspec.json.encode(msgspec.structs.replace(job, task=_named(task))))
+        self._slots.add(slot)
+        self._running[key] = _Running(state, job, time.time())
+        try:
+            await self._engine.submit(job)
+        except EngineError as error:
+            self._no_more(str(error))
+            self._settle(key, self._failed(key, "lost", "engine", str(error)))
+        else:
+            self._watch(AttemptBegan(task.id, number))
+        return True
+
+    def _pool(self, task: Task) -> str:
+        return task.model.partition("/")[0]
+
+    def _pace(self, task: Task) -> Pace:
+        return self._paces.setdefault(self._pool(task), Pace(self._settings.slots))
+
+    async def _listen(self) -> None:
+        async for event in self._engine.events():
+            self._take(event)
+            self._wake.set()
+
+    def _take(self, event: EngineEvent) -> None:
+        running = self._running.get(event.key)
+        match event:
+            case Started():
+                if running:
+                    self._watch(AttemptBegan(running.job.task.id, running.job.attempt, event.host))
+            case Progress():
+                if running:
+                    self._progress(running, event.event)
+            case Finished():
+                self._store_files(event)
+                self._settle(event.key, event.result)
+            case Lost():
+                if running:
+                    self._settle(event.key, self._failed(event.key, "lost", "lost", event.why))
+
+    def _progress(self, running: _Running, line: msgspec.Raw) -> None:
+        job = running.job
+        self._watch(AttemptProgressed(job.task.id, job.attempt, line))
+        if not bytes(line).startswith(b'{"type":"retry_scheduled"'):
+            return
+        try:
+            retry = msgspec.json.decode(line, type=_Retry)
+        except msgspec.DecodeError:
+            return
+        pace = self._pace(job.task)
+        if retry.error.kind != "rate_limit":
+            pace.troubled()
+            return
+        was_paused = pace.pause_s > 0
+        pace.limited(retry.delay_s)
+        if not was_paused:
+            slots, pool = self._settings.slots, self._pool(job.task)
+            self._watch(BatchPaused(pool, pace.pause_s, len(self._running), slots))
+
+    def _store_files(self, event: Finished) -> None:
+        """Write the files that a worker sent back."""
+        path = self._folder.attempt(event.result.id, event.result.attempt)
+        if event.files:
+            make_private(path)
+        for name, data in event.files.items():
+            if "/" not in name and name not in ("", ".", "..", JOB_FILE):
+                replace_file(path / name, data)
+
+    def _settle(self, key: str, result: AttemptResult) -> None:
+        """Put an attempt on record. An end that comes a second time is stored and paid, and not counted."""
+        running = self._running.pop(key, None)
+        if running is None:
+            path = self._folder.attempt(result.id, result.attempt)
+            with contextlib.suppress(OSError):
+                replace_file(path / LATE_FILE, msgspec.json.encode(result))
+            self._budget.settle(key, result)
+            return
+        result = msgspec.structs.replace(result, reserved_usd=running.job.max_cost)
+        if running.state.task.pick == "first_verified" and result.outcome == "solved":
+            result = msgspec.structs.replace(result, picked=not running.state.is_solved)
+        self._folder.append(result)
+        self._slots.discard(running.job.slot)
+        self._budget.settle(key, result)
+        self._results.append(result)
+        self._schedule.ended(result)
+        again = not result.is_valid and running.state.missing > 0
+        self._watch(AttemptEnded(result, again and not self._stopped))
+        self._stop_others(running.state)
+        self._watch_for_refusals(result)
+
+    def _stop_others(self, state: TaskState) -> None:
+        """End the other attempts at a task that is solved, where one is enough."""
+        if state.is_solved and state.task.pick == "first_verified":
+            for key, each in self._running.items():
+                if each.state is state:
+                    self._cancel(key, _GRACE_S)
+
+    def _watch_for_refusals(self, result: AttemptResult) -> None:
+        """Stop where every further attempt would fail in the same way: a wrong key, model or option."""
+        kind = result.error.kind if result.error else ""
+        is_refused = result.outcome == "auth" or kind in _HOPELESS
+        self._refused = self._refused + 1 if is_refused else 0
+        if self._refused >= _AUTH_FAILURES and result.error:
+            self._no_more(f"{_AUTH_FAILURES} attempts in a row were refused: {result.error.message}")
+
+    def _failed(self, key: str, outcome: Literal["lost"], kind: str, why: str) -> AttemptResult:
+        running = self._running[key]
+        job = running.job
+        return AttemptResult(
+            id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome=outcome,
+            error=Failure(kind, why), started=running.since, finished=time.time(), base_commit=job.task.ref,
+            model=job.task.model, agent_version=__version__,
+        )  # fmt: skip
+
+    def _end(self) -> BatchEnd:
+        counted = {state.task.id: state.spec_hash for state in self._schedule.states.values()}
+        results = tuple(each for each in self._results if counted.get(each.id) == each.spec_hash)
+        stop = self._stop_kind
+        return BatchEnd(
+            tasks=self._batch.tasks,
+            results=results,
+            exit_code=batch_exit_code(self._batch.tasks, results, stop or "", self._stopped),
+            stopped=self._stopped,
+            spent_usd=self._budget.spent,
+            waited_s=sum(pace.waited_s for pace in self._paces.values()),
+        )
+
+
+class _RetryError(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _Retry(msgspec.Struct, frozen=True):
+    delay_s: float
+    error: _RetryError
+
+
+def _named(task: Task) -> Task:
+    """Return what a later run needs of the task in `job.json`, without its texts."""
+    return Task(id=task.id, prompt="", repo=task.repo, ref=task.ref, model=task.model)
