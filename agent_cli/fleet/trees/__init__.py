@@ -1,1 +1,1 @@
-"""Make the tree that an attempt works on, save what changed in it, and remove it."""
+"""Make the tree that an attempt works on (`open_tree.open_tree`), save what changed in it, and remove it."""

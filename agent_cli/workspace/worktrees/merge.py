@@ -51,8 +51,7 @@ async def changed_files(worktree: Worktree, run: RunProgram) -> tuple[str, ...]:
     Raises:
         WorktreeError: it cannot be read.
     """
-    store, tree = _store(worktree, run), (await snapshot_of(worktree, run)).tree
-    return tuple(map(printable, await _changes(store, worktree, tree)))
+    return tuple(map(printable, await changes_of(worktree, (await snapshot_of(worktree, run)).tree, run)))
 
 
 async def patch(worktree: Worktree, run: RunProgram) -> bytes:
@@ -62,26 +61,45 @@ async def patch(worktree: Worktree, run: RunProgram) -> bytes:
     Raises:
         WorktreeError: it cannot be read.
     """
-    store, tree = _store(worktree, run), (await snapshot_of(worktree, run)).tree
-    return await _patch(store, worktree, tree)
+    return await _patch(_store(worktree, run), worktree, (await snapshot_of(worktree, run)).tree)
 
 
-async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> str:
-    """Write the patch to a file, read it back, and remember that what it holds is safe. Returns its SHA-256.
+class SavedPatch(msgspec.Struct, frozen=True):
+    """A patch on the disk."""
+
+    sha256: str
+    added: int
+    """Lines; those of binary files do not count."""
+    removed: int
+    files: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """Repositories inside the worktree; they are in no patch."""
+
+
+async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> SavedPatch:
+    """Write the patch to a file, read it back, and remember that what it holds is safe.
 
     Raises:
         WorktreeError: it cannot be read or written.
     """
-    store, tree = _store(worktree, run), (await snapshot_of(worktree, run)).tree
-    content = await _patch(store, worktree, tree)
+    store, now = _store(worktree, run), await snapshot_of(worktree, run)
+    changes = await _changes(store, worktree, now.tree)
+    content = await store.patch(worktree.base, now.tree, changes) if changes else b""
+    counts = await store.line_counts(worktree.base, now.tree) if changes else {}
     try:
         replace_file(file, content, durable=True)
         if read_regular(file) != content:
             raise WorktreeError(f"{file} does not hold what was written to it")
-        write_record(msgspec.structs.replace(worktree, saved=tree))
+        write_record(msgspec.structs.replace(worktree, saved=now.tree))
     except OSError as error:
         raise WorktreeError(f"{file} cannot be written: {error.strerror}") from error
-    return hashlib.sha256(content).hexdigest()
+    return SavedPatch(
+        sha256=hashlib.sha256(content).hexdigest(),
+        added=sum(counts[path][0] for path in changes),
+        removed=sum(counts[path][1] for path in changes),
+        files=tuple(map(printable, changes)),
+        left_out=now.nested,
+    )
 
 
 async def merge(
@@ -136,13 +154,21 @@ async def snapshot_of(worktree: Worktree, run: RunProgram) -> Snapshot:
     Raises:
         WorktreeError: they cannot be read.
     """
-    index = Path(worktree.entry, "index")
+    index = Path(worktree.place.own, "index")
     return await _store(worktree, run).snapshot(worktree.name, Path(worktree.path), index)
 
 
+async def changes_of(worktree: Worktree, tree: str, run: RunProgram) -> dict[str, tuple[Entry, Entry]]:
+    """Return by path what differs between the base and a snapshot.
+
+    Raises:
+        WorktreeError: it cannot be read.
+    """
+    return await _changes(_store(worktree, run), worktree, tree)
+
+
 def _store(worktree: Worktree, run: RunProgram) -> SnapshotStore:
-    place = GitFolder(worktree.path, worktree.entry, str(Path(worktree.entry).parent.parent))
-    return SnapshotStore(worktree.store, place, run)
+    return SnapshotStore(worktree.store, worktree.place, run)
 
 
 async def _changes(store: SnapshotStore, worktree: Worktree, tree: str) -> dict[str, tuple[Entry, Entry]]:

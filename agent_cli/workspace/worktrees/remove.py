@@ -9,7 +9,7 @@ from agent_cli.fs.files import PLAIN, first_line, wait_for_lock
 
 from ..checkpoints.git import RunProgram
 from .delete import delete_tree
-from .merge import snapshot_of
+from .merge import changes_of, snapshot_of
 from .store import STORE_LOCK, index_of, lock_of
 from .worktree import Worktree, WorktreeError, open_worktree, record_of, this_process
 
@@ -46,7 +46,7 @@ async def _refuse_loss(known: Worktree, run: RunProgram) -> None:
     if now.nested:
         names = ", ".join(now.nested[:5])
         raise WorktreeError(f"the worktree {known.name} holds repositories that no merge takes along: {names}")
-    if now.tree not in (known.base, known.saved):
+    if now.tree != known.saved and await changes_of(known, now.tree, run):
         raise WorktreeError(f"the worktree {known.name} holds changes that are neither merged nor saved")
 
 
@@ -61,9 +61,9 @@ def _check_place(known: Worktree) -> None:
         raise WorktreeError(f"{path} is behind a link, so it is left alone")
     if path in (Path(known.root), *Path(known.root).parents):
         raise WorktreeError(f"{path} holds the main checkout, so it is left alone")
-    if entry.parent.name != "worktrees":
+    if known.entry and entry.parent.name != "worktrees":
         raise WorktreeError(f"{entry} is no entry of a worktree")
-    if os.path.lexists(entry):
+    if known.entry and os.path.lexists(entry):
         try:
             back = first_line(entry / "gitdir", 4096)
         except OSError as error:
@@ -76,6 +76,18 @@ def _removed(known: Worktree) -> None:
     """Delete the files first, then what git knows of them, the record last, so that it can be repeated."""
     if os.path.lexists(known.path):
         delete_tree(known.path)
+    if known.is_apart:
+        with contextlib.suppress(FileNotFoundError):
+            delete_tree(known.place.common)
+    else:
+        _forget(known)
+    index_of(known.store, known.name).unlink(missing_ok=True)
+    record_of(Path(known.path)).unlink(missing_ok=True)
+    _delete_store(known.store)
+
+
+def _forget(known: Worktree) -> None:
+    """Remove the entry in the repository."""
     if os.path.lexists(known.entry):
         # Out of git's sight in one step, so that no other git reads half an entry.
         common = os.path.dirname(os.path.dirname(known.entry))
@@ -84,9 +96,6 @@ def _removed(known: Worktree) -> None:
         delete_tree(gone)
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(known.entry))  # as git does after the last one
-    index_of(known.store, known.name).unlink(missing_ok=True)
-    record_of(Path(known.path)).unlink(missing_ok=True)
-    _delete_store(known.store)
 
 
 def _delete_store(store: Path) -> None:
@@ -95,8 +104,11 @@ def _delete_store(store: Path) -> None:
         descriptor = os.open(lock_of(store, STORE_LOCK), os.O_RDWR | os.O_NOFOLLOW | PLAIN)
         try:
             wait_for_lock(descriptor, _LONGEST_WAIT_S)
-            if os.listdir(store.parent) == [store.name] and not list(store.glob("*.json")):
+            if os.listdir(store.parent) == [store.name] and not any(
+                each.suffix in (".json", ".draft") for each in store.iterdir()
+            ):
                 delete_tree(str(store))
-                os.rmdir(store.parent)
+                with contextlib.suppress(OSError):  # another worktree was begun meanwhile
+                    os.rmdir(store.parent)
         finally:
             os.close(descriptor)

@@ -65,7 +65,7 @@ class SnapshotStore:
             make_private(self._folder)
             async with self.locked(STORE_LOCK):
                 await self._git.prepare(exclude)
-                if "\n" not in objects:
+                if "\n" not in objects and os.path.isdir(objects):
                     alternates = self._folder / "objects" / "info" / "alternates"
                     alternates.parent.mkdir(parents=True, exist_ok=True)
                     alternates.write_bytes(os.fsencode(objects) + b"\n")
@@ -155,29 +155,64 @@ class SnapshotStore:
 
     async def uncommitted(self, commit: str, users_index: Path, top: Path) -> tuple[str, ...]:
         """Return the files that are not as in a commit, by what the user's index knows of them."""
-        index = self.index_of(f".users-{os.urandom(4).hex()}")
-        try:
-            copy_index(users_index, index)
+        if not users_index.exists():  # a clone in which nothing was checked out
+            return ()
+        async with self._copied(users_index) as index:
             # As in the user's git, a file whose time and size are those in the index is not read.
             changed = await self._told("diff-files", "-z", "--name-only", work=top, index=index)
             staged = await self._told("diff-index", "-z", "--name-only", "--cached", commit, work=top, index=index)
             new = await self._told("ls-files", "-z", "--others", "--exclude-standard", work=top, index=index)
-            return tuple(
-                sorted({each for raw in (changed, staged, new) for each in _names(raw) if each[-1:] != "/"})
-            )
-        except FileNotFoundError:  # a clone in which nothing was checked out
-            return ()
+        return tuple(sorted({each for raw in (changed, staged, new) for each in _names(raw) if each[-1:] != "/"}))
+
+    @contextlib.asynccontextmanager
+    async def _copied(self, users_index: Path) -> AsyncIterator[Path]:
+        """Copy an index for as long as it is needed; without one, one that is not there either."""
+        index = self.index_of(f".users-{os.urandom(6).hex()}")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                copy_index(users_index, index)
+            yield index
         finally:
             for file in self._folder.glob(f"{index.name}*"):
                 file.unlink(missing_ok=True)
 
-    async def ignored(self, top: Path, users_index: Path, patterns: Path) -> list[str]:
-        """Return the ignored files that a file of patterns names too."""
-        index = self.index_of("")
+    async def untracked(self, top: Path, users_index: Path, patterns: Path, *, ignored: bool) -> list[str]:
+        """Return the untracked files that a file of patterns names; with `ignored` only those git ignores."""
         common = ("ls-files", "-z", "--others", "--ignored")
-        named = set(_names(await self._told(*common, f"--exclude-from={patterns}", work=top, index=index)))
-        found = _names(await self._told(*common, "--exclude-standard", work=top, index=index)) if named else []
-        return sorted(named.intersection(found))
+        async with self._copied(users_index) as index:
+            named = set(_names(await self._told(*common, f"--exclude-from={patterns}", work=top, index=index)))
+            if named and ignored:
+                found = await self._told(*common, "--exclude-standard", work=top, index=index)
+                named.intersection_update(_names(found))
+        return sorted(named)
+
+    async def ignored_folders(self, top: Path, users_index: Path) -> list[str]:
+        """Return the folders that git ignores as a whole."""
+        options = ("--others", "--ignored", "--exclude-standard", "--directory")
+        async with self._copied(users_index) as index:
+            found = _names(await self._told("ls-files", "-z", *options, work=top, index=index))
+        return sorted(each.rstrip("/") for each in found if each.endswith("/"))
+
+    async def tree_of(self, commit: str) -> str:
+        """Return the tree of a commit of the repository.
+
+        Raises:
+            WorktreeError: there is no such commit.
+        """
+        try:
+            found = await self._git("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+        except CheckpointError as error:
+            raise WorktreeError(f"{self._place.top} has no commit {commit}") from error
+        return found.decode().strip()
+
+    async def line_counts(self, old: str, new: str) -> dict[str, tuple[int, int]]:
+        """Return how many lines were added and removed by path; none of binary files."""
+        raw = await self._told("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-textconv", old, new)
+        found = {}
+        for name in _names(raw):
+            added, removed, path = name.split("\t", 2)
+            found[path] = (int(added) if added != "-" else 0, int(removed) if removed != "-" else 0)
+        return found
 
     async def changes(self, old: str, new: str) -> dict[str, tuple[Entry, Entry]]:
         """Return what differs between two trees, by path: a file's kind and content, before and after."""

@@ -9,6 +9,8 @@ import msgspec
 
 from agent_cli.fs.files import read_regular, replace_file
 
+from ..git.repository import GitFolder
+
 _LARGEST_RECORD = 50_000_000
 
 
@@ -50,7 +52,7 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     """The folder in it that stands for the one it was made for, which may lie below the top."""
     entry: str
-    """Its folder in the git data of the repository."""
+    """Its folder in the git data of the repository, or in its private ones; empty for a copy of a plain folder."""
     commit: str
     """What HEAD names."""
     base: str
@@ -70,10 +72,26 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
         """The folder of the private store."""
         return store_of(Path(self.path).parent)
 
+    @property
+    def place(self) -> GitFolder:
+        """The git data; those of a copy of a plain folder are not there."""
+        entry = Path(self.entry or private_git(Path(self.path)) / "worktrees" / self.name)
+        return GitFolder(self.path, str(entry), str(entry.parent.parent))
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it shares no more with the repository than objects, which it reads."""
+        return self.place.common == str(private_git(Path(self.path)))
+
 
 def store_of(folder: Path) -> Path:
     """Return the private store beside the worktrees of one repository."""
     return folder / ".store"
+
+
+def private_git(path: Path) -> Path:
+    """Return the private git data of the worktree at a path."""
+    return path.with_name(f"{path.name}.git")
 
 
 def this_process() -> Owner:

@@ -323,7 +323,7 @@ async def test_only_what_is_safe_is_removed(
     with pytest.raises(WorktreeError, match="neither merged nor saved"):
         await remove(tree, runner.run)
     assert (Path(tree.path) / "untracked.txt").exists()
-    digest = await save_patch(tree, tmp_path / "one.patch", runner.run)
+    digest = (await save_patch(tree, tmp_path / "one.patch", runner.run)).sha256
     assert digest == hashlib.sha256((tmp_path / "one.patch").read_bytes()).hexdigest()
     put(Path(tree.path), "later.txt", "more work\n")
     with pytest.raises(WorktreeError, match="neither merged nor saved"):

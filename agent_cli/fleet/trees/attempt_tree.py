@@ -1,0 +1,88 @@
+"""The tree of an attempt: what runs in it, what was changed in it, and its end."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from agent_cli.fs.files import replace_file
+from agent_cli.fs.nofollow import dir_entry
+from agent_cli.workspace.checkpoints.git import RunProgram
+from agent_cli.workspace.worktrees.merge import save_patch
+from agent_cli.workspace.worktrees.remove import remove
+from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
+
+from ..attempt import Patch
+from ..task import OverlayFile
+from ..tree import TreeError
+
+
+class AttemptTree:
+    """A worktree as an attempt uses it."""
+
+    def __init__(self, worktree: Worktree, run: RunProgram, variables: Mapping[str, str]) -> None:
+        self.path = Path(worktree.path)
+        self.inside = self.path
+        self.base_commit = worktree.commit
+        self.notes: tuple[str, ...] = ()
+        self._run = run
+        self._variables = variables
+
+    def wrapped(self, argv: Sequence[str], *, own_network: bool) -> list[str]:
+        """Return the command line that starts a program with the tree at `inside`."""
+        return list(argv)
+
+    def environment(self) -> Mapping[str, str]:
+        """Return variables for everything that runs in the tree: slot, ports, git settings."""
+        return dict(self._variables)
+
+    def lay(self, files: Iterable[OverlayFile]) -> None:
+        """Write files over the tree, through no link.
+
+        Raises:
+            TreeError: one cannot be written.
+        """
+        for file in files:
+            _lay(self.path, file)
+
+    async def save_patch(self, file: Path) -> Patch:
+        """Write everything that was changed against the base to a file, and read it back.
+
+        Raises:
+            TreeError: the tree cannot be read, or the file not written.
+        """
+        try:
+            saved = await save_patch(open_worktree(self.path), file, self._run)
+        except (WorktreeError, OSError) as error:
+            raise TreeError(str(error)) from error
+        if saved.left_out:
+            names = ", ".join(saved.left_out[:5])
+            self.notes += (f"repositories that were made in the tree are not in the patch: {names}",)
+        return Patch(saved.sha256, saved.added, saved.removed, saved.files)
+
+    async def remove(self) -> None:
+        """Remove the tree with all that belongs to it, if its changes are saved.
+
+        Raises:
+            TreeError: it is not ours, or something in it would be lost.
+        """
+        try:
+            await remove(open_worktree(self.path), self._run)
+        except (WorktreeError, OSError) as error:
+            raise TreeError(str(error)) from error
+
+
+def _lay(top: Path, file: OverlayFile) -> None:
+    """Write a file; a link or file at its path is replaced, missing folders are made, no link is followed.
+
+    Raises:
+        TreeError: its path leads out of the tree or to git data, goes through a link, or it cannot be written.
+    """
+    parts = file.path.split("/")
+    if not all(parts) or {"..", ".", ".git"}.intersection(parts) or "\0" in file.path:
+        raise TreeError(f"{file.path!r} is no path of a file in the tree")
+    mode = 0o755 if file.executable else 0o644
+    try:
+        with dir_entry(os.path.join(os.path.realpath(top), file.path), []) as at:
+            replace_file(at.name, file.content, mode=mode, dir_fd=at.folder)
+    except OSError as error:
+        raise TreeError(f"{file.path} cannot be written: {error.strerror or error}") from error

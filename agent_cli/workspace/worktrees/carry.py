@@ -1,0 +1,98 @@
+"""Copy files into a worktree that git does not track: those that `.worktreeinclude` or a task names, and access
+lists. Links are not copied, and none is followed."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agent_cli.fs.files import open_regular, read_regular
+from agent_cli.fs.nofollow import dir_entry
+
+from ..agentignore import NAME as ACCESS_LIST
+from .store import SnapshotStore
+from .worktree import WorktreeError
+
+INCLUDE_FILE = ".worktreeinclude"
+"""In the main checkout: patterns of ignored files that a worktree is to have."""
+_LARGEST_FILE = 200_000
+_MOST_CARRIED = 10_000
+
+
+async def carry(
+    store: SnapshotStore, top: Path, path: Path, users_index: Path, copied: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Copy the ignored files that `.worktreeinclude` names, untracked files that `copied` names, and the access
+    lists that git ignores: what they close is closed in the worktree too. Returns what was copied. Files such as
+    `.env` count only where a pattern has that name.
+
+    Args:
+        store: the store of the worktree.
+        top: the main checkout.
+        path: the worktree, which has its files already.
+        users_index: the index of the main checkout.
+        copied: patterns as in an ignore file.
+
+    Raises:
+        WorktreeError: there are too many, or an access list cannot be copied.
+    """
+    wanted = await _included(store, top, users_index)
+    wanted += await _named(store, top, users_index, copied) if copied else []
+    if len(wanted) > _MOST_CARRIED:
+        raise WorktreeError(f"{len(wanted):,} files are to be copied; at most {_MOST_CARRIED:,} are")
+    done = [each for each in dict.fromkeys(wanted) if await asyncio.to_thread(_copied, top, path, each)]
+    return (*done, *await _access_lists(store, top, path, users_index))
+
+
+async def _included(store: SnapshotStore, top: Path, users_index: Path) -> list[str]:
+    try:
+        text = read_regular(top / INCLUDE_FILE, _LARGEST_FILE).decode("utf-8", "replace")
+    except OSError:
+        return []
+    found = await store.untracked(top, users_index, top / INCLUDE_FILE, ignored=True)
+    return _without_secrets(found, text.split("\n"))
+
+
+async def _named(store: SnapshotStore, top: Path, users_index: Path, patterns: Sequence[str]) -> list[str]:
+    return _without_secrets(await _matching(store, top, users_index, patterns, ignored=False), patterns)
+
+
+def _without_secrets(found: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    if any(".env" in line and not line.startswith(("!", "#")) for line in patterns):
+        return list(found)
+    return [each for each in found if not os.path.basename(each).startswith(".env")]
+
+
+async def _access_lists(store: SnapshotStore, top: Path, path: Path, users_index: Path) -> tuple[str, ...]:
+    found = await _matching(store, top, users_index, (ACCESS_LIST,), ignored=True)
+    missing = [each for each in found if not (path / each).exists()]
+    if lost := [each for each in missing if not await asyncio.to_thread(_copied, top, path, each)]:
+        raise WorktreeError(f"the access list {lost[0]} cannot be copied")
+    return tuple(missing)
+
+
+async def _matching(
+    store: SnapshotStore, top: Path, users_index: Path, patterns: Sequence[str], *, ignored: bool
+) -> list[str]:
+    file = store.index_of(f".patterns-{os.urandom(6).hex()}")
+    file.write_text("".join(f"{each}\n" for each in patterns), encoding="utf-8", errors="surrogateescape")
+    try:
+        return await store.untracked(top, users_index, file, ignored=ignored)
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _copied(top: Path, path: Path, name: str) -> bool:
+    """Copy a file with its mode. A link is not copied, and none is followed."""
+    try:
+        with dir_entry(os.path.join(top, name)) as at:
+            source = os.fdopen(open_regular(at.name, dir_fd=at.folder), "rb")
+        with source, dir_entry(os.path.join(path, name), []) as at:
+            mode = os.fstat(source.fileno()).st_mode & 0o777
+            with os.fdopen(at.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+                os.fchmod(target.fileno(), mode)
+    except OSError:
+        return False
+    return True
