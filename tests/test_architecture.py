@@ -30,6 +30,7 @@ STANDS_ALONE = {
     "cli/stdio.py": "runs before anything else is loaded",
     "engine/subagents/built_in.py": "values, and nothing else",
     "engine/tool_calls/inserted_commands.py": "loaded for a text that runs commands only",
+    "fleet/batch/pace.py": "pure, and tested with a clock of its own",
     "hooks/http.py": "loaded for the first hook that posts to a server",
     "hooks/rewrites.py": "loaded for the first hook that changes a call",
     "tools/base.py": "what plug-ins import",

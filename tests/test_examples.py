@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.commands.demo import PROJECT
+from agent_cli.cli.commands.demo.run import PROJECT
 from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import (

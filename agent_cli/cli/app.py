@@ -25,7 +25,8 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay models permissions mcp skills plugin config doctor demo help".split(),
+    *"run resume sessions undo redo replay batch models permissions mcp skills plugin config".split(),
+    *"doctor demo help".split(),
     *"list get add update enable disable remove trust test check login logout serve show search".split(),
     *"rename fork".split(),
     *"export import delete prune repair".split(),
@@ -86,11 +87,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _ELSEWHERE = {
-    "sessions": ("commands.sessions", "app"),
+    "sessions": ("commands.sessions.app", "app"),
     "permissions": ("commands.permissions", "permissions"),
     "mcp": ("commands.mcp.app", "mcp"),
     "skills": ("commands.skills", "skills"),
     "plugin": ("commands.plugin.app", "plugin"),
+    "batch": ("commands.batch.app", "batch"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),
@@ -100,8 +102,16 @@ _ELSEWHERE = {
 """Command → module and name of what has it. Loaded when it is asked for; help, which shows all, loads all."""
 
 
+_DEFAULTS = {"batch": ("run", ("run", "status", "cancel", "clean", "--help", "-h"))}
+"""What a command with commands of its own means without one: `agent batch TASKS` is `agent batch run TASKS`."""
+
+
 def serve(arguments: Sequence[str]) -> int:
     """Run a sub-command, or show help; returns the exit code."""
+    if arguments and arguments[0] in _DEFAULTS and len(arguments) > 1:
+        default, known = _DEFAULTS[arguments[0]]
+        if arguments[1] not in known:
+            arguments = [arguments[0], default, *arguments[1:]]
     program = assemble(arguments[0] if arguments else "")
     if arguments[:1] == ["--show-completion"] and len(arguments) == 2:
         if arguments[1] not in SHELLS:
@@ -162,7 +172,7 @@ def show_help(words: Sequence[str]) -> int:
 @app.command(cls=_Command)
 def demo() -> int:
     """Watch the agent fix a small broken project. Needs no key and no network."""
-    from .commands.demo import run_demo
+    from .commands.demo.run import run_demo
 
     return run_demo()
 

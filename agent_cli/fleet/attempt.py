@@ -1,4 +1,4 @@
-"""What came of one attempt at a task: a line of `results.jsonl`, and `result.json` in the folder of the attempt."""
+"""What came of one attempt at a task: a line of `results.jsonl`, and `result.json` in its folder."""
 
 from typing import Literal, get_args
 

@@ -48,8 +48,9 @@ class Tree(Protocol):
         """
         ...
 
-    async def remove(self) -> None:
-        """Remove the tree with all that belongs to it, if its changes are saved.
+    async def remove(self, *, discard: bool = False) -> None:
+        """Remove the tree with all that belongs to it, if its changes are saved; with `discard` also if something
+        was changed since.
 
         Raises:
             TreeError: it is not ours, or something in it would be lost.

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_cli.cli.commands.demo import PROJECT, PROMPT, RECORDING
+from agent_cli.cli.commands.demo.run import PROJECT, PROMPT, RECORDING
 from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.store.session_file import read_session
 from tests.e2e.world import World, finish

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cli.commands.demo import PROJECT
+from agent_cli.cli.commands.demo.run import PROJECT
 from tests.cli.running import kept
 from tests.docs.pages import Block, blocks
 from tests.e2e.warm_command import WarmCommand

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cli.commands.sessions import _conversation
+from agent_cli.cli.commands.sessions.app import _conversation
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, TurnsRedone, TurnsUndone, encode
 from agent_cli.session.undo_state import taken_back

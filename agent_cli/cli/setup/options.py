@@ -13,7 +13,7 @@ Kind = Literal["text", "whole", "number", "flag", "list"]
 
 
 COMMANDS = frozenset(
-    "sessions undo redo replay models permissions mcp skills plugin config doctor demo help".split()
+    "sessions undo redo replay models permissions mcp skills plugin batch config doctor demo help".split()
 )
 """The sub-commands beside `run` and `resume`, served by typer."""
 

@@ -41,7 +41,7 @@ class Log:
     """A file that takes output up to a size."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  # closed by `close`
+        self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115  # closed by `close`
         self._left = _MOST_LOGGED
 
     def feed(self, data: bytes) -> None:

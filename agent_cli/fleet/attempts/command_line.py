@@ -25,7 +25,8 @@ def agent_command(job: Job, inside: Path, schema_file: Path) -> list[str]:
     words += ["--output-format", "stream-json"]
     given: dict[str, object] = {
         "--model": task.model, "--effort": task.effort, "--mode": task.mode or "auto-edit",
-        "--sandbox": task.sandbox, "--tools": task.tools, "--max-cost": task.max_cost if job.max_cost is None else job.max_cost,
+        "--sandbox": task.sandbox, "--tools": task.tools,
+        "--max-cost": task.max_cost if job.max_cost is None else job.max_cost,
         "--max-turns": task.max_turns, "--timeout": task.timeout_s,
         "--output-schema": str(schema_file) if task.schema is not None else "",
     }  # fmt: skip

@@ -18,7 +18,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, to_the_end
 from agent_cli.store.catalog import children_folder
 
-from ..attempt import AttemptResult, Failure, Outcome, Patch, Waited
+from ..attempt import AttemptResult, Failure, Outcome, Waited
 from ..engine import Job, Progress, Started
 from ..tree import Tree, TreeError
 from ..trees.open_tree import open_tree
@@ -57,8 +57,9 @@ class _Attempt:
         self._runner = runner
         self._begun = time.time()
         self._result = AttemptResult(
-            id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome="crash", host=socket.gethostname(),
-            agent_version=__version__, model=job.task.model, started=self._begun, base_commit=job.task.ref,
+            id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome="crash",
+            host=socket.gethostname(), agent_version=__version__, model=job.task.model, started=self._begun,
+            base_commit=job.task.ref,
         )  # fmt: skip
         self._tree: Tree | None = None
         self._output = AgentOutput(lambda line: report(Progress(job.key, msgspec.Raw(line))))
@@ -154,6 +155,10 @@ class _Attempt:
         if self._tree is not None:
             await self._save_patch(self._tree)
             self._save_session()
+        if self._job.task.verify and is_judged(self._result.outcome):
+            # What a later run finds if this one is killed meanwhile.
+            error = Failure("lost", "the batch was killed while the attempt was judged")
+            self._write(msgspec.structs.replace(self._result, outcome="lost", error=error))
 
     async def _close(self) -> None:
         """Give up the tree, and write down what came of it all."""
@@ -162,9 +167,12 @@ class _Attempt:
         self._set(waited_s=waited, finished=now, duration_s=now - self._begun)
         if self._tree is not None:
             await self._leave(self._tree)
+        self._write(self._result)
+
+    def _write(self, result: AttemptResult) -> None:
         with contextlib.suppress(OSError):
             make_private(self._folder)
-            replace_file(self._folder / RESULT_FILE, msgspec.json.format(msgspec.json.encode(self._result)))
+            replace_file(self._folder / RESULT_FILE, msgspec.json.format(msgspec.json.encode(result)))
 
     async def _save_patch(self, tree: Tree) -> None:
         try:
@@ -204,7 +212,7 @@ class _Attempt:
             self._set(tree=str(tree.path))
             return
         try:
-            await tree.remove()
+            await tree.remove(discard=True)  # the patch is safe; what came later is of `verify`
         except (TreeError, OSError):
             self._set(tree=str(tree.path))
 

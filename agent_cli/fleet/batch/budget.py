@@ -1,4 +1,4 @@
-"""The money of a batch: it is reserved before an attempt starts, so that what is spent never exceeds the budget."""
+"""The money of a batch: it is reserved before an attempt starts, so that no more than the budget is spent."""
 
 from collections.abc import Iterable
 

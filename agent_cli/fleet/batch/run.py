@@ -119,9 +119,9 @@ class BatchRun:
 
     async def _rest(self, seconds: float, listening: "asyncio.Future[None]") -> None:
         """Wait for something to happen."""
-        waiting = asyncio.ensure_future(self._wake.wait())
+        waiting: asyncio.Future[object] = asyncio.ensure_future(self._wake.wait())
         try:
-            await asyncio.wait({waiting, listening}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((waiting, listening), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
             self._wake.clear()

@@ -8,8 +8,8 @@ from ..attempt import AttemptResult
 from ..task import Task
 
 Retry = Literal["infra", "failed", "all"]
-"""What the same command runs again: attempts without a valid outcome, those that did not solve the task as well, or
-everything."""
+"""What the same command runs again: attempts without a valid outcome, those that did not solve the task as well,
+or everything."""
 _MOST_REPEATS = 2
 _MOST_LIMITED = 5
 """Repetitions of an attempt that ended at a rate limit, which is not its fault."""

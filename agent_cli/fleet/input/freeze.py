@@ -1,5 +1,5 @@
-"""Check entries and freeze them: every path absolute, every commit a full hash, every file read. Nothing is started
-before all of them are right."""
+"""Check entries and freeze them: every path absolute, every commit a full hash, every file read. Nothing is
+started before all of them are right."""
 
 import difflib
 import os
@@ -98,9 +98,9 @@ class Freezer:
     async def _with_commit(self, path: Path, ref: str, entry: Entry) -> tuple[str, str]:
         key = (str(path), ref)
         if key not in self._commits:
-            argv = ["git", "-C", str(path), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
+            words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
             try:
-                done = await self._run(argv, cwd=path)
+                done = await self._run(["git", *words], cwd=path)
             except (ProcessError, OSError, TimeoutError) as error:
                 raise InputError(f"{entry.place}: {error}") from error
             self._commits[key] = done.stdout.decode("utf-8", "replace").strip() if done.exit_code == 0 else ""

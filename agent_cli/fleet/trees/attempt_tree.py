@@ -59,14 +59,15 @@ class AttemptTree:
             self.notes += (f"repositories that were made in the tree are not in the patch: {names}",)
         return Patch(saved.sha256, saved.added, saved.removed, saved.files)
 
-    async def remove(self) -> None:
-        """Remove the tree with all that belongs to it, if its changes are saved.
+    async def remove(self, *, discard: bool = False) -> None:
+        """Remove the tree with all that belongs to it, if its changes are saved; with `discard` also if something
+        was changed since.
 
         Raises:
             TreeError: it is not ours, or something in it would be lost.
         """
         try:
-            await remove(open_worktree(self.path), self._run)
+            await remove(open_worktree(self.path), self._run, discard=discard)
         except (WorktreeError, OSError) as error:
             raise TreeError(str(error)) from error
 

@@ -5,7 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
-from agent_cli.cli.commands.demo import PROJECT
+from agent_cli.cli.commands.demo.run import PROJECT
 from tests.cli.running import said
 from tests.e2e.world import Done, World
 from tests.model.server import Call, Reply

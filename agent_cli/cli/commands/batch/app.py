@@ -1,11 +1,9 @@
 """`agent batch`: run many tasks, and look at, stop and clean up a batch."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-
-from agent_cli.protocol.actions import Mode, SandboxLevel
 
 from ...setup.options import UsageError
 from .start import BatchRequest, start_batch
@@ -14,80 +12,94 @@ batch = typer.Typer(
     help="Run many tasks, each in a tree of its own: `agent batch TASKS…` is `agent batch run TASKS…`.",
     no_args_is_help=True,
 )
+
+
+def _option(*names: str, text: str, value: str, least: float | None = None) -> Any:
+    return typer.Option(*names, help=text, metavar=value, min=least)
+
+
 _Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a batch.")]
+_Tasks = typer.Argument(metavar="TASKS…", help="JSONL, JSON or YAML files, or folders; - is standard input.")
+_INTO = _option("--out", "-o", text="Folder for results; default NAME-batch.", value="OUT")
+_SLOTS = _option("--jobs", "-j", text="Attempts at a time.", value="N", least=1)
+_MODEL = _option("--model", "-m", text="Model to use.", value="PROVIDER/MODEL")
+_MODE = _option(text="What runs without asking; default auto-edit.", value="MODE")
+_SANDBOX = _option(text="Sandbox level for commands.", value="LEVEL")
+_EFFORT = _option(text="Reasoning effort.", value="EFFORT")
+_MAX_COST = _option(text="Limit on cost per attempt, in US dollars.", value="USD", least=0)
+_MAX_TURNS = _option(text="Limit on model calls per attempt.", value="N", least=1)
+_TIMEOUT = _option(text="Limit on an attempt, in seconds.", value="SECONDS", least=0)
+_SETUP = _option(text="Command that prepares each tree.", value="CMD")
+_VERIFY = _option(text="Command that decides whether a task is solved.", value="CMD")
+_ATTEMPTS = _option(text="Attempts at each task.", value="N", least=1)
+_PICK = _option(text="Which attempt counts: first_verified, all or smallest_diff.", value="RULE")
+_BUDGET = _option(text="Limit on the cost of the whole batch, in US dollars.", value="USD", least=0)
+_ALLOW = typer.Option("--allow-unknown-cost", help="With --budget: run models without known prices too.")
+_FILTER = _option(text="Only tasks whose id matches.", value="REGEX")
+_LIMIT = _option(text="Only the first N tasks.", value="N", least=1)
+_SHUFFLE = _option(text="Shuffle the tasks by this seed.", value="SEED")
+_RETRY = _option(text="What is run again where OUT has results.", value="infra|failed|all")
+_KEEP = _option(text="Trees that stay afterwards.", value="failed|all|none")
+_KEEP_GB = _option(text="Disk space for kept trees.", value="GB", least=0)
+_RESULT = _option(text="Also make a branch of each result.", value="patch|branch")
+_ENGINE = _option(text="Where attempts run.", value="local|dask")
+_ADDRESS = _option(text="Address of a Dask scheduler, such as tls://host:8786.", value="URL")
+_SCHEDULER = _option(text="File that a Dask scheduler wrote.", value="FILE")
+_INSECURE = typer.Option("--insecure-cluster", help="Accept a scheduler without TLS beyond this machine.")
+_DRY_RUN = typer.Option("--dry-run", help="Show the frozen tasks; run nothing.")
+_JSON = typer.Option("--json", help="Print events as JSON lines.")
+_DEFAULTS = (
+    *("model", "mode", "sandbox", "effort", "max_cost", "max_turns", "timeout_s", "setup", "verify"),
+    *("attempts", "pick"),
+)
+_CHOICES = {
+    "retry": ("infra", "failed", "all"),
+    "keep": ("failed", "all", "none"),
+    "result": ("patch", "branch"),
+    "engine": ("local", "dask"),
+}
 
 
 @batch.command()
 def run(
-    tasks: Annotated[
-        list[str], typer.Argument(metavar="TASKS…", help="Files (JSONL, JSON, YAML) or folders of tasks; - is stdin.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="OUT", help="Folder for results; default NAME-batch.")
-    ] = None,
-    slots: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Attempts at a time.")] = 4,
-    model: Annotated[str, typer.Option("--model", "-m", metavar="PROVIDER/MODEL", help="Model to use.")] = "",
-    mode: Annotated[str, typer.Option(metavar="MODE", help="What runs without asking; default auto-edit.")] = "",
-    sandbox: Annotated[str, typer.Option(metavar="LEVEL", help="Sandbox level for commands.")] = "",
-    effort: Annotated[str, typer.Option(metavar="EFFORT", help="Reasoning effort.")] = "",
-    max_cost: Annotated[
-        float | None, typer.Option(metavar="USD", min=0, help="Limit on cost per attempt, in US dollars.")
-    ] = None,
-    max_turns: Annotated[int | None, typer.Option(metavar="N", min=1, help="Limit on model calls per attempt.")] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Limit on an attempt.")] = None,
-    setup: Annotated[str, typer.Option(metavar="CMD", help="Command that prepares each tree.")] = "",
-    verify: Annotated[str, typer.Option(metavar="CMD", help="Command that decides whether a task is solved.")] = "",
-    attempts: Annotated[int | None, typer.Option(metavar="N", min=1, help="Attempts at each task.")] = None,
-    pick: Annotated[str, typer.Option(metavar="first_verified|all|smallest_diff", help="Which attempt counts.")] = "",
-    budget: Annotated[
-        float | None, typer.Option(metavar="USD", min=0, help="Limit on the cost of the whole batch.")
-    ] = None,
-    allow_unknown_cost: Annotated[
-        bool, typer.Option("--allow-unknown-cost", help="With --budget: run models without a known price too.")
-    ] = False,
-    filter: Annotated[str, typer.Option(metavar="REGEX", help="Only tasks whose id matches.")] = "",
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the first N tasks.")] = None,
-    shuffle: Annotated[int | None, typer.Option(metavar="SEED", help="Shuffle the tasks by this seed.")] = None,
-    retry: Annotated[
-        str, typer.Option(metavar="infra|failed|all", help="What is run again where OUT has results.")
-    ] = "infra",
-    keep: Annotated[str, typer.Option(metavar="failed|all|none", help="Trees that stay afterwards.")] = "failed",
-    keep_gb: Annotated[float, typer.Option(metavar="GB", min=0, help="Disk space that kept trees may take.")] = 10.0,
-    result: Annotated[str, typer.Option(metavar="patch|branch", help="Also make a branch of each result.")] = "patch",
-    engine: Annotated[str, typer.Option(metavar="local|dask", help="Where attempts run.")] = "local",
-    address: Annotated[str, typer.Option(metavar="URL", help="Dask scheduler, for example tls://host:8786.")] = "",
-    scheduler_file: Annotated[str, typer.Option(metavar="FILE", help="File in which a Dask scheduler wrote it.")] = "",
-    insecure_cluster: Annotated[
-        bool, typer.Option("--insecure-cluster", help="Accept a scheduler without TLS beyond this machine.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the frozen tasks; run nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
+    tasks: Annotated[list[str], _Tasks],
+    out: Annotated[Path | None, _INTO] = None,
+    slots: Annotated[int, _SLOTS] = 4,
+    model: Annotated[str, _MODEL] = "",
+    mode: Annotated[str, _MODE] = "",
+    sandbox: Annotated[str, _SANDBOX] = "",
+    effort: Annotated[str, _EFFORT] = "",
+    max_cost: Annotated[float | None, _MAX_COST] = None,
+    max_turns: Annotated[int | None, _MAX_TURNS] = None,
+    timeout: Annotated[float | None, _TIMEOUT] = None,
+    setup: Annotated[str, _SETUP] = "",
+    verify: Annotated[str, _VERIFY] = "",
+    attempts: Annotated[int | None, _ATTEMPTS] = None,
+    pick: Annotated[str, _PICK] = "",
+    budget: Annotated[float | None, _BUDGET] = None,
+    allow_unknown_cost: Annotated[bool, _ALLOW] = False,
+    filter: Annotated[str, _FILTER] = "",
+    limit: Annotated[int | None, _LIMIT] = None,
+    shuffle: Annotated[int | None, _SHUFFLE] = None,
+    retry: Annotated[str, _RETRY] = "infra",
+    keep: Annotated[str, _KEEP] = "failed",
+    keep_gb: Annotated[float, _KEEP_GB] = 10.0,
+    result: Annotated[str, _RESULT] = "patch",
+    engine: Annotated[str, _ENGINE] = "local",
+    address: Annotated[str, _ADDRESS] = "",
+    scheduler_file: Annotated[str, _SCHEDULER] = "",
+    insecure_cluster: Annotated[bool, _INSECURE] = False,
+    dry_run: Annotated[bool, _DRY_RUN] = False,
+    json: Annotated[bool, _JSON] = False,
 ) -> int:
     """Run tasks, or go on with a batch that was stopped: the same command does what is missing."""
-    request = BatchRequest(
-        sources=tuple(tasks), out=out, slots=slots, budget=budget, allow_unknown_cost=allow_unknown_cost,
-        filter=filter, limit=limit, shuffle=shuffle, retry=_one_of("--retry", retry, ("infra", "failed", "all")),
-        keep=_one_of("--keep", keep, ("failed", "all", "none")), keep_gb=keep_gb,
-        makes_branches=_one_of("--result", result, ("patch", "branch")) == "branch",
-        engine=_one_of("--engine", engine, ("local", "dask")), address=address, scheduler_file=scheduler_file,
-        insecure_cluster=insecure_cluster, dry_run=dry_run, json=json,
-        defaults={
-            name: value
-            for name, value in (
-                ("model", model), ("mode", mode), ("sandbox", sandbox), ("effort", effort), ("max_cost", max_cost),
-                ("max_turns", max_turns), ("timeout_s", timeout), ("setup", setup), ("verify", verify),
-                ("attempts", attempts), ("pick", pick),
-            )
-            if value not in ("", None)
-        },
-    )  # fmt: skip
-    return start_batch(request)
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise UsageError(f"{name}: {value!r} is not one of {', '.join(choices)}")
-    return value
+    given: dict[str, Any] = dict(locals())
+    for name, choices in _CHOICES.items():
+        if given[name] not in choices:
+            raise UsageError(f"--{name}: {given[name]!r} is not one of {', '.join(choices)}")
+    given["timeout_s"] = given.pop("timeout")
+    defaults = {name: value for name in _DEFAULTS if (value := given.pop(name)) not in ("", None)}
+    return start_batch(BatchRequest(sources=tuple(given.pop("tasks")), defaults=defaults, **given))
 
 
 @batch.command()
@@ -114,7 +126,7 @@ def cancel(out: _Out) -> int:
 def clean(
     out: _Out,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the trees.")] = False,
-    keep_gb: Annotated[float, typer.Option(metavar="GB", min=0, help="Disk space that trees may take.")] = 0.0,
+    keep_gb: Annotated[float, _KEEP_GB] = 0.0,
 ) -> int:
     """Remove the trees that a batch has kept, oldest first; their patches stay in OUT."""
     from .manage import clean_batch

@@ -142,8 +142,8 @@ class Tally:
         now = time.monotonic()
         for provider, until in self.pauses.items():
             if until > now:
-                who = provider or "the provider"
-                return f"{len(self.running)} of {self.slots} running: {clean(who)} asks to wait {seconds(until - now)}"
+                who = clean(provider) or "the provider"
+                return f"{len(self.running)} of {self.slots} running: {who} asks to wait {seconds(until - now)}"
         return ""
 
 
@@ -151,12 +151,14 @@ def _key(event: AttemptBegan | AttemptProgressed) -> str:
     return f"{event.id} {event.attempt}"
 
 
+def _numbered(attempt: int) -> str:
+    return f" (attempt {attempt})" if attempt > 1 else ""
+
+
 def ended_line(event: AttemptEnded) -> str:
     """Return an attempt that has ended as one line."""
     result = event.result
-    parts = [f"{result.outcome:<9} {result.id}"]
-    if result.attempt > 1:
-        parts[0] += f" (attempt {result.attempt})"
+    parts = [f"{result.outcome:<9} {result.id}{_numbered(result.attempt)}"]
     if result.duration_s is not None:
         parts.append(seconds(result.duration_s))
     if result.cost_usd is not None:
@@ -199,7 +201,10 @@ class PlainLines:
             case BatchBegan():
                 print(began_line(event), flush=True)
             case AttemptBegan(host=""):
-                print(f"start     {event.id}" + (f" (attempt {event.attempt})" if event.attempt > 1 else ""), flush=True)
+                print(
+                    f"start     {event.id}" + (f" (attempt {event.attempt})" if event.attempt > 1 else ""),
+                    flush=True,
+                )
             case AttemptEnded():
                 print(ended_line(event), flush=True)
             case BatchPaused():
@@ -222,4 +227,6 @@ class PlainLines:
 def began_line(event: BatchBegan) -> str:
     """Return how a batch starts as one line."""
     before = f", {event.done} done before" if event.done else ""
-    return f"{number(event.tasks, 'task')}, {number(event.waiting, 'attempt')} to run{before} → {clean(event.folder)}"
+    return (
+        f"{number(event.tasks, 'task')}, {number(event.waiting, 'attempt')} to run{before} → {clean(event.folder)}"
+    )

@@ -24,7 +24,7 @@ from agent_cli.fleet.batch.exit_code import INVALID_LEFT
 from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
 from agent_cli.fleet.batch.recover import recover_attempts
 from agent_cli.fleet.batch.run import BatchRun, RunSettings
-from agent_cli.fleet.engine import Engine, EngineError, Keep
+from agent_cli.fleet.engine import Engine, EngineError
 from agent_cli.fleet.input.entries import InputError, read_entries
 from agent_cli.fleet.input.freeze import Freezer
 from agent_cli.fleet.task import Task
@@ -56,7 +56,7 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     retry: Any
     keep: Any
     keep_gb: float
-    makes_branches: bool
+    result: str
     engine: str
     address: str
     scheduler_file: str
@@ -172,7 +172,9 @@ def _check_places(batch: Batch, out: Path) -> None:
     real = Path(os.path.realpath(out))
     for task in batch.tasks:
         if not task.ref and "://" not in task.repo and real.is_relative_to(task.repo):
-            raise UsageError(f"--out {out} is inside {task.repo}, which is copied for task {task.id}; choose another")
+            raise UsageError(
+                f"--out {out} is inside {task.repo}, which is copied for task {task.id}; choose another"
+            )
 
 
 def _check_prices(request: BatchRequest, batch: Batch) -> None:
@@ -183,13 +185,14 @@ def _check_prices(request: BatchRequest, batch: Batch) -> None:
     """
     if request.budget is None or request.allow_unknown_cost:
         return
+    from agent_cli.config.api_keys import keyed
     from agent_cli.model.routing import probe_of, resolve
 
     setup = Setup(ParsedOptions("run", {}))
     for model in dict.fromkeys(task.model or setup.config.model or "" for task in batch.tasks):
         if not model or model.startswith("replay/"):
             continue
-        route = resolve(model, setup.config.providers, setup.env)
+        route = resolve(model, setup.config.providers, keyed(os.environ, setup.config_dir))
         prices = probe_of(route, setup.config).info.prices
         if prices.input is None or prices.output is None:
             raise UsageError(
@@ -207,7 +210,9 @@ def _show(batch: Batch, request: BatchRequest, earlier: tuple[AttemptResult, ...
         print(f"{task.id}{times}  {clean(source)}  {cost}  {one_line(task.prompt, 60)}")
     limited = [task.max_cost * task.attempts for task in batch.tasks if task.max_cost is not None]
     without = len(batch.tasks) - len(limited)
-    worst = f"at most {dollars(sum(limited))}" + (f", and {number(without, 'task')} without a limit" if without else "")
+    worst = f"at most {dollars(sum(limited))}" + (
+        f", and {number(without, 'task')} without a limit" if without else ""
+    )
     if request.budget is not None:
         worst += f"; budget {dollars(request.budget)}"
     print(f"{number(len(batch.tasks), 'task')}, {len(earlier)} attempts on record; {worst}")
@@ -294,7 +299,9 @@ async def _finish(request: BatchRequest, folder: BatchFolder, end: BatchEnd) -> 
     if request.json:
         return
     solved = sum(result.outcome in ("solved", "done") for result in end.results)
-    print(f"{solved} of {number(len(end.results), 'attempt')} good, {dollars(end.spent_usd)} spent → {folder.path}")
+    print(
+        f"{solved} of {number(len(end.results), 'attempt')} good, {dollars(end.spent_usd)} spent → {folder.path}"
+    )
     if end.waited_s:
         print(f"waited {seconds(end.waited_s)} for rate limits")
     for line in kept:

@@ -45,7 +45,13 @@ class LiveTable:
 
     def _drawing(self) -> Group:
         table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", expand=True)
-        for head, side in (("task", "left"), ("step", "right"), ("last", "left"), ("time", "right"), ("cost", "right")):
+        for head, side in (
+            ("task", "left"),
+            ("step", "right"),
+            ("last", "left"),
+            ("time", "right"),
+            ("cost", "right"),
+        ):
             table.add_column(head, justify=side, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
         now = time.monotonic()
         most = max(1, min(_MOST_ROWS, self._console.height - 6))

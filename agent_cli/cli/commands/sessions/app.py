@@ -17,12 +17,12 @@ from agent_cli.store.retention import discard
 from agent_cli.store.session_file import Loaded, read_session
 from agent_cli.ui.text.lines import number
 
-from ..services.completion import session_ids
-from ..setup.options import UsageError
-from ..setup.redactor import redactor_of
-from ..setup.session_selection import copy_beside
-from .session_files import Mask, export, forgetting, import_, prune_command, repair_command
-from .session_output import emit, one_line, parse_moment, setup_for_sessions, when
+from ...services.completion import session_ids
+from ...setup.options import UsageError
+from ...setup.redactor import redactor_of
+from ...setup.session_selection import copy_beside
+from .files import Mask, export, forgetting, import_, prune_command, repair_command
+from .output import emit, one_line, parse_moment, setup_for_sessions, when
 
 app = typer.Typer(help="Work with saved sessions.", no_args_is_help=True)
 app.command()(export)

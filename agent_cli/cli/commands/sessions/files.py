@@ -17,11 +17,11 @@ from agent_cli.store.retention import OnDelete, Pruned, plan, prune, prune_if_du
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.text.lines import number
 
-from ..services.completion import session_ids
-from ..setup.options import UsageError
-from ..setup.redactor import redactor_of
-from ..setup.setup import Setup
-from .session_output import emit, one_line, setup_for_sessions, size, stop_writing, when
+from ...services.completion import session_ids
+from ...setup.options import UsageError
+from ...setup.redactor import redactor_of
+from ...setup.setup import Setup
+from .output import emit, one_line, setup_for_sessions, size, stop_writing, when
 
 Mask = Callable[[str], str]
 _Id = Annotated[

@@ -1,0 +1,1 @@
+"""`agent demo`: watch the agent fix a small project from a recording."""

@@ -1,0 +1,1 @@
+"""`agent sessions`: list, search, export, prune and repair saved sessions."""

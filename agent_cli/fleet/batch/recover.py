@@ -1,0 +1,79 @@
+"""Attempts whose batch was killed: what is finished goes on record, and of the others the patch and the session
+are saved."""
+
+import contextlib
+import socket
+import time
+from pathlib import Path
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.fs.files import read_regular
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.store.catalog import totals
+from agent_cli.store.session_file import StoreError
+from agent_cli.workspace.worktrees.merge import save_patch
+from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, worktrees
+
+from ..attempt import AttemptResult, Failure, Patch
+from ..attempts.run import PATCH_FILE, RESULT_FILE, SESSION_FILE, save_session, state_folder, tree_name
+from ..engine import Job
+from .folder import JOB_FILE, BatchFolder, read_results
+
+
+async def recover_attempts(folder: BatchFolder, place: Path, runner: ProcessRunner) -> None:
+    """Put every attempt on record that has a folder and no line. Nothing of this batch runs when this is called.
+
+    Raises:
+        OSError: the results cannot be written.
+    """
+    known = {(result.id, result.attempt) for result in read_results(folder.path)}
+    trees = {tree.name: tree for tree in worktrees(place)}
+    for path in sorted(folder.path.glob("tasks/*/*")):
+        if not path.name.isdecimal() or (path.parent.name, int(path.name)) in known:
+            continue
+        try:
+            job = msgspec.json.decode(read_regular(path / JOB_FILE), type=Job)
+        except (OSError, msgspec.DecodeError):
+            with contextlib.suppress(OSError):
+                path.rmdir()  # killed before the attempt had begun
+            continue
+        folder.append(_ended(path) or await _lost(path, job, trees.get(tree_name(job)), runner))
+
+
+def _ended(path: Path) -> AttemptResult | None:
+    """Return what an attempt that had ended wrote of itself."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(read_regular(path / RESULT_FILE), type=AttemptResult)
+    return None
+
+
+async def _lost(path: Path, job: Job, tree: Worktree | None, runner: ProcessRunner) -> AttemptResult:
+    """Save what an attempt has left."""
+    patch: Patch | None = None
+    error = Failure("lost", "the batch was killed while it ran")
+    if tree is not None:
+        try:
+            saved = await save_patch(tree, path / PATCH_FILE, runner.run)
+            patch = Patch(saved.sha256, saved.added, saved.removed, saved.files)
+        except (WorktreeError, OSError) as failure:
+            error = Failure("lost", f"{error.message}; its patch cannot be read: {failure}")
+    with contextlib.suppress(OSError):
+        save_session(state_folder(job), path)
+    cost, requests = _cost(path / SESSION_FILE)
+    return AttemptResult(
+        id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome="lost", cost_usd=cost,
+        cost_is_partial=True, reserved_usd=job.max_cost, turns=requests, host=socket.gethostname(),
+        agent_version=__version__, model=job.task.model, base_commit=job.task.ref, patch=patch, error=error,
+        started=path.stat().st_mtime, finished=time.time(), tree=tree.path if tree else "",
+    )  # fmt: skip
+
+
+def _cost(session: Path) -> tuple[float | None, int | None]:
+    """Return what a session says that it has cost; the last request may be missing."""
+    try:
+        _, sums = totals(session)
+    except (StoreError, OSError):
+        return None, None
+    return sums.cost_usd, sums.requests
