@@ -1,0 +1,329 @@
+"""The summary of a run: what its attempts came to, the score with its uncertainty, what it cost and how long it
+took. Pure, and independent of the order in which attempts ended; whatever depends on a clock is in `times`."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+
+import msgspec
+
+from agent_cli import __version__
+
+from ..attempt import INVALID, OUTCOMES, AttemptResult, Outcome, Used
+from ..task import Task
+from .statistics import detectable_difference, mean, pass_at_k, pass_hat_k, percentile, wilson
+from .timeline import Span, spans
+
+GRADED: tuple[Outcome, ...] = tuple(each for each in OUTCOMES if each not in INVALID and each != "done")
+"""Outcomes that say whether the task was solved."""
+_MOST_K = 10
+_LONGEST_MESSAGE = 300
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A part of a whole; `share` is null where there is no whole."""
+
+    solved: float
+    of: int
+    share: float | None
+    low: float | None = None
+    """Bounds of the 95 % interval."""
+    high: float | None = None
+    detectable: float | None = None
+    """Smallest difference to another run of this size that would be found 4 times in 5."""
+
+
+class AtK(msgspec.Struct, frozen=True):
+    """How tasks fare with k attempts, over those tasks that have as many valid ones."""
+
+    k: int
+    tasks: int
+    any: float
+    """pass@k: at least one attempt solves it."""
+    all: float
+    """pass^k: every attempt does."""
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """US dollars; null where no attempt has a known cost."""
+
+    total_usd: float | None
+    unknown: int
+    """Attempts whose cost is unknown or a lower bound; above 0, all sums here are lower bounds."""
+    per_solved_usd: float | None
+    """All cost, that of failures included, for each solved attempt."""
+    failed_usd: float | None
+    """Spent on attempts that neither solved a task nor ended well without a check."""
+    repeated_usd: float | None
+    """Spent on attempts that ended more than once; in the total and in no attempt."""
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Attempts that failed in the same way."""
+
+    outcome: Outcome
+    kind: str
+    message: str
+    attempts: int
+    tasks: tuple[str, ...]
+
+
+class TaskRow(msgspec.Struct, frozen=True):
+    """One task."""
+
+    id: str
+    attempts: int
+    graded: int
+    """Attempts that say whether it was solved."""
+    solved: int
+    outcomes: tuple[Outcome, ...]
+    """Of each attempt, in order."""
+    cost_usd: float | None
+    turns: int | None
+    tags: dict[str, str]
+    skipped: str = ""
+    """Why it was not run."""
+
+
+class Times(msgspec.Struct, frozen=True):
+    """Everything that a clock measured, in seconds."""
+
+    began: float
+    """Since the epoch."""
+    wall: float
+    """From the first start to the last end."""
+    working: float
+    median: float | None
+    p95: float | None
+    waited_rate_limit: float
+    waited_queue: float
+    waited_setup: float
+    hosts: tuple[str, ...]
+    spans: tuple[Span, ...]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run."""
+
+    tasks: int
+    checked_tasks: int
+    """Tasks that have a check and were not skipped."""
+    attempts: int
+    outcomes: dict[Outcome, int]
+    """Attempts by outcome, those without any included."""
+    solved_tasks: int
+    """Tasks with at least one solved attempt."""
+    valid: Share
+    """pass@1 over the tasks with a valid attempt."""
+    every: Share
+    """pass@1 over all checked tasks: one without a valid attempt counts as not solved."""
+    valid_attempts: Share
+    all_attempts: Share
+    at_k: tuple[AtK, ...]
+    cost: Cost
+    usage: Used
+    causes: tuple[Cause, ...]
+    rows: tuple[TaskRow, ...]
+    models: tuple[str, ...]
+    agent_versions: tuple[str, ...]
+    repeated: int
+    """Lines of attempts that had a line already."""
+    outdated: int
+    """Lines that belong to another version of a task, or to none."""
+    notes: tuple[str, ...]
+    about: dict[str, str]
+    """What else is known of the run, in words."""
+    times: Times | None
+
+
+def summarize(
+    tasks: Sequence[Task],
+    results: Iterable[AttemptResult],
+    *,
+    about: Mapping[str, str] | None = None,
+    skipped: Mapping[str, str] | None = None,
+) -> Summary:
+    """Return the summary of what a run has recorded so far.
+
+    Args:
+        tasks: the tasks as they were frozen.
+        results: lines of `results.jsonl`, in their order.
+        about: facts that the report shows at its head.
+        skipped: tasks that were not run, and why.
+    """
+    lines = list(results)
+    counted, repeated, outdated = _counted(tasks, lines)
+    left_out = skipped or {}
+    rows = tuple(_row(task, counted[task.id], left_out.get(task.id, "")) for task in _sorted(tasks))
+    attempts = [each for row in rows for each in counted[row.id]]
+    found = Counter(each.outcome for each in attempts)
+    checked = {task.id for task in tasks if task.verify and task.id not in left_out}
+    graded = [row for row in rows if row.graded]
+    solved = found["solved"]
+    return Summary(
+        tasks=len(tasks),
+        checked_tasks=len(checked),
+        attempts=len(attempts),
+        outcomes={outcome: found[outcome] for outcome in OUTCOMES},
+        solved_tasks=sum(row.solved > 0 for row in rows),
+        valid=_share(graded, len(graded)),
+        every=_share(graded, len(checked | {row.id for row in graded})),
+        valid_attempts=_plain(solved, sum(row.graded for row in rows)),
+        all_attempts=_plain(solved, len(attempts) - found["done"]),
+        at_k=tuple(_at_k(graded)),
+        cost=_cost(attempts, repeated, solved),
+        usage=_used([*attempts, *repeated]),
+        causes=_causes(attempts),
+        rows=rows,
+        models=tuple(sorted({each.model for each in attempts} - {""})),
+        agent_versions=tuple(sorted({each.agent_version for each in attempts} - {""})),
+        repeated=len(repeated),
+        outdated=outdated,
+        notes=_notes(tasks, rows),
+        about=dict(about or {}),
+        times=_times(attempts),
+    )
+
+
+def _sorted(tasks: Sequence[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: task.id)
+
+
+def _counted(
+    tasks: Sequence[Task], lines: list[AttemptResult]
+) -> tuple[dict[str, list[AttemptResult]], list[AttemptResult], int]:
+    """Return the attempts of each task as it is now, the lines of attempts that had one already, and how many
+    lines are of something else."""
+    versions = {line.agent_version for line in lines} | {__version__}
+    current: dict[str, str] = {}
+    fitting = {task.id: {task.spec_hash(version) for version in versions} for task in tasks}
+    for line in lines:
+        if line.spec_hash in fitting.get(line.id, ()):
+            current[line.id] = line.spec_hash
+    attempts: dict[str, dict[int, AttemptResult]] = defaultdict(dict)
+    repeated, outdated = [], 0
+    for line in lines:
+        if current.get(line.id) != line.spec_hash:
+            outdated += 1
+        elif line.attempt in attempts[line.id]:
+            repeated.append(line)
+        else:
+            attempts[line.id][line.attempt] = line
+    return (
+        {task.id: [attempts[task.id][n] for n in sorted(attempts[task.id])] for task in tasks},
+        repeated,
+        outdated,
+    )
+
+
+def _row(task: Task, attempts: list[AttemptResult], skipped: str) -> TaskRow:
+    turns = [each.turns for each in attempts if each.turns is not None]
+    return TaskRow(
+        id=task.id,
+        attempts=len(attempts),
+        graded=sum(each.outcome in GRADED for each in attempts),
+        solved=sum(each.outcome == "solved" for each in attempts),
+        outcomes=tuple(each.outcome for each in attempts),
+        cost_usd=_dollars(attempts),
+        turns=sum(turns) if turns else None,
+        tags=task.tags,
+        skipped=skipped,
+    )
+
+
+def _share(graded: list[TaskRow], of: int) -> Share:
+    """Return pass@1 over so many tasks. The interval counts tasks, not attempts: attempts at the same task are
+    not independent."""
+    solved = fsum(row.solved / row.graded for row in graded)
+    if not of:
+        return Share(0.0, 0, None)
+    return Share(solved, of, solved / of, *wilson(solved / of, of), detectable_difference(solved / of, of))
+
+
+def _plain(solved: int, of: int) -> Share:
+    return Share(solved, of, solved / of if of else None)
+
+
+def _at_k(graded: list[TaskRow]) -> Iterable[AtK]:
+    for k in range(1, min(_MOST_K, max((row.graded for row in graded), default=0)) + 1):
+        rows = [(row.graded, row.solved, k) for row in graded if row.graded >= k]
+        some, every = mean(pass_at_k(*row) for row in rows), mean(pass_hat_k(*row) for row in rows)
+        if some is not None and every is not None:
+            yield AtK(k, len(rows), some, every)
+
+
+def _dollars(attempts: Iterable[AttemptResult]) -> float | None:
+    known = [each.cost_usd for each in attempts if each.cost_usd is not None]
+    return round(fsum(known), 9) if known else None
+
+
+def _cost(attempts: list[AttemptResult], repeated: list[AttemptResult], solved: int) -> Cost:
+    everything = [*attempts, *repeated]
+    total = _dollars(everything)
+    return Cost(
+        total_usd=total,
+        unknown=sum(each.cost_usd is None or each.cost_is_partial for each in everything),
+        per_solved_usd=total / solved if total is not None and solved else None,
+        failed_usd=_dollars(each for each in attempts if each.outcome not in ("solved", "done")),
+        repeated_usd=_dollars(repeated),
+    )
+
+
+def _used(attempts: list[AttemptResult]) -> Used:
+    def total(name: str) -> int | None:
+        known = [count for each in attempts if (count := getattr(each.usage, name)) is not None]
+        return sum(known) if known else None
+
+    kinds = ("input", "output", "cache_read", "cache_write", "reasoning")
+    return Used(**{name: total(name) for name in kinds}, requests=total("requests") or 0)
+
+
+def _causes(attempts: list[AttemptResult]) -> tuple[Cause, ...]:
+    """Return why attempts failed, the most frequent first."""
+    groups: dict[tuple[Outcome, str, str], list[str]] = defaultdict(list)
+    for each in attempts:
+        if each.error is not None:
+            message = " ".join(each.error.message.split())[:_LONGEST_MESSAGE]
+            groups[each.outcome, each.error.kind, message].append(each.id)
+        elif not each.is_valid:
+            groups[each.outcome, "", each.stop_reason].append(each.id)
+    causes = [Cause(*key, len(ids), tuple(sorted(set(ids)))) for key, ids in groups.items()]
+    return tuple(sorted(causes, key=lambda cause: (-cause.attempts, cause.outcome, cause.kind, cause.message)))
+
+
+def _notes(tasks: Sequence[Task], rows: Sequence[TaskRow]) -> tuple[str, ...]:
+    notes = []
+    if missing := [row.id for row in rows if not row.attempts and not row.skipped]:
+        notes.append(f"{len(missing)} tasks have no attempt yet: {_some(missing)}.")
+    if unclear := [row.id for row in rows if row.attempts and not row.graded and "done" not in row.outcomes]:
+        notes.append(f"{len(unclear)} tasks have no valid attempt: {_some(unclear)}.")
+    if any(task.attempts > 1 and task.pick == "first_verified" for task in tasks):
+        notes.append(
+            "Some tasks stop at their first solved attempt: their pass@1, pass@k and pass^k are too high for "
+            "a comparison. With `pick: all` every attempt runs."
+        )
+    return tuple(notes)
+
+
+def _some(ids: list[str]) -> str:
+    return ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
+
+
+def _times(attempts: list[AttemptResult]) -> Times | None:
+    began = [each.started for each in attempts if each.started]
+    if not began:
+        return None
+    durations = [each.duration_s for each in attempts if each.duration_s is not None]
+    first = min(began)
+    return Times(
+        began=first,
+        wall=max(0.0, max(each.finished for each in attempts) - first),
+        working=fsum(durations),
+        median=percentile(durations, 0.5),
+        p95=percentile(durations, 0.95),
+        waited_rate_limit=fsum(each.waited_s.rate_limit for each in attempts),
+        waited_queue=fsum(each.waited_s.queue for each in attempts),
+        waited_setup=fsum(each.waited_s.setup for each in attempts),
+        hosts=tuple(sorted({each.host for each in attempts} - {""})),
+        spans=spans(attempts, first),
+    )

@@ -1,0 +1,39 @@
+"""When each attempt ran, in as few rows as there were slots. Pure."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ..attempt import AttemptResult, Outcome
+
+
+class Span(msgspec.Struct, frozen=True):
+    """One attempt on the clock, in seconds since the start of the run."""
+
+    task: str
+    attempt: int
+    outcome: Outcome
+    row: int
+    start: float
+    end: float
+    setup: float
+    """Seconds of it spent on setup, at its beginning."""
+    rate_limit: float
+    """Seconds of it spent waiting for the provider; where in it is not recorded."""
+
+
+def spans(attempts: Iterable[AttemptResult], first: float) -> tuple[Span, ...]:
+    """Return the attempts by their start, each in the first row that is free by then."""
+    free: list[float] = []
+    placed = []
+    for each in sorted((each for each in attempts if each.started), key=_when):
+        start, end = each.started - first, max(each.started, each.finished) - first
+        row = next((at for at, until in enumerate(free) if until <= start), len(free))
+        free[row : row + 1] = [end]
+        waited = each.waited_s
+        placed.append(Span(each.id, each.attempt, each.outcome, row, start, end, waited.setup, waited.rate_limit))
+    return tuple(placed)
+
+
+def _when(attempt: AttemptResult) -> tuple[float, float, str, int]:
+    return attempt.started, attempt.finished, attempt.id, attempt.attempt
