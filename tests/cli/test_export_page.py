@@ -1,4 +1,5 @@
-"""The exported page in a real browser: nothing overflows on a phone, nothing is fetched, nothing is complained of."""
+"""Exported pages and reports in a real browser: nothing overflows on a phone, nothing is fetched, and the browser
+has nothing to complain of."""
 
 import json
 import os
@@ -12,7 +13,11 @@ from typing import Any
 
 import pytest
 
+from agent_cli.fleet.report.compare import compare
+from agent_cli.fleet.report.page import html, html_of_comparison
+from agent_cli.fleet.report.summary import summarize
 from agent_cli.store.export.formats import exported
+from tests.fleet.report.made import a_run, result, task
 from tests.store.talk import records
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -68,6 +73,12 @@ class Browser:
     def value(self, expression: str) -> Any:
         return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
+    def overflowing(self) -> Any:
+        wide = (
+            "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1"
+        )
+        return self.value(f"{wide} && !e.closest('.wide')).map(e => e.outerHTML.slice(0, 80))")
+
     def told(self, method: str) -> list[dict[str, Any]]:
         return [event["params"] for event in self.events if event.get("method") == method]
 
@@ -107,10 +118,7 @@ def test_the_page_is_read_on_a_phone_and_on_a_desk_without_network_or_complaint(
         browser.show(page, width)
         browser.value("document.querySelectorAll('details').forEach(each => each.open = true)")
         assert browser.value("document.documentElement.scrollWidth - innerWidth") <= 0
-        wide = (
-            "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1"
-        )
-        assert browser.value(f"{wide} && !e.closest('.wide')).map(e => e.outerHTML.slice(0, 80))") == []
+        assert browser.overflowing() == []
         drawn = "[...document.querySelectorAll('svg')].map(e => e.getBoundingClientRect().height > 100)"
         assert browser.value(drawn) == [True, True, True]
         assert browser.value("getComputedStyle(document.querySelector('.diff .add')).backgroundColor") != (
@@ -125,3 +133,27 @@ def test_the_page_is_read_on_a_phone_and_on_a_desk_without_network_or_complaint(
     assert {address for address in addresses if not address.startswith("data:")} == {page.as_uri()}
     assert browser.told("Log.entryAdded") == browser.told("Runtime.consoleAPICalled") == []
     assert browser.told("Runtime.exceptionThrown") == []
+
+
+def test_reports_are_read_on_a_phone_and_on_a_desk_without_network_or_complaint(
+    browser: Browser, tmp_path: Path
+) -> None:
+    tasks, lines = a_run()
+    named = task("a-long-name-" * 8)
+    summary = summarize([*tasks, named], [*lines, result(named)], about={"Suite": "/a/path/" + "x" * 90})
+    worse = summarize([*tasks, named], [result(each, outcome="unsolved") for each in [*tasks, named]])
+    pages = {"report": html(summary), "comparison": html_of_comparison(compare(worse, summary, ("A" * 60, "B")))}
+    for name, content in pages.items():
+        page = tmp_path / f"{name}.html"
+        page.write_text(content, encoding="utf-8")
+        for width in (360, 1200):
+            browser.show(page, width)
+            assert browser.value("document.documentElement.scrollWidth - innerWidth") <= 0, (name, width)
+            assert browser.overflowing() == []
+            drawn = "[...document.querySelectorAll('svg')].map(e => e.getBoundingClientRect().height > 20)"
+            assert set(browser.value(drawn)) == {True}
+    colour = "getComputedStyle(document.querySelector('svg .after')).fill"
+    assert browser.value(colour) != "rgb(0, 0, 0)", "the style sheet is in force"
+    addresses = {each["request"]["url"] for each in browser.told("Network.requestWillBeSent")}
+    assert {Path(address).suffix for address in addresses if not address.startswith("data:")} == {".html"}
+    assert browser.told("Log.entryAdded") == browser.told("Runtime.exceptionThrown") == []

@@ -56,6 +56,8 @@ class Cost(msgspec.Struct, frozen=True):
     """Spent on attempts that neither solved a task nor ended well without a check."""
     repeated_usd: float | None
     """Spent on attempts that ended more than once; in the total and in no attempt."""
+    solved_usd: tuple[float, ...]
+    """Known cost of each solved attempt, in rising order."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -99,6 +101,8 @@ class Times(msgspec.Struct, frozen=True):
     waited_queue: float
     waited_setup: float
     hosts: tuple[str, ...]
+    solved: tuple[float, ...]
+    """Duration of each solved attempt, in rising order."""
     spans: tuple[Span, ...]
 
 
@@ -185,6 +189,10 @@ def summarize(
     )
 
 
+def _is_solved(attempt: AttemptResult) -> bool:
+    return attempt.outcome == "solved"
+
+
 def _sorted(tasks: Sequence[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: task.id)
 
@@ -222,7 +230,7 @@ def _row(task: Task, attempts: list[AttemptResult], skipped: str) -> TaskRow:
         id=task.id,
         attempts=len(attempts),
         graded=sum(each.outcome in GRADED for each in attempts),
-        solved=sum(each.outcome == "solved" for each in attempts),
+        solved=sum(map(_is_solved, attempts)),
         outcomes=tuple(each.outcome for each in attempts),
         cost_usd=_dollars(attempts),
         turns=sum(turns) if turns else None,
@@ -266,6 +274,9 @@ def _cost(attempts: list[AttemptResult], repeated: list[AttemptResult], solved: 
         per_solved_usd=total / solved if total is not None and solved else None,
         failed_usd=_dollars(each for each in attempts if each.outcome not in ("solved", "done")),
         repeated_usd=_dollars(repeated),
+        solved_usd=tuple(
+            sorted(each.cost_usd for each in attempts if _is_solved(each) and each.cost_usd is not None)
+        ),
     )
 
 
@@ -325,5 +336,8 @@ def _times(attempts: list[AttemptResult]) -> Times | None:
         waited_queue=fsum(each.waited_s.queue for each in attempts),
         waited_setup=fsum(each.waited_s.setup for each in attempts),
         hosts=tuple(sorted({each.host for each in attempts} - {""})),
+        solved=tuple(
+            sorted(each.duration_s for each in attempts if _is_solved(each) and each.duration_s is not None)
+        ),
         spans=spans(attempts, first),
     )

@@ -1,5 +1,6 @@
-"""Pictures of a session as SVG for the HTML page: how long each turn took and what it cost, how full the context
-was at each call, and what was spent until then. Colours come from the page's style. Pure."""
+"""Pictures as SVG for HTML pages: how long each turn of a session took and what it cost, how full the context was
+at each call, what was spent until then; and the parts that other pictures are made of. Colours come from the
+page's style. Pure."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -32,24 +33,26 @@ def timeline(turns: Sequence[Turn]) -> str:
         bars = _bar("time", top, room * turn.duration_s / longest, duration(turn.duration_s))
         if dearest:
             bars += _bar("cost", top + 12, room * (turn.cost_usd or 0.0) / dearest, money(turn.cost_usd))
-        number = _label(_ROWS_LEFT - 6, top + high / 2 - 1, str(turn.number))
+        number = label(_ROWS_LEFT - 6, top + high / 2 - 1, str(turn.number))
         rows.append(f"<g{faded}><title>{escape(_in_words(turn))}</title>{number}{bars}</g>")
     measures = "duration, cost in USD" if dearest else "duration"
     of_all = f", the last {len(shown)} of {len(counted)}" if len(shown) < len(counted) else ""
-    head = _label(0, 10, f"turn: {measures}{of_all}", "start")
-    return _picture("Duration and cost of each turn", 26 + len(shown) * high, head + "".join(rows))
+    head = label(0, 10, f"turn: {measures}{of_all}", "start")
+    return picture("Duration and cost of each turn", 26 + len(shown) * high, head + "".join(rows))
 
 
 def context_plot(readings: Sequence[Reading]) -> str:
     """Tokens in the context at each model call; empty when no call told."""
-    points = [(each.number, float(each.context_tokens)) for each in readings if each.context_tokens is not None]
-    return _plot("Context size", "context", points, "tokens", tokens) if points else ""
+    points = [
+        (float(each.number), float(each.context_tokens)) for each in readings if each.context_tokens is not None
+    ]
+    return plot("Context size", "context", points, "tokens", tokens) if points else ""
 
 
 def spend_plot(readings: Sequence[Reading]) -> str:
     """US dollars spent until each model call; empty when none told its cost."""
-    points = [(each.number, each.spent_usd) for each in readings if each.spent_usd is not None]
-    return _plot("Spent so far", "spend", points, "USD", lambda value: f"{value:.4g}") if points else ""
+    points = [(float(each.number), each.spent_usd) for each in readings if each.spent_usd is not None]
+    return plot("Spent so far", "spend", points, "USD", lambda value: f"{value:.4g}") if points else ""
 
 
 def duration(seconds: float) -> str:
@@ -86,11 +89,18 @@ def _bar(kind: str, top: float, length: float, label: str) -> str:
     )
 
 
-def _plot(
-    name: str, kind: str, points: list[tuple[int, float]], unit: str, written: Callable[[float], str]
+def plot(
+    name: str,
+    kind: str,
+    points: Sequence[tuple[float, float]],
+    unit: str,
+    written: Callable[[float], str],
+    across: tuple[str, Callable[[float], str]] = ("model call", lambda number: f"{number:.0f}"),
 ) -> str:
+    """Return a curve over a grid. `across` names what lies on the horizontal axis, and writes its values."""
     points = _thinned(points)
-    first, last = points[0][0], max(points[-1][0], points[0][0] + 1)
+    first = points[0][0]
+    last = points[-1][0] if points[-1][0] > first else first + 1
     step = _step(max(value for _, value in points))
     top = step * max(1, -(-max(value for _, value in points) // step))
     wide, high = WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
@@ -104,7 +114,7 @@ def _plot(
         y = _TOP + high * (1 - mark * step / top)
         lines.append(
             f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            + _label(_LEFT - 6, y + 3.5, written(mark * step))
+            + label(_LEFT - 6, y + 3.5, written(mark * step))
         )
     floor = _TOP + high
     path = " ".join(place(*point) for point in points)
@@ -112,16 +122,17 @@ def _plot(
     curve = f'<polyline class="{kind} curve" points="{path}"/>'
     right, height = place(*points[-1]).split(",")
     dot = f'<circle class="{kind} dot" cx="{right}" cy="{height}" r="3"/>'
-    axes = _label(_LEFT, floor + 14, str(first), "start") + _label(
-        _LEFT + wide / 2, floor + 30, "model call", "middle"
+    axes = label(_LEFT, floor + 14, across[1](first), "start") + label(
+        _LEFT + wide / 2, floor + 30, across[0], "middle"
     )
     if points[-1][0] > first:
-        axes += _label(WIDTH - _RIGHT, floor + 14, str(last))
-    axes += f'<g transform="rotate(-90 11 {_TOP + high / 2})">{_label(11, _TOP + high / 2, unit, "middle")}</g>'
-    return _picture(f"{name} in {unit}, by model call", _HEIGHT, "".join([*lines, area, curve, dot, axes]))
+        axes += label(WIDTH - _RIGHT, floor + 14, across[1](last))
+    axes += f'<g transform="rotate(-90 11 {_TOP + high / 2})">{label(11, _TOP + high / 2, unit, "middle")}</g>'
+    return picture(f"{name} in {unit}, by {across[0]}", _HEIGHT, "".join([*lines, area, curve, dot, axes]))
 
 
-def _label(x: float, y: float, text: str, anchor: str = "end") -> str:
+def label(x: float, y: float, text: str, anchor: str = "end") -> str:
+    """Return a small text."""
     return f'<text class="label" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
@@ -136,11 +147,12 @@ def _step(highest: float) -> float:
     return size
 
 
-def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def _thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
     """At most a few hundred points, the last among them."""
     every = -(-len(points) // _MOST_POINTS)
     return [*points[:-1:every], points[-1]] if every > 1 else points
 
 
-def _picture(name: str, height: int, content: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(name)}">{content}</svg>'
+def picture(name: str, height: float, content: str, width: int = WIDTH) -> str:
+    """Return a whole picture; `name` is what it shows, for those who do not see it."""
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(name)}">{content}</svg>'

@@ -7,16 +7,15 @@ HTML and pictures of its own, and a content security policy allows nothing but t
 
 import base64
 import binascii
-import hashlib
 import re
 from html import escape
-from pathlib import Path
 
 from agent_cli.protocol.messages import Image, PlanItem
 from agent_cli.protocol.sanitize import clean
 
 from .charts import context_plot, duration, money, spend_plot, timeline, tokens
 from .markdown import arguments_text, local_time, shorten
+from .page import document
 from .transcript import CallEntry, Item, MessageEntry, Note, Transcript, Turn, is_diff
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -26,20 +25,8 @@ _LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), (
 
 def page_of(story: Transcript) -> str:
     """Return the whole page."""
-    style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    title = _text(story.title)
-    body = "\n".join(part for part in (_head(story), _plan(story.plan), _figures(story), _talk(story)) if part)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        '<link rel="icon" href="data:,">\n'
-        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    )
+    parts = (_head(story), _plan(story.plan), _figures(story), _talk(story))
+    return document(story.title, "\n".join(part for part in parts if part))
 
 
 def _head(story: Transcript) -> str:

@@ -1,0 +1,172 @@
+"""A summary and a comparison as one HTML file: no script, no network, light and dark, readable on a phone. Texts
+of tasks and errors are escaped data. Pure but for reading its own style sheets."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from agent_cli.protocol.sanitize import clean
+from agent_cli.store.export.page import document
+
+from . import plots
+from .compare import Comparison
+from .markdown import in_short
+from .summary import Share, Summary
+from .wording import (
+    MEANINGS,
+    comparison_lines,
+    cost_lines,
+    facts,
+    money,
+    percent,
+    score,
+    score_lines,
+    time_lines,
+    usage_lines,
+)
+
+
+def html(summary: Summary) -> str:
+    """Return the report; whatever a clock measured is in its last section."""
+    parts = [
+        f"<header>\n<h1>Report</h1>\n{_facts(facts(summary))}\n</header>",
+        _section("Score", _scores(summary)),
+        _section("Several attempts", _at_k(summary)),
+        _figures(
+            {
+                "Outcomes": plots.outcomes(summary.outcomes),
+                "Solved against cost": plots.solved_by_cost(summary.cost.solved_usd),
+            }
+        ),
+        _section("Outcomes", _outcomes(summary)),
+        _section("Causes of failures", _causes(summary)),
+        _section("Cost", _facts({**cost_lines(summary.cost), **usage_lines(summary)})),
+        _section("Notes", "".join(f"<p>{_text(note)}</p>" for note in summary.notes)),
+        _section("Tasks", _tasks(summary)),
+        _times(summary),
+    ]
+    return document("Report", "\n".join(part for part in parts if part), _style())
+
+
+def html_of_comparison(comparison: Comparison) -> str:
+    """Return a comparison of two runs."""
+    first, second = comparison.names
+    rows = [(_text(pair.id), percent(pair.before), percent(pair.after)) for pair in comparison.changed]
+    parts = [
+        f"<header>\n<h1>Comparison</h1>\n{_facts(comparison_lines(comparison))}\n</header>",
+        _figures(
+            {"Solved tasks": plots.intervals(comparison), "Tasks that differ": plots.changes(comparison.changed)}
+        ),
+        _section("Tasks that differ", _table(("task", _text(first), _text(second)), rows, numbers=(1, 2))),
+        _section("What else differs", "".join(f"<p>{_text(note)}</p>" for note in comparison.notes)),
+    ]
+    return document(f"{first} and {second}", "\n".join(part for part in parts if part), _style())
+
+
+def _style() -> str:
+    return (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+
+
+def _scores(summary: Summary) -> str:
+    lines = score_lines(summary)
+    heads = dict(zip(lines, (summary.valid, summary.every), strict=False))
+    boxes = "".join(_score(name, share) for name, share in heads.items())
+    rest = {name: text for name, text in lines.items() if name not in heads}
+    return f'<div class="scores">{boxes}</div>\n{_facts(rest)}'
+
+
+def _score(name: str, share: Share) -> str:
+    said = score(share).removeprefix(percent(share.share)).strip()
+    return (
+        f"<div><span>{_text(name)}</span><strong>{percent(share.share)}</strong><span>{_text(said)}</span></div>"
+    )
+
+
+def _at_k(summary: Summary) -> str:
+    rows = [(str(each.k), str(each.tasks), percent(each.any), percent(each.all)) for each in summary.at_k]
+    return _table(("k", "tasks", "pass@k", "pass^k"), rows, numbers=(1, 2, 3)) if len(rows) > 1 else ""
+
+
+def _outcomes(summary: Summary) -> str:
+    rows = [
+        (f'<span class="swatch {plots.kind(name)}"></span>{name}', str(count), _text(MEANINGS[name]))
+        for name, count in summary.outcomes.items()
+        if count
+    ]
+    return _table(("outcome", "attempts", "meaning"), rows, numbers=(1,))
+
+
+def _causes(summary: Summary) -> str:
+    rows = [
+        (
+            cause.outcome,
+            str(cause.attempts),
+            _text(f"{cause.kind}: {cause.message}".strip(": ")),
+            _text(
+                ", ".join(cause.tasks[:5]) + (f" and {len(cause.tasks) - 5} more" if len(cause.tasks) > 5 else "")
+            ),
+        )
+        for cause in summary.causes
+    ]
+    return _table(("outcome", "attempts", "cause", "tasks"), rows, numbers=(1,))
+
+
+def _tasks(summary: Summary) -> str:
+    rows = []
+    for row in summary.rows:
+        said = f"not run: {row.skipped}" if row.skipped else in_short(row.outcomes) or "no attempt yet"
+        solved = f"{row.solved} of {row.graded}" if row.graded else "–"
+        rows.append((_text(row.id), solved, _text(said), money(row.cost_usd) if row.attempts else "–"))
+    return _table(("task", "solved", "outcomes", "cost"), rows, numbers=(1, 3))
+
+
+def _times(summary: Summary) -> str:
+    times = summary.times
+    if times is None:
+        return ""
+    pictures = {
+        "Solved against time": plots.solved_by_time(times.solved),
+        "Slots; the thin bars are waiting": plots.timeline(times.spans, times.wall),
+    }
+    return _section("Time", _facts(time_lines(times)) + _figures(pictures, "full"))
+
+
+def _figures(pictures: Mapping[str, str], last: str = "") -> str:
+    shown = [
+        f'<figure class="{last if place else ""}"><figcaption>{name}</figcaption>{drawn}</figure>'
+        for place, (name, drawn) in enumerate(pictures.items())
+        if drawn
+    ]
+    return f'<section class="figures">\n{"".join(shown)}\n</section>' if shown else ""
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section>\n<h2>{title}</h2>\n{content}\n</section>" if content else ""
+
+
+def _facts(lines: Mapping[str, str]) -> str:
+    rows = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in lines.items())
+    return f'<dl class="facts">{rows}</dl>' if rows else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
+    """Return a table of cells that are HTML already."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        kinds = (' class="number"' if place in numbers else "" for place in range(len(cells)))
+        return (
+            "<tr>"
+            + "".join(f"<{tag}{kind}>{cell}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
+            + "</tr>"
+        )
+
+    lines = [line(row, "td") for row in rows]
+    if not lines:
+        return ""
+    return (
+        f'<div class="wide"><table><thead>{line(head, "th")}</thead><tbody>{"".join(lines)}</tbody></table></div>'
+    )
+
+
+def _text(text: str) -> str:
+    return escape(clean(text))
