@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # On two processors: many tests wait most of their time, for a person at a terminal or for a command.
 IN_PARALLEL := -n 4 --dist worksteal
 
-.PHONY: demo test test-bare test-long lint types bench pictures mcp-servers clean
+.PHONY: demo test test-bare test-long lint types bench pictures standalone mcp-servers clean
 
 demo: $(STAMP)
 	$(BIN)/agent demo
@@ -48,6 +48,10 @@ bench: $(TEST_STAMP)
 
 pictures: $(TEST_STAMP)
 	PYTHONPATH=. $(BIN)/python docs/make_pictures.py
+
+# One archive with a Python of its own, for containers that have nothing.
+standalone: $(TEST_STAMP)
+	$(BIN)/python scripts/make_standalone.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +59,10 @@ class RepoMap(SearchTool):
     async def run(self, params: MapParams, context: ToolContext) -> ToolOutcome:
         from agent_cli.workspace.symbols.cache import cache_file
 
+        if find_spec("tree_sitter") is None:
+            raise ToolError(
+                "Code cannot be outlined: the parsers for it are not installed here. Use glob and grep"
+            )
         place = search_place(context, params.path)
         if place.argument != ".":
             raise ToolError(f"{place.where.shown} is a file; use read_file")
