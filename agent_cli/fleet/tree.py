@@ -48,6 +48,15 @@ class Tree(Protocol):
         """
         ...
 
+    async def settle(self) -> None:
+        """Take what lies in the tree now as saved: `verify` may have changed it since the patch. Who works on it
+        afterwards is not swept away.
+
+        Raises:
+            TreeError: it cannot be read.
+        """
+        ...
+
     async def remove(self, *, discard: bool = False) -> None:
         """Remove the tree with all that belongs to it, if its changes are saved; with `discard` also if something
         was changed since.

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
+from tests.e2e.fleet import answering, applied, batch, git, outcomes, repository, results, tasks_file, writes
 from tests.e2e.world import World
 
 
@@ -58,3 +58,44 @@ def test_errors_in_tasks_name_the_place_before_anything_starts(world: World) -> 
     assert f"{path}:2: unknown key `promt`; did you mean `prompt`?" in done.err
     assert f"{path}:3: the id 'a/b' must be" in done.err
     assert not (world.home / "out").exists() and not world.bodies()
+
+
+def test_a_report_and_the_trees_of_failed_attempts_stay_and_are_cleaned(world: World) -> None:
+    repository(world.work)
+    answering(world, writes)
+    tasks = [
+        {"id": name, "prompt": f"write a.txt: {name}", "repo": str(world.work), "verify": "grep -q good a.txt"}
+        for name in ("good", "bad", "worse")
+    ]
+    out = world.home / "out"
+    assert batch(world, tasks_file(world, tasks)).code == 8
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert report["outcomes"]["solved"] == 1 and report["outcomes"]["unsolved"] == 2
+    assert "<html" in (out / "report.html").read_text(encoding="utf-8")
+    trees = {each["id"]: Path(each["tree"]) for each in results(out) if each["tree"]}
+    assert set(trees) == {"bad", "worse"} and all(tree.is_dir() for tree in trees.values())
+    (trees["worse"] / "mine.txt").write_text("by hand\n", encoding="utf-8")
+    assert "bad" in world.run("batch", "clean", str(out), "--dry-run").out and trees["bad"].is_dir()
+    cleaned = world.run("batch", "clean", str(out))
+    assert cleaned.code == 0, cleaned
+    assert not trees["bad"].exists() and (trees["worse"] / "mine.txt").exists()
+    assert "neither merged nor saved" in cleaned.out
+    assert "not running" in world.run("batch", "status", str(out)).out
+
+
+def test_a_branch_is_made_of_each_result(world: World) -> None:
+    commit = repository(world.work)
+    answering(world, writes)
+    tasks = [
+        {"id": "one", "prompt": "write a.txt: alpha", "repo": str(world.work)},
+        {"id": "two", "prompt": "nothing"},
+    ]
+    done = batch(world, tasks_file(world, tasks), "--result", "branch", cwd=world.work)
+    assert done.code == 0, done
+    assert "branch agent" in done.out, done
+    (branch,) = git(world.work, "for-each-ref", "--format=%(refname:short)", "refs/heads/agent").splitlines()
+    assert (
+        git(world.work, "show", f"{branch}:a.txt") == "alpha"
+        and git(world.work, "rev-parse", f"{branch}^") == commit
+    )
+    assert git(world.work, "status", "--porcelain") == ""

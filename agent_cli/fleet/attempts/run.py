@@ -210,6 +210,9 @@ class _Attempt:
         is_good = result.outcome in ("solved", "done")
         if result.patch is None or keep == "all" or (keep == "failed" and not is_good):
             self._set(tree=str(tree.path))
+            if result.patch is not None:
+                with contextlib.suppress(TreeError, OSError):  # then it stays until somebody removes it by hand
+                    await tree.settle()
             return
         try:
             await tree.remove(discard=True)  # the patch is safe; what came later is of `verify`

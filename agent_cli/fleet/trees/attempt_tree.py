@@ -7,7 +7,7 @@ from pathlib import Path
 from agent_cli.fs.files import replace_file
 from agent_cli.fs.nofollow import dir_entry
 from agent_cli.workspace.checkpoints.git import RunProgram
-from agent_cli.workspace.worktrees.merge import save_patch
+from agent_cli.workspace.worktrees.merge import mark_saved, save_patch
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
 
@@ -58,6 +58,17 @@ class AttemptTree:
             names = ", ".join(saved.left_out[:5])
             self.notes += (f"repositories that were made in the tree are not in the patch: {names}",)
         return Patch(saved.sha256, saved.added, saved.removed, saved.files)
+
+    async def settle(self) -> None:
+        """Take what lies in the tree now as saved.
+
+        Raises:
+            TreeError: it cannot be read.
+        """
+        try:
+            await mark_saved(open_worktree(self.path), self._run)
+        except (WorktreeError, OSError) as error:
+            raise TreeError(str(error)) from error
 
     async def remove(self, *, discard: bool = False) -> None:
         """Remove the tree with all that belongs to it, if its changes are saved; with `discard` also if something

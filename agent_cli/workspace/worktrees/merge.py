@@ -102,6 +102,16 @@ async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> SavedPa
     )
 
 
+async def mark_saved(worktree: Worktree, run: RunProgram) -> None:
+    """Remember that what lies in a worktree now may be removed.
+
+    Raises:
+        WorktreeError: it cannot be read.
+        OSError: the record cannot be written.
+    """
+    write_record(msgspec.structs.replace(worktree, saved=(await snapshot_of(worktree, run)).tree))
+
+
 async def merge(
     worktree: Worktree,
     into: Path,

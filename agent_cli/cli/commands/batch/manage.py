@@ -11,10 +11,17 @@ import msgspec
 
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.batch.folder import Batch, BatchError, is_held, lock_holder, read_batch, read_results
+from agent_cli.fleet.batch.kept_trees import KeptTree, bound, kept_trees
+from agent_cli.fleet.report.summary import summarize
 from agent_cli.fleet.task import Task
+from agent_cli.fs.files import replace_file
 from agent_cli.protocol.sanitize import clean
+from agent_cli.sandbox.process.runner import ProcessRunner
 
 from ...setup.options import UsageError
+from ..sessions.output import size
+
+_MOST_NAMED = 10
 
 
 def _opened(out: Path) -> tuple[Batch, tuple[AttemptResult, ...]]:
@@ -37,8 +44,7 @@ def show_status(out: Path, *, report: bool, as_json: bool) -> int:
         content = {"batch": batch.id, "running": held is not None, "attempts": results}
         print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
         return 0
-    from agent_cli.fleet.report.summary import summarize
-    from agent_cli.fleet.report.text import markdown
+    from agent_cli.fleet.report.markdown import markdown
 
     print(f"running: process {held.pid} on {held.host}" if held else "not running")
     print(markdown(summarize(batch.tasks, results)))
@@ -72,9 +78,43 @@ def clean_batch(out: Path, *, dry_run: bool, keep_gb: float) -> int:
 async def bound_trees(
     out: Path, results: Sequence[AttemptResult], keep_gb: float, *, dry_run: bool = False
 ) -> list[str]:
-    """Remove the oldest kept trees down to a size; returns what is to be said about it."""
-    return []
+    """Remove the oldest kept trees down to a size; returns what is to be said about them."""
+    kept = kept_trees(results)
+    if not kept:
+        return []
+    if not dry_run:
+        runner = ProcessRunner()
+        try:
+            kept = await bound(out, kept, keep_gb * 1e9, runner)
+        finally:
+            await runner.aclose()
+    stay = [each for each in kept if not each.removed]
+    lines = [f"removed the tree of {_attempt(each)}" for each in kept if each.removed]
+    for each in stay[:_MOST_NAMED]:
+        why = f": {clean(each.why)}" if each.why else f" ({each.result.outcome})"
+        lines.append(f"kept {each.result.tree}, {size(each.bytes)}, {_attempt(each)}{why}")
+    if len(stay) > _MOST_NAMED:
+        lines.append(f"and {len(stay) - _MOST_NAMED} more trees; `agent batch clean {out} --dry-run` lists them")
+    return lines
+
+
+def _attempt(kept: KeptTree) -> str:
+    return f"{kept.result.id}, attempt {kept.result.attempt}"
 
 
 def write_reports(out: Path, tasks: Sequence[Task], results: Sequence[AttemptResult]) -> None:
-    """Write the reports that are derived from the results."""
+    """Write the reports that are derived from the results.
+
+    Raises:
+        UsageError: they cannot be written.
+    """
+    from agent_cli.fleet.report.markdown import markdown
+    from agent_cli.fleet.report.page import html
+
+    summary = summarize(tasks, results)
+    try:
+        replace_file(out / "report.json", msgspec.json.format(msgspec.json.encode(summary)))
+        replace_file(out / "report.md", markdown(summary).encode())
+        replace_file(out / "report.html", html(summary).encode())
+    except OSError as error:
+        raise UsageError(f"{out}: the report cannot be written: {error.strerror}") from error

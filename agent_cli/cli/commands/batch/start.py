@@ -22,6 +22,7 @@ from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.batch.events import BatchEnd
 from agent_cli.fleet.batch.exit_code import INVALID_LEFT
 from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
+from agent_cli.fleet.batch.picked import picked
 from agent_cli.fleet.batch.recover import recover_attempts
 from agent_cli.fleet.batch.run import BatchRun, RunSettings
 from agent_cli.fleet.engine import Engine, EngineError
@@ -235,7 +236,7 @@ async def _run_locked(request: BatchRequest, batch: Batch, folder: BatchFolder, 
     finally:
         watcher.close()
         await engine.close(_CLOSE_S)
-    await _finish(request, folder, end)
+    await _finish(request, batch, folder, end)
     return end.exit_code
 
 
@@ -290,12 +291,13 @@ def _watcher(request: BatchRequest) -> Watcher:
     return PlainLines()
 
 
-async def _finish(request: BatchRequest, folder: BatchFolder, end: BatchEnd) -> None:
+async def _finish(request: BatchRequest, batch: Batch, folder: BatchFolder, end: BatchEnd) -> None:
     """Write the reports, bound what is kept, and say what came of it."""
     from .manage import bound_trees, write_reports
 
     write_reports(folder.path, end.tasks, end.results)
     kept = await bound_trees(folder.path, end.results, request.keep_gb)
+    kept += await _branches(request, folder.path, batch, end)
     if request.json:
         return
     solved = sum(result.outcome in ("solved", "done") for result in end.results)
@@ -310,3 +312,24 @@ async def _finish(request: BatchRequest, folder: BatchFolder, end: BatchEnd) -> 
         print(f"stopped: {clean(end.stopped)}")
     if end.stopped or end.exit_code == INVALID_LEFT:
         print("the same command does what is missing")
+
+
+async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEnd) -> list[str]:
+    """Make a branch of the attempt that counts at each task, where that is wanted; returns what is to be said."""
+    if request.result != "branch":
+        return []
+    from agent_cli.fleet.batch.branches import BranchError, make_branch
+
+    lines, runner = [], ProcessRunner()
+    try:
+        for task in batch.tasks:
+            if (result := picked(task, end.results)) is None:
+                continue
+            try:
+                if name := await make_branch(out, batch.id, task, result, runner.run):
+                    lines.append(f"branch {name}")
+            except BranchError as error:
+                lines.append(f"no branch for {task.id}: {clean(str(error))}")
+    finally:
+        await runner.aclose()
+    return lines

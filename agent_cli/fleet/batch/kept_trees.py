@@ -1,0 +1,75 @@
+"""The trees that a batch keeps: how large they are, and which must go."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.fs.files import read_regular
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.worktrees.remove import remove
+from agent_cli.workspace.worktrees.worktree import WorktreeError, open_worktree
+
+from ..attempt import AttemptResult
+from ..attempts.run import PATCH_FILE
+
+
+class KeptTree(msgspec.Struct, frozen=True):
+    """The tree of an attempt that is still there."""
+
+    result: AttemptResult
+    bytes: int
+    removed: bool = False
+    why: str = ""
+    """Why it stays although it should go."""
+
+
+def kept_trees(results: Iterable[AttemptResult]) -> list[KeptTree]:
+    """Return the trees of these attempts that are still there, the oldest first."""
+    found = [KeptTree(each, _size(each.tree)) for each in results if each.tree and os.path.isdir(each.tree)]
+    return sorted(found, key=lambda kept: kept.result.finished)
+
+
+async def bound(out: Path, kept: Sequence[KeptTree], most_bytes: float, runner: ProcessRunner) -> list[KeptTree]:
+    """Remove the oldest trees until the rest is small enough; returns each with what became of it. One whose patch
+    is not safe in OUT, or that was changed since, stays."""
+    left = sum(each.bytes for each in kept)
+    said = []
+    for each in kept:
+        if left <= most_bytes:
+            said.append(each)
+            continue
+        try:
+            _check_patch(out, each.result)
+            await remove(open_worktree(Path(each.result.tree)), runner.run)
+        except (WorktreeError, OSError) as error:
+            said.append(msgspec.structs.replace(each, why=str(error)))
+            continue
+        left -= each.bytes
+        said.append(msgspec.structs.replace(each, removed=True))
+    return said
+
+
+def _check_patch(out: Path, result: AttemptResult) -> None:
+    """Refuse a tree that could not be rebuilt.
+
+    Raises:
+        WorktreeError: its patch is not in OUT, or is another.
+    """
+    path = out / "tasks" / result.id / str(result.attempt) / PATCH_FILE
+    if result.patch is None or hashlib.sha256(read_regular(path)).hexdigest() != result.patch.sha256:
+        raise WorktreeError(f"{path} does not hold its changes")
+
+
+def _size(folder: str) -> int:
+    """Return what a folder takes on the disk; links are not followed."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(path, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total
