@@ -14,22 +14,31 @@ from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open
 from ..attempt import Patch
 from ..task import OverlayFile
 from ..tree import TreeError
+from .wrapper import Wrapper
 
 
 class AttemptTree:
     """A worktree as an attempt uses it."""
 
-    def __init__(self, worktree: Worktree, run: RunProgram, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        worktree: Worktree,
+        run: RunProgram,
+        wrapper: Wrapper,
+        variables: Mapping[str, str],
+        notes: tuple[str, ...],
+    ) -> None:
         self.path = Path(worktree.path)
-        self.inside = self.path
+        self.inside = Path(wrapper.inside or worktree.path)
         self.base_commit = worktree.commit
-        self.notes: tuple[str, ...] = ()
+        self.notes = notes
         self._run = run
+        self._wrapper = wrapper
         self._variables = variables
 
     def wrapped(self, argv: Sequence[str], *, own_network: bool) -> list[str]:
         """Return the command line that starts a program with the tree at `inside`."""
-        return list(argv)
+        return self._wrapper.line(argv, own_network=own_network)
 
     def environment(self) -> Mapping[str, str]:
         """Return variables for everything that runs in the tree: slot, ports, git settings."""

@@ -5,13 +5,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_cli.workspace.checkpoints.git import RunProgram
-from agent_cli.workspace.worktrees.apart import create_at_commit, create_copy
+from agent_cli.workspace.git.repository import GitFolder
+from agent_cli.workspace.worktrees.apart import create_at_commit, create_copy, mounts_inside
 from agent_cli.workspace.worktrees.create import checkout_around
+from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError
 
 from ..task import Task
 from ..tree import Tree, TreeError
 from .attempt_tree import AttemptTree
+from .dependencies import copy_dependencies, dependency_folders, is_installed, make_mount_point
+from .mirror import is_url, mirror
+from .wrapper import Wrapper, usable
+
+_MOST_NAMED = 5
 
 
 async def open_tree(task: Task, *, name: str, place: Path, slot: int, run: RunProgram) -> Tree:
@@ -28,22 +35,80 @@ async def open_tree(task: Task, *, name: str, place: Path, slot: int, run: RunPr
         TreeError: it cannot be made; nothing is left behind.
     """
     try:
-        worktree = await _made(task, name, place, run)
-    except WorktreeError as error:
+        if not task.ref:
+            worktree = await create_copy(Path(task.repo), name, place, run)
+            return await _opened(worktree, None, task, slot, run)
+        repository = await _repository(task, place, run)
+        worktree = await create_at_commit(repository, task.ref, name, place, run, copied=task.copy)
+        return await _opened(worktree, repository, task, slot, run)
+    except (WorktreeError, OSError) as error:
         raise TreeError(str(error)) from error
-    return AttemptTree(worktree, run, variables(name, slot, worktree))
 
 
-async def _made(task: Task, name: str, place: Path, run: RunProgram) -> Worktree:
-    if not task.ref:
-        return await create_copy(Path(task.repo), name, place, run)
-    repository = checkout_around(Path(task.repo))
-    return await create_at_commit(repository, task.ref, name, place, run, copied=task.copy)
+async def _repository(task: Task, place: Path, run: RunProgram) -> GitFolder:
+    if is_url(task.repo):
+        return await mirror(task.repo, task.ref, place, run)
+    real = os.path.realpath(task.repo)
+    is_bare = all(os.path.exists(os.path.join(real, name)) for name in ("HEAD", "objects", "refs"))
+    return GitFolder(real, real, real) if is_bare else checkout_around(Path(real))
 
 
-def variables(name: str, slot: int, worktree: Worktree) -> Mapping[str, str]:
+async def _opened(
+    worktree: Worktree, repository: GitFolder | None, task: Task, slot: int, run: RunProgram
+) -> Tree:
+    """Return the tree; without a wrapper that can be had it is removed again."""
+    try:
+        wrapper, notes = await _wrapper(worktree, repository, task, run)
+    except BaseException:
+        await remove(worktree, run, discard=True)
+        raise
+    return AttemptTree(worktree, run, wrapper, variables(slot, worktree), notes)
+
+
+async def _wrapper(
+    worktree: Worktree, repository: GitFolder | None, task: Task, run: RunProgram
+) -> tuple[Wrapper, tuple[str, ...]]:
+    """Return how programs are started in the tree, and what could not be had."""
+    is_local = repository is None or repository.top != repository.common
+    fixed: tuple[tuple[str, str], ...] = ()
+    found: tuple[str, ...] = ()
+    if repository is not None and is_local:
+        fixed = mounts_inside(worktree, os.path.join(repository.common, "objects"))
+        found = await dependency_folders(worktree, repository, run) if task.deps != "none" else ()
+        if task.deps in ("copy", "reflink"):
+            await copy_dependencies(worktree, repository.top, found)
+            found = ()
+    bound = tuple(each for each in found if is_installed(each))
+    over = [os.path.join(worktree.root, each) for each in bound]
+    wanted = Wrapper(
+        inside=worktree.root if is_local else "",
+        tree=worktree.path,
+        fixed=(*fixed, *((each, each) for each in over)),
+    )
+    for each in bound:
+        make_mount_point(worktree, each)
+    wrapper, reason = await usable(wanted, run)
+    return wrapper, tuple(_notes(task, wrapper, reason, bound, [each for each in found if each not in bound]))
+
+
+def _notes(task: Task, wrapper: Wrapper, reason: str, bound: tuple[str, ...], built: list[str]) -> list[str]:
+    notes = []
+    if bound and not wrapper.inside:
+        notes.append(f"dependency folders are missing ({', '.join(bound[:_MOST_NAMED])}): {reason}")
+    elif reason and wrapper.program:
+        notes.append(f"programs run at the tree's own path: {reason}")
+    if built:
+        notes.append(
+            f"{', '.join(built[:_MOST_NAMED])} is missing: builds write to it (`deps: copy` brings it along)"
+        )
+    if not wrapper.program and task.network == "own":
+        notes.append(f"setup and verify share the network of the machine: {reason}")
+    return notes
+
+
+def variables(slot: int, worktree: Worktree) -> Mapping[str, str]:
     """Return the variables for everything that runs in a tree."""
-    project = "".join(each if each.isalnum() else "-" for each in name.lower())
+    project = "".join(each if each.isalnum() else "-" for each in worktree.name.lower())
     settings = {"gc.auto": "0", "maintenance.auto": "0"}
     written = os.environ.get("GIT_CONFIG_COUNT", "")
     first = int(written) if written.isascii() and written.isdigit() else 0

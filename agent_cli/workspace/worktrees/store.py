@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_cli.fs.files import PLAIN, make_private, read_regular, try_lock
+from agent_cli.fs.files import PLAIN, make_private, read_regular, replace_file, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
 
 from ..checkpoints.git import PrivateGit, RunProgram
@@ -68,7 +68,7 @@ class SnapshotStore:
                 if "\n" not in objects and os.path.isdir(objects):
                     alternates = self._folder / "objects" / "info" / "alternates"
                     alternates.parent.mkdir(parents=True, exist_ok=True)
-                    alternates.write_bytes(os.fsencode(objects) + b"\n")
+                    replace_file(alternates, os.fsencode(objects) + b"\n")  # other gits read it at this moment
         except (CheckpointError, OSError) as error:
             raise WorktreeError(f"the store of the worktrees cannot be made: {error}") from error
 
@@ -79,17 +79,8 @@ class SnapshotStore:
         Raises:
             WorktreeError: another process has held it for minutes.
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN
-        descriptor = os.open(lock_of(self._folder, name), flags, 0o600)
-        until = time.monotonic() + _LONGEST_WAIT_S
-        try:
-            while not try_lock(descriptor):
-                if time.monotonic() > until:
-                    raise WorktreeError(f"another process has held the lock {name} of {self._folder} for too long")
-                await asyncio.sleep(_POLL_S)
+        async with hold_lock(lock_of(self._folder, name)):
             yield
-        finally:
-            os.close(descriptor)
 
     def index_of(self, name: str) -> Path:
         """Return the private index of a checkout; the main one has the empty name."""
@@ -268,6 +259,26 @@ class SnapshotStore:
             return await self._git(*arguments, work=work, index=index, input=input)
         except CheckpointError as error:
             raise WorktreeError(str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def hold_lock(file: Path) -> AsyncIterator[None]:
+    """Hold the lock of a file. It is never taken over from a process that lives.
+
+    Raises:
+        WorktreeError: another process has held it for minutes.
+        OSError: the file cannot be opened.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN, 0o600)
+    until = time.monotonic() + _LONGEST_WAIT_S
+    try:
+        while not try_lock(descriptor):
+            if time.monotonic() > until:
+                raise WorktreeError(f"another process has held {file} for too long")
+            await asyncio.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def lock_of(store: Path, name: str) -> Path:

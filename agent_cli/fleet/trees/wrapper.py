@@ -1,0 +1,70 @@
+"""Start programs in a tree as if it were the main checkout: it is mounted at the path of that, with the original
+dependency folders over it, which stay as they are. So absolute paths in them are right, the main checkout itself
+is out of sight, and programs can have a network of their own."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.protocol.paths import is_inside
+from agent_cli.sandbox.mechanisms import bubblewrap
+from agent_cli.workspace.checkpoints.git import RunProgram
+
+from . import start
+
+_TIMEOUT_S = 30.0
+
+
+class Wrapper(msgspec.Struct, frozen=True):
+    """What programs are started with. Without a program of bubblewrap they are started as they are."""
+
+    program: str = ""
+    inside: str = ""
+    """Where the tree is mounted; empty: nowhere but at its own path."""
+    tree: str = ""
+    fixed: tuple[tuple[str, str], ...] = ()
+    """What is mounted read-only, in order: (what, where)."""
+
+    def line(self, argv: Sequence[str], *, own_network: bool) -> list[str]:
+        """Return the command line that starts a program."""
+        if not self.program or not (self.inside or own_network):
+            return list(argv)
+        words = ["--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
+        words += ["--unshare-net"] if own_network else []
+        words += ["--bind", self.tree, self.inside] if self.inside else []
+        for what, where in self.fixed:
+            words += ["--ro-bind", what, where]
+        words += ["--chdir", self.inside or self.tree]
+        return [sys.executable, "-I", "-S", "-B", str(Path(start.__file__)), self.program, *words, "--", *argv]
+
+
+async def usable(wanted: Wrapper, run: RunProgram) -> tuple[Wrapper, str]:
+    """Return as much of a wrapper as works on this machine, and why the rest does not."""
+    program = bubblewrap.program()
+    if not program:
+        return Wrapper(tree=wanted.tree), "bubblewrap was not found"
+    reason = hidden_by(wanted)
+    own_path = Wrapper(program, tree=wanted.tree)
+    for each in (own_path,) if reason else (msgspec.structs.replace(wanted, program=program), own_path):
+        try:
+            done = await run(each.line(["true"], own_network=True), cwd=Path(each.tree), timeout_s=_TIMEOUT_S)
+        except Exception as error:
+            return Wrapper(tree=wanted.tree), f"bubblewrap cannot be run: {error}"
+        if not done.exit_code:
+            return each, reason
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = f"bubblewrap does not work here: {said[-1] if said else 'it says nothing'}"
+    return Wrapper(tree=wanted.tree), reason
+
+
+def hidden_by(wanted: Wrapper) -> str:
+    """Return which part of this program would be out of sight where the tree is mounted; empty where none is."""
+    shown = [where for _, where in wanted.fixed]
+    needed = (sys.prefix, sys.base_prefix, str(Path(__file__).parent))
+    for path in map(os.path.realpath, needed):
+        if wanted.inside and is_inside(path, (wanted.inside,)) and not is_inside(path, shown):
+            return f"agent itself is in {path}"
+    return ""
