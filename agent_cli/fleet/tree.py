@@ -24,8 +24,14 @@ class Tree(Protocol):
     notes: tuple[str, ...]
     """What could not be had here, for the report: "dependency folders are missing: bubblewrap was not found"."""
 
-    def wrapped(self, argv: Sequence[str], *, own_network: bool) -> list[str]:
-        """Return the command line that starts a program with the tree at `inside`."""
+    @property
+    def confines(self) -> bool:
+        """Return whether `wrapped` can confine programs."""
+        ...
+
+    def wrapped(self, argv: Sequence[str], *, own_network: bool, hidden: Sequence[str] | None = None) -> list[str]:
+        """Return the command line that starts a program with the tree at `inside`; with `hidden` one that may
+        write to the tree only, and that sees nothing of these folders."""
         ...
 
     def environment(self) -> Mapping[str, str]:

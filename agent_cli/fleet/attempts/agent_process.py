@@ -155,19 +155,10 @@ class AgentProcess:
         """Ask it to save and end; kill its whole tree after `grace_s`."""
         if not self._running.ended.done():
             with contextlib.suppress(OSError):
-                os.kill(_agent_in(self._running.pid), signal.SIGTERM)
+                os.kill(self._running.pid, signal.SIGTERM)
             await asyncio.wait({self._running.ended}, timeout=grace_s)
         await to_the_end(self._running.stop())
 
     def close(self) -> None:
         """Close its log."""
         self._log.close()
-
-
-def _agent_in(pid: int) -> int:
-    """Return the process inside the sandbox programs that a command line may begin with: a signal ends those
-    without a word to what they run."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        while Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "bwrap":
-            pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()[0])
-    return pid

@@ -3,6 +3,7 @@
 import time
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -38,9 +39,13 @@ async def run_setup(job: Job, tree: Tree, runner: ProcessRunner) -> CommandEnd:
 async def run_verify(job: Job, tree: Tree, runner: ProcessRunner) -> CommandEnd:
     """Run `verify` in the tree; its output goes to `verify.log`. What it runs may be the model's work, so it is
     confined as the commands of the model are."""
-    alone = job.task.network == "own"
-    argv = tree.wrapped(["bash", "-c", job.task.verify], own_network=alone)
-    confinement = await _confinement(job, tree, runner)
+    alone, is_confined = job.task.network == "own", job.task.sandbox != "off"
+    own = [str(each) for each in (config_dir(), state_dir())]
+    hidden = own if is_confined and tree.confines else None
+    argv = tree.wrapped(["bash", "-c", job.task.verify], own_network=alone, hidden=hidden)
+    confinement = None
+    if is_confined and not tree.confines:
+        confinement = await _confinement(job, tree, runner, tuple(own))
     return await _run(job, tree, runner, argv, "verify.log", job.task.verify_timeout_s, confinement)
 
 
@@ -71,10 +76,8 @@ async def _run(
         log.close()
 
 
-async def _confinement(job: Job, tree: Tree, runner: ProcessRunner) -> Confinement | None:
-    """Return what `verify` may reach; None where no sandbox can be had or the task wants none."""
-    if job.task.sandbox == "off":
-        return None
+async def _confinement(job: Job, tree: Tree, runner: ProcessRunner, own: tuple[str, ...]) -> Confinement | None:
+    """Return what `verify` may reach where the tree has no wrapper; None where no sandbox can be had."""
     if runner.means is None:
         from agent_cli.sandbox.probe import measure
 
@@ -83,14 +86,9 @@ async def _confinement(job: Job, tree: Tree, runner: ProcessRunner) -> Confineme
         return None
     temporary = runner.folder() / f"{_TEMPORARY}-{job.slot}"
     temporary.mkdir(mode=0o700, exist_ok=True)
-    roots = tuple(dict.fromkeys((str(tree.path), str(tree.inside))))
-    return Confinement(
-        writable=roots,
-        hidden=tuple(str(each) for each in (config_dir(), state_dir()) if not tree.path.is_relative_to(each)),
-        tmp=str(temporary),
-        shown=roots,
-        network="none" if job.task.network == "own" else "open",
-    )
+    network: Literal["none", "open"] = "none" if job.task.network == "own" else "open"
+    roots = (str(tree.path),)
+    return Confinement(writable=roots, hidden=own, tmp=str(temporary), shown=roots, network=network)
 
 
 def changed_protected(changed: tuple[str, ...], globs: tuple[str, ...]) -> str:

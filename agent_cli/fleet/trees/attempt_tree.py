@@ -36,9 +36,15 @@ class AttemptTree:
         self._wrapper = wrapper
         self._variables = variables
 
-    def wrapped(self, argv: Sequence[str], *, own_network: bool) -> list[str]:
-        """Return the command line that starts a program with the tree at `inside`."""
-        return self._wrapper.line(argv, own_network=own_network)
+    @property
+    def confines(self) -> bool:
+        """Return whether `wrapped` can confine programs."""
+        return bool(self._wrapper.program)
+
+    def wrapped(self, argv: Sequence[str], *, own_network: bool, hidden: Sequence[str] | None = None) -> list[str]:
+        """Return the command line that starts a program with the tree at `inside`; with `hidden` one that may
+        write to the tree only, and that sees nothing of these folders."""
+        return self._wrapper.line(argv, own_network=own_network, hidden=hidden)
 
     def environment(self) -> Mapping[str, str]:
         """Return variables for everything that runs in the tree: slot, ports, git settings."""

@@ -28,17 +28,25 @@ class Wrapper(msgspec.Struct, frozen=True):
     fixed: tuple[tuple[str, str], ...] = ()
     """What is mounted read-only, in order: (what, where)."""
 
-    def line(self, argv: Sequence[str], *, own_network: bool) -> list[str]:
-        """Return the command line that starts a program."""
-        if not self.program or not (self.inside or own_network):
+    def line(self, argv: Sequence[str], *, own_network: bool, hidden: Sequence[str] | None = None) -> list[str]:
+        """Return the command line that starts a program; with `hidden` one that may write to the tree only, and
+        that sees nothing of these folders."""
+        if not self.program or not (self.inside or own_network or hidden is not None):
             return list(argv)
-        words = ["--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
+        words = ["--dev-bind", "/", "/"] if hidden is None else _all_read_only(hidden, self.tree)
+        words += ["--unshare-pid", "--proc", "/proc", "--die-with-parent"]
         words += ["--unshare-net"] if own_network else []
         words += ["--bind", self.tree, self.inside] if self.inside else []
         for what, where in self.fixed:
             words += ["--ro-bind", what, where]
         words += ["--chdir", self.inside or self.tree]
         return [sys.executable, "-I", "-S", "-B", str(Path(start.__file__)), self.program, *words, "--", *argv]
+
+
+def _all_read_only(hidden: Sequence[str], tree: str) -> list[str]:
+    words = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--unshare-ipc"]
+    words += [part for folder in hidden if os.path.isdir(folder) for part in ("--tmpfs", os.path.realpath(folder))]
+    return [*words, "--bind", tree, tree]
 
 
 async def usable(wanted: Wrapper, run: RunProgram) -> tuple[Wrapper, str]:
