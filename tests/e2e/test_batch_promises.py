@@ -85,9 +85,9 @@ def _ends(prompt: str, done: int) -> Reply:
         case "refused":
             return Reply(text="", finish="content_filter")
         case "limit":
-            return Reply(calls=(Call("list_files", {"path": "."}),))
+            return Reply(calls=(Call("list_dir", {"path": "."}),))
         case "crash":
-            return Reply(calls=(Call("run_command", {"command": "kill -9 $PPID; pkill -9 -P 1 nothing"}),))
+            return Reply(calls=(Call("shell", {"command": "kill -9 $PPID; pkill -9 -P 1 nothing"}),))
         case "stuck":
             return Reply(calls=(Call("read_file", {"path": "README.md"}),))
         case _:

@@ -314,6 +314,15 @@ async def _finish(request: BatchRequest, batch: Batch, folder: BatchFolder, end:
         print("the same command does what is missing")
 
 
+def _spent(end: BatchEnd) -> str:
+    """Return what all attempts have cost, as far as that is known."""
+    unknown = sum(result.cost_usd is None for result in end.results)
+    if unknown == len(end.results):
+        return "cost unknown"
+    more = f" and {number(unknown, 'attempt')} of unknown cost" if unknown else ""
+    return f"{dollars(sum(result.cost_usd or 0.0 for result in end.results))} spent{more}"
+
+
 async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEnd) -> list[str]:
     """Make a branch of the attempt that counts at each task, where that is wanted; returns what is to be said."""
     if request.result != "branch":
