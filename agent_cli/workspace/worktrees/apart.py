@@ -26,8 +26,9 @@ from .folder_copy import copy_folder
 from .store import index_of
 from .worktree import Worktree, WorktreeError, private_git, store_of, this_process, write_record
 
-SHARED_OBJECTS = "shared-objects"
-"""An empty folder in private git data, over which the objects of the repository can be mounted."""
+SHARED_OBJECTS = "objects/info/shared"
+"""An empty folder in private git data, over which the objects of the repository can be mounted; commands in a
+sandbox are shown the one around it."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _COPIED_SETTINGS = re.compile(
     r"user\.(name|email)|core\.(autocrlf|eol|safecrlf|filemode|ignorecase|symlinks|quotepath|precomposeunicode)"

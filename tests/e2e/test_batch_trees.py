@@ -1,0 +1,72 @@
+"""An agent in the tree of an attempt: its own sandbox holds in there, and its git works."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.fleet.task import Task
+from agent_cli.fleet.tree import Tree
+from agent_cli.fleet.trees.open_tree import open_tree
+from agent_cli.sandbox.mechanisms import bubblewrap
+from agent_cli.sandbox.process.runner import ProcessRunner
+from tests.e2e.world import World
+from tests.model.server import Call, Reply
+from tests.workspace.worktrees.test_worktrees import git, put
+
+pytestmark = pytest.mark.skipif(not bubblewrap.program(), reason="there is no bubblewrap on this machine")
+
+
+def repository(world: World) -> Path:
+    repo = Path(os.path.realpath(world.work))
+    git(repo, "init", "-q", "-b", "main")
+    put(repo, "a.txt", "one\n")
+    put(repo, ".gitignore", "node_modules/\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "one")
+    put(repo, "node_modules/x/index.js", "original\n")
+    return repo
+
+
+def with_tree(task: Task, place: Path) -> Tree:
+    async def opened() -> Tree:
+        runner = ProcessRunner()
+        try:
+            return await open_tree(task, name="one-1", place=place, slot=3, run=runner.run)
+        finally:
+            await runner.aclose()
+
+    return asyncio.run(opened())
+
+
+COMMAND = (
+    "git add -A && git -c user.name=T -c user.email=t@x commit -qm mine && git log --format=%s;"
+    " (echo bad > node_modules/x/index.js) 2>/dev/null || echo fixed; cat node_modules/x/index.js;"
+    " (echo out > {outside}) 2>/dev/null || echo closed; echo slot $AGENT_TASK_SLOT; pwd"
+)
+
+
+@pytest.mark.parametrize("mode", ["auto-edit", "yolo"])
+def test_an_agent_works_in_a_tree_at_the_path_of_the_repository(world: World, mode: str) -> None:
+    repo = repository(world)
+    outside = Path(os.path.realpath(world.home)) / "outside.txt"
+    task = Task(id="one", prompt="-", repo=str(repo), ref=git(repo, "rev-parse", "HEAD").strip())
+    tree = with_tree(task, Path(os.path.realpath(world.home.parent)) / "place")
+    assert tree.notes == () and tree.inside == repo
+    world.script(
+        Reply(calls=(Call("write_file", {"path": "b.txt", "content": "two\n"}),)),
+        Reply(calls=(Call("shell", {"command": COMMAND.format(outside=outside)}),)),
+        Reply(text="Done."),
+    )
+    done = world.run(
+        "run", "go", "--mode", mode, before=tree.wrapped([], own_network=False), env=dict(tree.environment()),
+        cwd=tree.path,
+    )  # fmt: skip
+    assert done.code == 0, (done.out, done.err)
+    told = world.messages(-1, "tool")[-1]
+    assert "mine\none\nfixed\noriginal" in told and f"slot 3\n{repo}" in told, told
+    assert ("closed" in told) == (not outside.exists()) == (mode == "auto-edit")
+    assert (tree.path / "b.txt").read_text() == "two\n" and not (repo / "b.txt").exists()
+    assert git(repo, "log", "--format=%s") == "one\n" and git(tree.path, "log", "--format=%s") == "mine\none\n"
+    assert (repo / "node_modules/x/index.js").read_text() == "original\n"
