@@ -5,15 +5,17 @@ import contextlib
 import os
 from pathlib import Path
 
-from agent_cli.fs.files import PLAIN, first_line, wait_for_lock
+from agent_cli.fs.files import PLAIN, first_line, read_regular, wait_for_lock
 
 from ..checkpoints.git import RunProgram
+from ..git.repository import GitFolder
 from .delete import delete_tree
 from .merge import changes_of, snapshot_of
 from .store import STORE_LOCK, index_of, lock_of
 from .worktree import Worktree, WorktreeError, open_worktree, record_of, this_process
 
 _LONGEST_WAIT_S = 10.0
+_LARGEST_REFS = 50_000_000
 
 
 async def remove(worktree: Worktree, run: RunProgram, *, discard: bool = False) -> None:
@@ -29,25 +31,63 @@ async def remove(worktree: Worktree, run: RunProgram, *, discard: bool = False) 
         WorktreeError: it is not ours, its process is at work, it holds changes, or something in it cannot be
             removed; it is never removed by force then.
     """
-    known = open_worktree(Path(worktree.path))
-    _check_place(known)
-    if known.owner != this_process() and known.owner.is_alive():
-        raise WorktreeError(f"process {known.owner.pid} is at work in the worktree {known.name}")
-    if os.path.lexists(known.path) and not discard:
-        await _refuse_loss(known, run)
+    known = await _checked(worktree, run, discard=discard)
     try:
         await asyncio.to_thread(_removed, known)
     except OSError as error:
         raise WorktreeError(f"the worktree {known.name} cannot be removed: {error}") from error
 
 
+async def why_it_stays(worktree: Worktree, run: RunProgram) -> str:
+    """Return why `remove` would refuse; empty where it would not."""
+    try:
+        await _checked(worktree, run)
+    except (WorktreeError, OSError) as error:
+        return str(error)
+    return ""
+
+
+async def _checked(worktree: Worktree, run: RunProgram, *, discard: bool = False) -> Worktree:
+    """Return the worktree as it is recorded.
+
+    Raises:
+        WorktreeError: it must stay.
+    """
+    known = open_worktree(Path(worktree.path))
+    _check_place(known)
+    if known.owner != this_process() and known.owner.is_alive():
+        raise WorktreeError(f"process {known.owner.pid} is at work in the worktree {known.name}")
+    if os.path.lexists(known.path) and not discard:
+        await _refuse_loss(known, run)
+    return known
+
+
 async def _refuse_loss(known: Worktree, run: RunProgram) -> None:
+    if not known.is_apart and (commit := _unnamed_commit(known.place, known.commit)):
+        advice = f"`git branch NAME {commit[:12]}` names them"
+        raise WorktreeError(f"the worktree {known.name} holds commits that no branch has; {advice}")
     now = await snapshot_of(known, run)
     if now.nested:
         names = ", ".join(now.nested[:5])
         raise WorktreeError(f"the worktree {known.name} holds repositories that no merge takes along: {names}")
     if now.tree != known.saved and await changes_of(known, now.tree, run):
         raise WorktreeError(f"the worktree {known.name} holds changes that are neither merged nor saved")
+
+
+def _unnamed_commit(place: GitFolder, first: str) -> str:
+    """Return the commit that is checked out where it was made in the worktree and only its HEAD names it."""
+    try:
+        head = first_line(os.path.join(place.own, "HEAD"), 4096)
+    except OSError:
+        return ""
+    if head.startswith("ref: ") or head == first:
+        return ""
+    refs = [Path(folder, name) for folder, _, names in os.walk(Path(place.common, "refs")) for name in names]
+    for file in (*refs, Path(place.common, "packed-refs")):
+        with contextlib.suppress(OSError):
+            if head.encode() in read_regular(file, _LARGEST_REFS).split():
+                return ""
+    return head
 
 
 def _check_place(known: Worktree) -> None:

@@ -522,3 +522,28 @@ async def test_a_file_that_cannot_be_read_leaves_nothing_behind(
     with pytest.raises(WorktreeError):
         await made(repo, trees, runner)
     assert not (repo / ".git/worktrees").exists() and worktrees(trees) == ()
+
+
+async def test_commits_that_no_branch_has_keep_their_worktree(
+    repo: Path, trees: Path, runner: ProcessRunner
+) -> None:
+    tree = await made(repo, trees, runner)
+    path = Path(tree.path)
+    put(path, "a.txt", "tried\n")
+    git(path, "commit", "-q", "-a", "-m", "tried")
+    git(path, "revert", "--no-edit", "HEAD")
+    assert await changed_files(tree, runner.run) == ()
+    with pytest.raises(WorktreeError, match="commits that no branch has"):
+        await remove(tree, runner.run)
+    git(path, "branch", "kept")
+    git(repo, "pack-refs", "--all")
+    await remove(tree, runner.run)
+    assert not path.exists() and git(repo, "log", "--format=%s", "-2", "kept").startswith("Revert")
+
+
+async def test_a_worktree_on_a_branch_of_its_own_may_go(repo: Path, trees: Path, runner: ProcessRunner) -> None:
+    tree = await made(repo, trees, runner)
+    git(Path(tree.path), "switch", "-q", "-c", "mine")
+    git(Path(tree.path), "commit", "-q", "--allow-empty", "-m", "mine")
+    await remove(tree, runner.run)
+    assert git(repo, "log", "--format=%s", "-1", "mine") == "mine\n"

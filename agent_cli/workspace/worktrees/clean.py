@@ -1,0 +1,136 @@
+"""List worktrees with their size, age and why they stay, and remove the oldest of those that may go."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import msgspec
+
+from ..checkpoints.git import RunProgram
+from .remove import remove, why_it_stays
+from .worktree import Worktree, WorktreeError, private_git, record_of, this_process, worktrees
+
+_BLOCK = 512
+
+
+class WorktreeInfo(msgspec.Struct, frozen=True):
+    """A worktree, or a folder among them that this program did not make."""
+
+    name: str
+    path: str
+    root: str
+    """The repository or folder it was made of; empty where that is not known."""
+    size_bytes: int
+    """What it takes on the disk, with git data of its own."""
+    used: float
+    """When it was made, saved or merged last, in seconds since the epoch."""
+    stays: str
+    """Why it is not removed; empty where it may be."""
+    is_in_use: bool = False
+    """Whether its process lives."""
+
+
+class Cleaned(msgspec.Struct, frozen=True):
+    """What became of a cleaning."""
+
+    removed: tuple[WorktreeInfo, ...]
+    """With `dry_run` those that would be."""
+    left: tuple[WorktreeInfo, ...]
+
+    @property
+    def left_bytes(self) -> int:
+        """What those that are left take on the disk."""
+        return sum(each.size_bytes for each in self.left)
+
+
+async def list_worktrees(
+    folder: Path, run: RunProgram, *, busy: Collection[Path] = ()
+) -> tuple[WorktreeInfo, ...]:
+    """Return the worktrees below a folder, as `create` was given it, the oldest first.
+
+    Args:
+        folder: where they lie.
+        run: `sandbox.ProcessRunner.run`.
+        busy: those that this process works in; others that it has made are not in use.
+    """
+    known = worktrees(folder)
+    found = [await _info(each, run, busy) for each in known]
+    found += [await asyncio.to_thread(_foreign, path) for path in _unknown(folder, known)]
+    return tuple(sorted(found, key=lambda each: each.used))
+
+
+async def clean_worktrees(
+    folder: Path, run: RunProgram, *, keep_bytes: int = 0, dry_run: bool = False, busy: Collection[Path] = ()
+) -> Cleaned:
+    """Remove worktrees, the oldest first, until the others take no more than `keep_bytes`. Those with changes that
+    are neither merged nor saved, those whose process lives, and what this program did not make stay.
+    """
+    infos = await list_worktrees(folder, run, busy=busy)
+    total = sum(each.size_bytes for each in infos)
+    removed, left = [], []
+    known = {each.path: each for each in worktrees(folder)}
+    for info in infos:
+        stays = info.stays
+        if not stays and total > keep_bytes and not dry_run:
+            try:
+                await remove(known[info.path], run)
+            except (WorktreeError, OSError) as error:
+                stays = str(error)
+        if stays or total <= keep_bytes:
+            left.append(msgspec.structs.replace(info, stays=stays))
+        else:
+            removed.append(info)
+            total -= info.size_bytes
+    return Cleaned(tuple(removed), tuple(left))
+
+
+async def _info(worktree: Worktree, run: RunProgram, busy: Collection[Path]) -> WorktreeInfo:
+    path = Path(worktree.path)
+    is_mine = worktree.owner == this_process()
+    is_in_use = path in busy if is_mine else worktree.owner.is_alive()
+    stays = f"process {worktree.owner.pid} is at work in it" if is_in_use else await why_it_stays(worktree, run)
+    return WorktreeInfo(
+        name=worktree.name,
+        path=worktree.path,
+        root=worktree.root,
+        size_bytes=await asyncio.to_thread(_size_bytes, path, private_git(path)),
+        used=_changed(record_of(path)),
+        stays=stays,
+        is_in_use=is_in_use,
+    )
+
+
+def _unknown(folder: Path, known: tuple[Worktree, ...]) -> Iterator[Path]:
+    """Yield folders beside the worktrees that have no record, and do not belong to one."""
+    ours = {path for each in known for path in (Path(each.path), private_git(Path(each.path)))}
+    for store in sorted(folder.glob("*/.store")):
+        for path in sorted(store.parent.iterdir()):
+            being_made = store / f"{path.name.removesuffix('.git')}.draft"
+            if path != store and path not in ours and path.is_dir() and not being_made.exists():
+                yield path
+
+
+def _foreign(path: Path) -> WorktreeInfo:
+    stays = "agent has not made it, or its record is lost"
+    return WorktreeInfo(path.name, str(path), "", _size_bytes(path), _changed(path), stays)
+
+
+def _size_bytes(*folders: Path) -> int:
+    """Return what folders take on the disk; no link is followed."""
+    total, left = 0, [os.fspath(each) for each in folders]
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+    return total
+
+
+def _changed(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.lstat().st_mtime
+    return 0.0
