@@ -42,6 +42,7 @@ NOT_RUN: dict[str, str] = {
     "? Run  make test  here?": "a question on the screen",
     "agent plugin add ./review": "asks, and takes plug-ins from the network",
     "python scripts/stations.py --list --check": "measures the repository, not what is installed",
+    "tasks-batch/": "a listing",
     "tar -xf agent-*.tar.xz -C /opt": "needs an archive that takes a minute to pack, and containers",
 }
 """By the first line of a block: why it is no command."""
