@@ -12,6 +12,7 @@ from pathlib import Path
 
 from . import (
     agents,
+    batch,
     beside,
     checkpoints,
     files,
@@ -56,6 +57,7 @@ def main() -> int:
             hooks,
             skills,
             agents,
+            batch,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

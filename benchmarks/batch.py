@@ -1,0 +1,123 @@
+"""What a batch costs beside bare runs of the same tasks, and whether a thousand tasks cost more each than a hundred."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from statistics import median
+
+from agent_cli import __version__
+from agent_cli.fleet.attempt import AttemptResult
+from agent_cli.fleet.batch.folder import Batch, BatchFolder, Versions
+from agent_cli.fleet.batch.run import BatchRun, RunSettings
+from agent_cli.fleet.engine import Job
+from agent_cli.fleet.engines.local import LocalEngine
+from agent_cli.fleet.task import Task
+
+from .agents import _Model
+
+TASKS = 24
+SLOTS = 2
+ROUNDS = 3
+_PROGRAM = "from agent_cli.__main__ import main; main()"
+
+
+async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
+    """Rows of (name, value, unit, bound)."""
+    return [*await asyncio.to_thread(_beside_runs, folder), ("1,000 tasks, each beside 100", await _growth(folder), "x", 1.1)]
+
+
+def _beside_runs(folder: Path) -> list[tuple[str, float, str, float]]:
+    bare, batched, alone = [], [], []
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Model) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for number in range(ROUNDS):
+            place = folder / f"round-{number}"
+            env = _environment(place, server.server_port)
+            _repository(place / "work")
+            bare.append(_bare(place, env))
+            batched.append(_batch(place, env, TASKS))
+            alone.append(_batch(place, env, 1))
+        server.shutdown()
+    floor, whole, start = median(bare), median(batched), median(alone)
+    each = (whole - floor - (start - floor / TASKS * SLOTS)) / TASKS * SLOTS * 1000
+    return [
+        ("tasks a minute of bare runs", TASKS / floor * 60, "", float("inf")),
+        ("tasks a minute of a batch", TASKS / whole * 60, "", float("inf")),
+        ("a task of a batch, tree and patch included, beyond a bare run", each, "ms", 30),
+    ]
+
+
+def _environment(place: Path, port: int) -> dict[str, str]:
+    for name in ("state", "config", "work"):
+        (place / name).mkdir(parents=True)
+    return {
+        **{key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "PYTHONPATH")},
+        "HOME": str(place), "AGENT_STATE_DIR": str(place / "state"), "AGENT_CONFIG_DIR": str(place / "config"),
+        "AGENT_MODEL": "openai/mock", "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1",
+    }  # fmt: skip
+
+
+def _repository(work: Path) -> None:
+    for number in range(20):
+        (work / f"file{number}.txt").write_text(f"{number}\n" * 100, encoding="utf-8")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words]
+        subprocess.run(git, cwd=work, check=True, capture_output=True)
+
+
+def _bare(place: Path, env: dict[str, str]) -> float:
+    """Run the tasks as bare programs, as many at a time; returns the seconds of all."""
+
+    def one(number: int) -> None:
+        argv = [sys.executable, "-c", _PROGRAM, "run", f"task {number}", "--output-format", "stream-json"]
+        subprocess.run(argv, cwd=place / "work", env=env, capture_output=True, check=True, timeout=60)
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(SLOTS) as pool:
+        list(pool.map(one, range(TASKS)))
+    return time.monotonic() - begun
+
+
+def _batch(place: Path, env: dict[str, str], count: int) -> float:
+    tasks = place / f"{count}.jsonl"
+    lines = [json.dumps({"id": f"t{number}", "prompt": f"task {number}"}) for number in range(count)]
+    tasks.write_text("\n".join(lines), encoding="utf-8")
+    argv = [sys.executable, "-c", _PROGRAM, "batch", str(tasks), "-o", str(place / f"out-{count}"), "-j", str(SLOTS)]
+    begun = time.monotonic()
+    subprocess.run(argv, cwd=place / "work", env=env, capture_output=True, check=True, timeout=600)
+    return time.monotonic() - begun
+
+
+async def _growth(folder: Path) -> float:
+    """Return what each of 1,000 tasks costs the batch beside each of 100, attempts that do nothing."""
+    found = {}
+    for count in (100, 1000, 100, 1000, 100, 1000):
+        found.setdefault(count, []).append(await _empty(folder / f"empty-{count}-{len(found)}-{time.monotonic()}", count))
+    return median(found[1000]) / median(found[100]) / 10
+
+
+async def nothing(job: Job, report: object, runner: object) -> AttemptResult:
+    """An attempt that does nothing."""
+    return AttemptResult(id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome="done")
+
+
+async def _empty(out: Path, count: int) -> float:
+    tasks = tuple(Task(id=f"t{number}", prompt="nothing") for number in range(count))
+    batch = Batch(id="bench", created=0.0, tasks=tasks, versions=Versions(__version__, ""))
+    target, engine = BatchFolder(out), LocalEngine(8, attempt="benchmarks.batch:nothing")
+    target.open()
+    try:
+        settings = RunSettings(place=out / "place", slots=8)
+        begun = time.monotonic()
+        await BatchRun(batch, target, (), engine, settings, lambda event: None).run()
+        return time.monotonic() - begun
+    finally:
+        await engine.close(1)
+        target.close()
