@@ -1,8 +1,8 @@
 """Pack the agent with a Python and a C library of its own into one archive, for containers that have nothing.
 
-`make standalone` writes `dist/agent-….tar.xz` for this machine's system and processor; with the name of a folder the
-files are laid out there, and nothing is packed. It needs a C compiler, binutils and `ldd`. LiteLLM and the grammars of
-`repo_map` are left out: they are four fifths of an installation.
+`make standalone` writes `dist/agent-….tar.xz` for this machine's system and processor; with the name of a folder
+the files are laid out there, and nothing is packed. It needs a C compiler, binutils and `ldd`. LiteLLM and the
+grammars of `repo_map` are left out: they are four fifths of an installation.
 """
 
 import compileall
@@ -29,9 +29,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NAME = f"agent-{__version__}-{platform.system().lower()}-{platform.machine()}"
 LEFT_OUT = ("litellm", "tree-sitter", "tree-sitter-*")
 NOT_OF_PYTHON = (
-    "site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo", "turtle.py",
-    "lib2to3", "ensurepip", "distutils", "pydoc_data", "config-*", "_tkinter.*", "nis.*", "ossaudiodev.*",
-    "_curses*", "readline.*", "_test*", "_ctypes_test.*", "_xx*", "xxlimited*", "libpython*",
+    "site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo",
+    "turtle.py", "lib2to3", "ensurepip", "distutils", "pydoc_data", "config-*", "_tkinter.*", "nis.*",
+    "ossaudiodev.*", "_curses*", "readline.*", "_test*", "_ctypes_test.*", "_xx*", "xxlimited*", "libpython*",
 )  # fmt: skip
 """Parts of the standard library that the agent does not use; some bring libraries of the system along."""
 NOT_OF_PACKAGES = ("*.pyc", "*.pyi", "*.h", "*.c")

@@ -106,6 +106,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "tree_sitter": ("workspace/symbols/parse.py",),
     "bs4": ("workspace/documents/html_text.py",),
     "markdown_it": ("store/export/html.py", "ui"),
+    "distributed": ("fleet/engines/dask_engine.py", "fleet/engines/worker.py"),
+    "dask": ("fleet/engines/dask_engine.py",),
 }
 
 
@@ -319,6 +321,7 @@ def test_public_names_are_documented() -> None:
 HEAVY = {
     "litellm", "openai", "pydantic", "pygments", "markdown_it", "rich", "typer", "click", "jsonschema",
     "PIL", "pypdf", "tree_sitter", "bs4", "importlib.metadata", "importlib.resources", "httpx._main", "unittest", "sqlite3", "multiprocessing",
+    "distributed", "dask", "agent_cli.fleet",
 }  # fmt: skip
 
 

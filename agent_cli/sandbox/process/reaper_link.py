@@ -17,6 +17,11 @@ _MOST_SPARE = 2
 _PATIENCE_S = 10.0
 """How long the reaper may take to accept an order."""
 _CODE = "import sys; sys.path.append(sys.argv[1]); from agent_cli.sandbox.helper.reaper import main; main()"
+_EXPENDABLE = """
+try: open('/proc/self/oom_score_adj', 'w').write('500')
+except OSError: pass
+"""
+"""Inherited by everything that the reaper starts."""
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", CALL_TAG)
 """What the interpreter may need to start, and the tag of an agent around us."""
 
@@ -24,10 +29,12 @@ _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", CALL_TAG)
 class ReaperLink:
     """The reaper of one runner, started when it is first needed and again should it be gone.
 
-    It belongs to no event loop. A fork of this process gets a reaper of its own.
+    It belongs to no event loop. A fork of this process gets a reaper of its own. Where memory runs out, the kernel
+    ends what is `expendable` before this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, expendable: bool = False) -> None:
+        self._code = _EXPENDABLE + _CODE if expendable else _CODE
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._spare: list[socket.socket] = []
@@ -76,7 +83,7 @@ class ReaperLink:
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    _command(theirs.fileno(), self._folder),
+                    _command(self._code, theirs.fileno(), self._folder),
                     cwd="/",
                     env=_environment(os.environ),
                     stdin=subprocess.DEVNULL,
@@ -155,11 +162,11 @@ class ReaperLink:
         self._socket = self._process = None
 
 
-def _command(fd: int, scratch: str) -> list[str]:
+def _command(code: str, fd: int, scratch: str) -> list[str]:
     """Return what `ps` shows of the reaper ends with its name."""
     folder = str(Path(__file__).parents[3])
     return [
-        *(sys.executable, "-I", "-S", *(("-B",) if sys.dont_write_bytecode else ()), "-X", "utf8", "-c", _CODE),
+        *(sys.executable, "-I", "-S", *(("-B",) if sys.dont_write_bytecode else ()), "-X", "utf8", "-c", code),
         *(folder, str(fd), str(os.getpid()), scratch, "agent-reaper"),
     ]
 

@@ -73,13 +73,14 @@ class ShellExit(msgspec.Struct, frozen=True):
 
 
 class ProcessRunner:
-    """Starts processes and remembers which are alive, so that `aclose` leaves none behind."""
+    """Starts processes and remembers which are alive, so that `aclose` leaves none behind. Where memory runs out,
+    the kernel ends `expendable` ones before this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, expendable: bool = False) -> None:
         self._tag = os.urandom(8).hex()
         self._count = 0
         self._live: set[Running] = set()
-        self._reaper = ReaperLink()
+        self._reaper = ReaperLink(expendable=expendable)
         self.means: Mechanism | None = None
         """How commands are confined here; None until it was measured, and where they cannot be."""
         self.strength = EnforcedLevel("none", why="what can be had here was not measured yet")
@@ -240,10 +241,14 @@ class ProcessRunner:
         the reaper. At most 2 s. Other commands can be started afterwards."""
         await to_the_end(self._close())
 
-    async def _close(self) -> None:
+    async def stop_all(self) -> None:
+        """Kill everything that is still alive but what was kept. The folder for temporary files stays."""
         live = tuple(running for running in self._live if not running.kept)
         await asyncio.gather(*(running.stop() for running in live))
         self._live.difference_update(live)
+
+    async def _close(self) -> None:
+        await self.stop_all()
         self.leave_network()
         await self._reaper.aclose(0.2)
         self._reaper.remove_folder()

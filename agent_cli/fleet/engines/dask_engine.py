@@ -1,0 +1,331 @@
+"""The engine for many machines: jobs run on the workers of a Dask cluster.
+
+Dask places nothing and repeats nothing. Each job is given to one worker that has a free slot, by its address, and
+is lost with it; those that wait do so here.
+"""
+
+import asyncio
+import ipaddress
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from agent_cli import __version__
+
+from ..engine import EngineError, Finished, Job, Lost, Progress, Started
+from . import worker as on_worker
+from .perform import RUN_ATTEMPT
+from .queueing import QueueingEngine, RunningJob
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+    from distributed import Client, Future, LocalCluster
+
+_GREET_S = 30.0
+_ANSWER_S = 90.0
+"""How long a worker may take to end a job beyond the grace before it is given up."""
+_WATCH_S = 0.5
+_LOOPBACK = "127.0.0.1:0"
+"""Of Dask's web server: without an address it would be open to the network."""
+_NO_LOGS = 100
+_CALM = {
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.worker-ttl": "15 minutes",
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.admin.large-graph-warning-threshold": "1GB",
+}
+"""Dask's own help that would be none: the memory of agents is not its workers', and nothing is moved."""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the scheduler is. Without address and file there is one in this process."""
+
+    address: str = ""
+    """`tls://host:port`, or `tcp://` for this machine."""
+    scheduler_file: str = ""
+    """That the scheduler has written on a shared disk."""
+    insecure: bool = False
+    """Connect without TLS to another machine: whoever reaches its port can run commands there."""
+    slots: int = 1
+    """Of the worker in this process."""
+
+
+class _Worker(msgspec.Struct, frozen=True):
+    address: str
+    identity: str
+    slots: int
+
+
+class DaskEngine(QueueingEngine):
+    """Runs jobs on a Dask cluster; made by `connect`."""
+
+    def __init__(self, client: "Client", attempt: str, own: "_OwnCluster | None") -> None:
+        super().__init__()
+        self._client, self._attempt, self._own = client, attempt, own
+        self._topic = f"agent-{os.urandom(8).hex()}"
+        self._workers: dict[str, _Worker] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def connect(cls, cluster: Cluster, attempt: str = RUN_ATTEMPT) -> Self:
+        """Connect to a cluster and compare versions with all its workers.
+
+        Raises:
+            EngineError: Dask is not installed, nothing answers, the connection would not be encrypted, or a worker
+                has another version.
+        """
+        try:
+            import dask
+            from distributed import Client
+        except ImportError as error:
+            hint = f"pip install 'agent-cli[cluster]=={__version__}'"
+            raise EngineError(f"the engine dask needs Dask, which cannot be loaded ({error}): {hint}") from error
+        address = _address(cluster)
+        dask.config.set(_CALM)
+        own = None if address else await _OwnCluster.start(cluster.slots)
+        client = Client(own.cluster if own else address, asynchronous=True, set_as_default=False)
+        engine = cls(client, attempt, own)
+        try:
+            await engine._open(address)
+        except BaseException:
+            await engine._disconnect()
+            raise
+        return engine
+
+    def capacity(self) -> int:
+        """Return the slots of all workers that are there now."""
+        return sum(worker.slots for worker in self._workers.values())
+
+    async def close(self, grace_s: float) -> None:
+        """Cancel all jobs, leave no process of theirs, and disconnect. The cluster stays."""
+        await super().close(grace_s)
+        await self._disconnect()
+
+    def _start(self, job: Job) -> RunningJob:
+        taken = [running.worker for _, running in self._running.values() if isinstance(running, _RemoteJob)]
+        chosen = max(self._workers.values(), key=lambda worker: worker.slots - taken.count(worker))
+        order = on_worker.Order(job, chosen.identity, self._attempt, self._topic)
+        return _RemoteJob(self._client, chosen, order)
+
+    async def _open(self, address: str) -> None:
+        try:
+            await self._client
+        except Exception as error:  # of many kinds: time, TLS, a name that is not known
+            raise EngineError(f"no Dask scheduler answers at {address}: {_in_short(error)}") from error
+        self._client.subscribe_topic(self._topic, self._hear)
+        self._client.subscribe_topic("all", self._notice)
+        known = (await self._client.scheduler.identity(n_workers=-1))["workers"]
+        if refused := [why for why in await asyncio.gather(*map(self._greet, known)) if why]:
+            raise EngineError(f"{'; '.join(refused)}. Install the same version everywhere, or stop those workers")
+        self._spawn(self._watch())
+
+    async def _greet(self, address: str) -> str:
+        """Accept a worker if it has our version; return why not."""
+        call = self._client.run(on_worker.hello, workers=[address], on_error="return")
+        try:
+            answer = (await asyncio.wait_for(call, _GREET_S)).get(address)
+        except Exception as error:  # it has gone meanwhile, or is stuck
+            answer = error
+        match answer:
+            case bytes():
+                greeting = msgspec.json.decode(answer, type=on_worker.Greeting)
+            case ModuleNotFoundError():
+                return f"the worker {address} has no agent-cli {__version__}: {answer}"
+            case _:
+                return f"the worker {address} does not answer: {_in_short(answer)}"
+        if why := on_worker.skew(greeting):
+            return f"the worker {address} on {greeting.host} {why}"
+        await self._accept(address, greeting.worker)
+        return ""
+
+    async def _accept(self, address: str, identity: str) -> None:
+        known = (await self._client.scheduler.identity(n_workers=-1))["workers"]
+        if address in known:
+            self._workers[address] = _Worker(address, identity, known[address]["nthreads"])
+            self._fill()
+
+    def _notice(self, event: tuple[float, Any]) -> None:
+        """Keep the list of workers: the scheduler reports each that comes or goes."""
+        match event[1]:
+            case {"action": "add-worker", "worker": str(address)}:
+                self._spawn(self._greet_late(address))
+            case {"action": "remove-worker", "worker": str(address)}:
+                self._drop(address, f"the worker {address} is gone")
+
+    async def _greet_late(self, address: str) -> None:
+        if (why := await self._greet(address)) and not self._workers:
+            self._end_all(why)
+
+    def _drop(self, address: str, why: str) -> None:
+        self._workers.pop(address, None)
+        for _, running in tuple(self._running.values()):
+            if isinstance(running, _RemoteJob) and running.worker.address == address:
+                running.lose(why)
+
+    def _hear(self, event: tuple[float, Any]) -> None:
+        heard = msgspec.json.decode(event[1], type=Started | Progress)
+        if heard.key in self._running:
+            self._events.put(heard)
+
+    async def _watch(self) -> None:
+        """Give everything up when the scheduler is gone: nobody can say what runs where any more."""
+        while self._client.status == "running":
+            await asyncio.sleep(_WATCH_S)
+        self._end_all("the Dask scheduler is gone")
+
+    def _end_all(self, why: str) -> None:
+        self._closed_because = self._closed_because or why
+        waiting, self._waiting = self._waiting, {}
+        for address in tuple(self._workers):
+            self._drop(address, why)
+        for key in waiting:
+            self._events.put(Lost(key, why))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _disconnect(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._client.status == "running":
+            for topic in ("all", self._topic):
+                self._client.unsubscribe_topic(topic)
+        await self._client.close()
+        if self._own:
+            await self._own.close()
+
+
+class _RemoteJob:
+    """A job that was given to a worker."""
+
+    def __init__(self, client: "Client", worker: _Worker, order: on_worker.Order) -> None:
+        self.end: asyncio.Future[Finished | Lost] = asyncio.get_running_loop().create_future()
+        self.worker = worker
+        self._client, self._key = client, order.job.key
+        self._future: Future = client.submit(
+            on_worker.run,
+            msgspec.json.encode(order),
+            key=f"{order.job.key}/{os.urandom(4).hex()}",
+            pure=False,
+            retries=0,
+            workers=[worker.address],
+            allow_other_workers=False,
+        )
+        self._task = asyncio.create_task(self._wait())
+
+    async def stop(self, grace_s: float) -> None:
+        """Have the worker cancel it, and give it up when the worker does not answer."""
+        try:
+            async with asyncio.timeout(grace_s + _ANSWER_S):
+                await self._ask_to_stop(grace_s)
+                await asyncio.wait({self.end})
+        except TimeoutError:
+            self.lose(f"the worker {self.worker.address} did not stop it")
+
+    def lose(self, why: str) -> None:
+        """Give it up: the worker is gone, or will see that nobody waits any more."""
+        self._end(Lost(self._key, why))
+        self._task.cancel()
+        self._future.release()
+
+    async def _ask_to_stop(self, grace_s: float) -> None:
+        """Ask until it is heard: the job may not have begun yet."""
+        while not self.end.done():
+            asked = self._client.run(
+                on_worker.stop, self._future.key, grace_s, workers=[self.worker.address], on_error="return"
+            )
+            if (await asked).get(self.worker.address) is True:
+                return
+            await asyncio.wait({self.end}, timeout=0.05)
+
+    async def _wait(self) -> None:
+        event: Finished | Lost
+        try:
+            event = msgspec.json.decode(await self._future, type=Finished | Lost)
+        except asyncio.CancelledError:
+            event = Lost(self._key, f"the cluster has dropped it; it was on the worker {self.worker.address}")
+        except Exception as error:  # whatever the cluster raises, the job is over
+            event = Lost(self._key, f"the worker {self.worker.address} failed: {_in_short(error)}")
+        self._future.release()
+        self._end(event)
+
+    def _end(self, event: Finished | Lost) -> None:
+        if not self.end.done():
+            self.end.set_result(event)
+
+
+class _OwnCluster(msgspec.Struct, frozen=True):
+    """A scheduler and a worker in this process, with a folder that goes with them."""
+
+    cluster: "LocalCluster"
+    folder: "TemporaryDirectory[str]"
+
+    @classmethod
+    async def start(cls, slots: int) -> Self:
+        """Start both."""
+        from tempfile import TemporaryDirectory
+
+        import dask
+        from distributed import LocalCluster
+
+        folder = TemporaryDirectory(prefix="agent-dask-")
+        with dask.config.set({"temporary-directory": folder.name}):
+            cluster = await LocalCluster(
+                n_workers=1,
+                threads_per_worker=slots,
+                processes=False,
+                asynchronous=True,
+                dashboard_address=_LOOPBACK,
+                worker_dashboard_address=_LOOPBACK,
+                memory_limit=0,
+                silence_logs=_NO_LOGS,
+            )
+        return cls(cluster, folder)
+
+    async def close(self) -> None:
+        """End both."""
+        await self.cluster.close()
+        self.folder.cleanup()
+
+
+def _address(cluster: Cluster) -> str:
+    """Return the scheduler's address; empty for one in this process.
+
+    Raises:
+        EngineError: it cannot be found, or is on another machine and not encrypted.
+    """
+    address = _address_in(Path(cluster.scheduler_file)) if cluster.scheduler_file else cluster.address
+    if not address or address.startswith("tls://") or cluster.insecure or _is_here(address):
+        return address
+    raise EngineError(
+        f"{address} is on another machine and not encrypted: whoever reaches its port can run commands there. "
+        "Use tls:// with certificates, or --insecure-cluster in a network that you trust"
+    )
+
+
+def _address_in(file: Path) -> str:
+    try:
+        return str(msgspec.json.decode(file.read_bytes())["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EngineError(f"{file} cannot be read as the file of a Dask scheduler: {error}") from error
+
+
+def _is_here(address: str) -> bool:
+    host = re.sub(r"^(\w+://)?\[?(.*?)\]?(:\d+)?$", r"\2", address)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _in_short(error: object) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

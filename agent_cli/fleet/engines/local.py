@@ -1,0 +1,21 @@
+"""The engine that needs nothing: attempts are tasks of this process, and their agents are its child processes."""
+
+from ..engine import Job
+from .perform import RUN_ATTEMPT, RunningAttempt, named
+from .queueing import QueueingEngine, RunningJob
+
+
+class LocalEngine(QueueingEngine):
+    """Runs jobs on this machine. When this process is gone, however it ended, so are theirs."""
+
+    def __init__(self, slots: int, attempt: str = RUN_ATTEMPT) -> None:
+        super().__init__()
+        self._slots = slots
+        self._attempt = named(attempt)
+
+    def capacity(self) -> int:
+        """Return the number of slots."""
+        return self._slots
+
+    def _start(self, job: Job) -> RunningJob:
+        return RunningAttempt(job, self._events.put, self._attempt)

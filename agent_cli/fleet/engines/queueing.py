@@ -1,0 +1,133 @@
+"""What all engines share: jobs start in the order in which they came, and events wait for their reader."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import msgspec
+
+from ..engine import EngineError, EngineEvent, Finished, Job, Lost, Progress
+from .perform import cancelled
+
+
+class RunningJob(Protocol):
+    """A job that has a slot."""
+
+    end: asyncio.Future[Finished | Lost]
+    """Never an exception, and never cancelled."""
+
+    async def stop(self, grace_s: float) -> None:
+        """Cancel it, and kill its processes after `grace_s`. Returns when they are gone, and `end` is set."""
+        ...
+
+
+class _Typed(msgspec.Struct):
+    type: str = ""
+
+
+class EventQueue:
+    """Events that wait for one reader. Of the progress of a job only the newest waits, so that a slow reader costs
+    no memory; every `retry_scheduled` waits, because rate limits are counted by it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str | int, EngineEvent] = {}
+        """By key for progress that newer progress replaces, by number for all else; oldest first."""
+        self._number = 0
+        self._changed = asyncio.Event()
+        self._is_closed = False
+
+    def put(self, event: EngineEvent) -> None:
+        """Add an event as the newest."""
+        self._number += 1
+        name: str | int = self._number
+        if isinstance(event, Progress) and _type_of(event) != "retry_scheduled":
+            name = event.key
+            self._waiting.pop(name, None)
+        self._waiting[name] = event
+        self._changed.set()
+
+    def close(self) -> None:
+        """Let the reader end once it has read what waits."""
+        self._is_closed = True
+        self._changed.set()
+
+    async def read(self) -> AsyncIterator[EngineEvent]:
+        """Yield events, oldest first, until `close`."""
+        while True:
+            while self._waiting:
+                yield self._waiting.pop(next(iter(self._waiting)))
+            if self._is_closed:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def _type_of(progress: Progress) -> str:
+    return msgspec.json.decode(progress.event, type=_Typed).type
+
+
+class QueueingEngine(ABC):
+    """An engine that holds its jobs until a slot is free."""
+
+    def __init__(self) -> None:
+        self._events = EventQueue()
+        self._waiting: dict[str, Job] = {}
+        self._running: dict[str, tuple[Job, RunningJob]] = {}
+        self._closed_because = ""
+
+    @abstractmethod
+    def capacity(self) -> int:
+        """Return how many jobs can run at once now."""
+
+    @abstractmethod
+    def _start(self, job: Job) -> RunningJob:
+        """Start a job; called only while fewer run than `capacity`."""
+
+    async def submit(self, job: Job) -> None:
+        """Start a job as soon as a slot is free, after those that came before.
+
+        Raises:
+            EngineError: the engine is closed, or has this key already.
+        """
+        if self._closed_because:
+            raise EngineError(self._closed_because)
+        if job.key in self._waiting or job.key in self._running:
+            raise EngineError(f"{job.key} was submitted already")
+        self._waiting[job.key] = job
+        self._fill()
+
+    def events(self) -> AsyncIterator[EngineEvent]:
+        """Yield what happens, until `close`."""
+        return self._events.read()
+
+    async def cancel(self, key: str, grace_s: float) -> None:
+        """Stop a job. Returns when its processes are gone, and its end is among the events."""
+        if job := self._waiting.pop(key, None):
+            self._events.put(cancelled(job))
+        elif running := self._running.get(key):
+            await running[1].stop(grace_s)
+
+    async def close(self, grace_s: float) -> None:
+        """Cancel all jobs and leave no process."""
+        self._closed_because = self._closed_because or "the engine is closed"
+        await asyncio.gather(*(self.cancel(key, grace_s) for key in (*self._waiting, *self._running)))
+        self._events.close()
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self.capacity():
+            job = self._waiting.pop(next(iter(self._waiting)))
+            numbered = msgspec.structs.replace(job, slot=self._free_slot())
+            running = self._start(numbered)
+            self._running[job.key] = numbered, running
+            running.end.add_done_callback(self._ended)
+
+    def _free_slot(self) -> int:
+        taken = {job.slot for job, _ in self._running.values()}
+        return next(number for number in range(len(taken) + 1) if number not in taken)
+
+    def _ended(self, end: asyncio.Future[Finished | Lost]) -> None:
+        event = end.result()
+        del self._running[event.key]
+        self._events.put(event)
+        self._fill()

@@ -1,0 +1,180 @@
+"""What becomes of jobs when a worker, a scheduler or the program that drives an engine dies, and who may not join."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import pytest
+
+from agent_cli import __version__
+from agent_cli.fleet.engine import EngineError, Finished, Lost
+from agent_cli.fleet.engines.dask_engine import Cluster, DaskEngine
+
+from .attempts import QUICK
+from .harness import ROOT, Children, Heard, RealCluster, job, real_cluster, until
+
+UNFIT = {
+    "old.py": "import agent_cli\nagent_cli.__version__ = '0.0.1'\n",
+    "python.py": "import platform\nplatform.python_version = lambda: '3.99.0'\n",
+    "without.py": "import sys\nsys.modules['agent_cli'] = None\n",
+}
+"""Loaded by a worker before anything else."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[RealCluster]:
+    (tmp_path / "cluster").mkdir()
+    with real_cluster(tmp_path / "cluster") as made:
+        yield made
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Iterator[Children]:
+    made = Children(tmp_path / "children")
+    yield made
+    assert not made.alive()
+
+
+async def test_a_killed_worker_costs_its_running_jobs_only(cluster: RealCluster, children: Children) -> None:
+    cluster.worker(slots=2)
+    engine = await cluster.connected(slots=2)
+    heard = Heard(engine)
+    jobs = [job(str(number), children.command()) for number in range(4)]
+    for each in jobs:
+        await engine.submit(each)
+    await until(lambda: len(children.pids()) == 2)
+    first = cluster.processes[-1]
+    assert int(Path(f"/proc/{children.pids()[0]}/oom_score_adj").read_text(encoding="utf-8")) == 500
+    cluster.worker(slots=2)
+    await until(lambda: engine.capacity() == 4)
+    await until(lambda: len(children.pids()) == 4)
+    first.kill()
+    await heard.until(lambda: len(heard.ends()) == 2)
+    assert [(type(end), end.key) for end in heard.ends()] == [(Lost, jobs[0].key), (Lost, jobs[1].key)]
+    assert engine.capacity() == 2
+    await until(lambda: len(children.alive()) == 2)
+    await engine.close(5)
+    assert not children.alive() and len(children.pids()) == 4
+    assert sorted(end.key for end in heard.ends()) == [each.key for each in jobs]
+
+
+async def test_jobs_wait_for_a_new_worker(cluster: RealCluster) -> None:
+    worker = cluster.worker(slots=1)
+    engine = await cluster.connected(slots=1)
+    heard = Heard(engine)
+    worker.kill()
+    await until(lambda: engine.capacity() == 0)
+    await engine.submit(job("a"))
+    cluster.worker(slots=1)
+    assert isinstance(await heard.end_of("b/a/1"), Finished)
+    await engine.close(0)
+
+
+async def test_all_jobs_are_lost_with_the_scheduler(cluster: RealCluster, children: Children) -> None:
+    cluster.worker(slots=1)
+    engine = await cluster.connected(slots=1)
+    heard = Heard(engine)
+    for name in ("a", "b"):
+        await engine.submit(job(name, children.command(), grace_s=0.1))
+    await until(children.pids)
+    cluster.stop_scheduler()
+    await heard.until(lambda: len(heard.ends()) == 2)
+    assert all(isinstance(end, Lost) for end in heard.ends())
+    with pytest.raises(EngineError, match="scheduler is gone"):
+        await engine.submit(job("c"))
+    await engine.close(0)
+    await until(lambda: not children.alive())
+    assert len(children.pids()) == 1
+
+
+@pytest.mark.parametrize(("kind", "number"), [("local", 32), ("dask in-process", 2), ("dask processes", 2)])
+async def test_no_child_outlives_a_killed_driver(
+    cluster: RealCluster, children: Children, tmp_path: Path, kind: str, number: int
+) -> None:
+    if kind == "dask processes":
+        cluster.worker(slots=number)
+        await (await cluster.connected(slots=number)).close(0)
+    argv = [sys.executable, "-m", "tests.fleet.engines.driver", kind, str(number), children.command()]
+    # The cluster in the process leaves its folder when it is killed; attempts leave none.
+    env = {**os.environ, "TMPDIR": str(tmp_path)} if kind == "dask in-process" else None
+    with subprocess.Popen([*argv, cluster.file], cwd=ROOT, env=env, stdin=subprocess.DEVNULL) as driver:
+        await until(lambda: len(children.pids()) == number)
+        driver.kill()
+    await until(lambda: not children.alive())
+    assert driver.returncode == -signal.SIGKILL
+
+
+async def test_workers_of_other_versions_are_refused(cluster: RealCluster, tmp_path: Path) -> None:
+    cluster.worker(slots=1)
+    seen = await cluster.connected(slots=1)
+    for name, code in UNFIT.items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+        cluster.worker("--preload", str(tmp_path / name), slots=7)
+    whys: list[str] = []
+    while len(whys) < len(UNFIT):
+        try:
+            await (await DaskEngine.connect(Cluster(scheduler_file=str(cluster.file)), QUICK)).close(0)
+        except EngineError as error:
+            whys = str(error).split("; ")
+        assert all(process.poll() is None for process in cluster.processes)
+    assert any("has agent-cli 0.0.1, and this is" in why for why in whys), whys
+    assert any("has Python 3.99.0, and this is 3." in why for why in whys), whys
+    assert any(f"has no agent-cli {__version__}" in why for why in whys), whys
+    heard = Heard(seen)
+    await seen.submit(job("a"))
+    assert isinstance(await heard.end_of("b/a/1"), Finished)
+    assert seen.capacity() == 1
+    await seen.close(0)
+
+
+def test_without_dask_the_error_says_how_to_install_it() -> None:
+    code = (
+        "import asyncio, sys; sys.modules['distributed'] = None\n"
+        "from agent_cli.fleet.engines.dask_engine import *\n"
+        "try: asyncio.run(DaskEngine.connect(Cluster()))\n"
+        "except EngineError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert f"pip install 'agent-cli[cluster]=={__version__}'" in done.stdout, done.stderr
+
+
+async def test_a_worker_checks_the_version_of_a_job_itself() -> None:
+    engine = await DaskEngine.connect(Cluster(), QUICK)
+    heard = Heard(engine)
+    await engine.submit(job("a", version="0.0.1"))
+    end = await heard.end_of("b/a/1")
+    assert isinstance(end, Lost) and "the job wants 0.0.1" in end.why
+    await engine.close(0)
+
+
+async def test_a_cluster_in_this_process_is_not_open_to_the_network() -> None:
+    engine = await DaskEngine.connect(Cluster(), QUICK)
+    own = {os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text(encoding="utf-8").splitlines()[1:]]
+    listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+    assert all(address.startswith("0100007F:") for address in listening), listening
+    await engine.close(0)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        (Cluster(address="tcp://10.9.8.7:8786"), "not encrypted"),
+        (Cluster(address="10.9.8.7:8786"), "not encrypted"),
+        (Cluster(address="tcp://127.0.0.1:1"), "no Dask scheduler answers at tcp://127.0.0.1:1"),
+        (Cluster(scheduler_file="/nowhere.json"), "/nowhere.json cannot be read"),
+    ],
+)
+async def test_what_cannot_be_connected_to_is_named(cluster: Cluster, why: str) -> None:
+    with pytest.raises(EngineError, match=why), dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        await DaskEngine.connect(cluster, QUICK)
+
+
+async def test_a_file_of_a_scheduler_elsewhere_needs_tls_too(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"address": "tcp://10.9.8.7:8786"}', encoding="utf-8")
+    with pytest.raises(EngineError, match="not encrypted"):
+        await DaskEngine.connect(Cluster(scheduler_file=str(tmp_path / "s.json")), QUICK)
