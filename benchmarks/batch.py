@@ -1,4 +1,4 @@
-"""What a batch costs beside bare runs of the same tasks, and whether a thousand tasks cost more each than a hundred."""
+"""What a batch costs beside bare runs of the same tasks, and whether a thousand tasks cost more each than few."""
 
 import asyncio
 import json
@@ -30,7 +30,10 @@ _PROGRAM = "from agent_cli.__main__ import main; main()"
 
 async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     """Rows of (name, value, unit, bound)."""
-    return [*await asyncio.to_thread(_beside_runs, folder), ("1,000 tasks, each beside 100", await _growth(folder), "x", 1.1)]
+    return [
+        *await asyncio.to_thread(_beside_runs, folder),
+        ("1,000 tasks, each beside 100", await _growth(folder), "x", 1.1),
+    ]
 
 
 def _beside_runs(folder: Path) -> list[tuple[str, float, str, float]]:
@@ -89,7 +92,17 @@ def _batch(place: Path, env: dict[str, str], count: int) -> float:
     tasks = place / f"{count}.jsonl"
     lines = [json.dumps({"id": f"t{number}", "prompt": f"task {number}"}) for number in range(count)]
     tasks.write_text("\n".join(lines), encoding="utf-8")
-    argv = [sys.executable, "-c", _PROGRAM, "batch", str(tasks), "-o", str(place / f"out-{count}"), "-j", str(SLOTS)]
+    argv = [
+        sys.executable,
+        "-c",
+        _PROGRAM,
+        "batch",
+        str(tasks),
+        "-o",
+        str(place / f"out-{count}"),
+        "-j",
+        str(SLOTS),
+    ]
     begun = time.monotonic()
     subprocess.run(argv, cwd=place / "work", env=env, capture_output=True, check=True, timeout=600)
     return time.monotonic() - begun
@@ -99,7 +112,9 @@ async def _growth(folder: Path) -> float:
     """Return what each of 1,000 tasks costs the batch beside each of 100, attempts that do nothing."""
     found = {}
     for count in (100, 1000, 100, 1000, 100, 1000):
-        found.setdefault(count, []).append(await _empty(folder / f"empty-{count}-{len(found)}-{time.monotonic()}", count))
+        found.setdefault(count, []).append(
+            await _empty(folder / f"empty-{count}-{len(found)}-{time.monotonic()}", count)
+        )
     return median(found[1000]) / median(found[100]) / 10
 
 

@@ -25,10 +25,11 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay batch models permissions mcp skills plugin config".split(),
-    *"doctor demo help".split(),
+<<<<<<< HEAD
+    *"run resume sessions undo redo replay batch worktree models permissions mcp skills plugin".split(),
+    *"config doctor demo help".split(),
     *"list get add update enable disable remove trust test check login logout serve show search".split(),
-    *"rename fork".split(),
+    *"rename fork merge clean".split(),
     *"export import delete prune repair".split(),
 )
 """Commands as somebody meets them; help lists them so."""
@@ -92,7 +93,11 @@ _ELSEWHERE = {
     "mcp": ("commands.mcp.app", "mcp"),
     "skills": ("commands.skills", "skills"),
     "plugin": ("commands.plugin.app", "plugin"),
+<<<<<<< HEAD
     "batch": ("commands.batch.app", "batch"),
+=======
+    "worktree": ("worktrees", "worktree"),
+>>>>>>> c8acfb8 (agent -w NAME works in a git worktree; agent worktree lists, merges and cleans them)
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),

@@ -51,14 +51,25 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
     chosen = parse("agent", arguments)
     if chosen.positional in COMMANDS and "--" not in arguments:
         raise UsageError(f"`{chosen.positional}` comes first: agent {chosen.positional} …; its options follow it")
-    return interactive_command(chosen)
+    if chosen.text("worktree") is None:
+        return interactive_command(chosen)
+    from .services.worktree_session import in_worktree
+
+    with in_worktree(chosen) as inside:
+        return interactive_command(inside)
 
 
 def _run(arguments: Sequence[str]) -> int:
     from .run import run_command
 
     try:
-        return run_command(parse("run", arguments))
+        chosen = parse("run", arguments)
+        if chosen.text("worktree") is None:
+            return run_command(chosen)
+        from .services.worktree_session import in_worktree
+
+        with in_worktree(chosen) as inside:
+            return run_command(inside)
     except (Exception, KeyboardInterrupt) as error:
         from .services.early_result import end_early
 

@@ -30,6 +30,12 @@ def plugins_dir(state: Path) -> Path:
     return state.with_name(f"{state.name}-plugins")
 
 
+def worktrees_dir(state: Path) -> Path:
+    """Return the folder of git worktrees, beside that of the state: commands in the sandbox of a session in one
+    may write there, and nothing to the state."""
+    return state.with_name(f"{state.name}-worktrees")
+
+
 def has_plugins(state: Path) -> bool:
     """Return whether a plug-in was ever added."""
     return os.path.exists(plugins_dir(state) / PLUGIN_LIST)

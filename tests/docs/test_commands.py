@@ -40,6 +40,7 @@ NOT_RUN: dict[str, str] = {
     "            cli                  imports everything; nothing imports it": "a drawing",
     "model:  types < transport < wire < catalog, text_calls < wire/chat, wire/anthropic, wire/responses < litellm < *": "a drawing",
     "? Run  make test  here?": "a question on the screen",
+    "config/local.json": "patterns in a file",
     "agent plugin add ./review": "asks, and takes plug-ins from the network",
     "python scripts/stations.py --list --check": "measures the repository, not what is installed",
     "tasks-batch/": "a listing",
@@ -105,6 +106,12 @@ def with_plugin(world: World) -> None:
     assert world.run("plugin", "add", "./review", "--yes-hash", refused.err.split()[-1]).code == 0
 
 
+def with_worktree(world: World) -> None:
+    """A worktree named `parser`, in which nothing was changed."""
+    world.script(ANY)
+    assert world.run("run", "-w", "parser", "go on").code == 0
+
+
 PREPARED: dict[str, Callable[[World], object]] = {
     "agent sessions search": told,
     "agent resume ID": told,
@@ -112,6 +119,7 @@ PREPARED: dict[str, Callable[[World], object]] = {
     "agent sessions delete ID": told,
     "agent sessions import": exported,
     "agent plugin show": with_plugin,
+    "agent worktree merge parser": with_worktree,
     "agent undo --list": turns,
     "agent skills show release": skill,
     "agent undo --resolve": changed_since,

@@ -30,6 +30,7 @@ TOPICS: dict[str, str] = {
     "tools": "what the model can do, and custom tools",
     "mcp": "MCP servers: add, trust, permissions, many tools; serve as one",
     "agents": "conversations for single tasks: defining them, what is read of other products, trust",
+    "worktrees": "work apart from the checkout: -w, merging, cleaning, .worktreeinclude",
     "skills": "instructions for tasks: where they are looked for, calling them, trust",
     "hooks": "programs of yours that are asked before calls and told of results",
     "plugins": "plug-ins of Claude Code, Codex and Gemini CLI: add, trust, update",

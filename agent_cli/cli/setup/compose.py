@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
-from agent_cli.config.dirs import declares_plugins, defines_servers, has_plugins
+from agent_cli.config.dirs import declares_plugins, defines_servers, has_plugins, worktrees_dir
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
 from agent_cli.model.routing import choose_default, open_model
 from agent_cli.model.types.base import Model
@@ -175,7 +175,7 @@ class _Children:
         from agent_cli.workspace.worktrees.create import create
 
         setup = self._setup
-        folder = setup.state.with_name(f"{setup.state.name}-worktrees")
+        folder = worktrees_dir(setup.state)
         child.worktree = await create(setup.workspace.root, child.plan.name, folder, parent.tools.processes.run)
         return setup.elsewhere(Path(child.worktree.folder))
 

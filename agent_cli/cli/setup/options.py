@@ -13,7 +13,10 @@ Kind = Literal["text", "whole", "number", "flag", "list"]
 
 
 COMMANDS = frozenset(
-    "sessions undo redo replay models permissions mcp skills plugin batch config doctor demo help".split()
+    (
+        *"sessions undo redo replay batch worktree models permissions mcp skills plugin".split(),
+        *"config doctor demo help".split(),
+    )
 )
 """The sub-commands beside `run` and `resume`, served by typer."""
 
@@ -79,6 +82,10 @@ SHARED: tuple[Option, ...] = (
     Option(("--debug",), "flag", "Write a log and print its path."),
 )
 
+WORKTREE = Option(
+    ("--worktree", "-w"), "text", "Work in the git worktree of this name; it is made if need be.", value="NAME"
+)
+
 RUN_ONLY: tuple[Option, ...] = (
     Option(("--output-format",), "text", "Output format.", ("text", "json", "stream-json")),
     Option(("--output-schema",), "text", "JSON Schema file that the answer must match.", value="FILE"),
@@ -117,8 +124,8 @@ class ParsedOptions(msgspec.Struct, frozen=True):
 
 
 TABLES: dict[str, tuple[Option, ...]] = {
-    "agent": SHARED,
-    "run": SHARED + RUN_ONLY,
+    "agent": (*SHARED, WORKTREE),
+    "run": (*SHARED, WORKTREE, *RUN_ONLY),
     "resume": SHARED + RESUME_ONLY,
 }
 
@@ -207,6 +214,7 @@ OTHER_COMMANDS = {
     "setup-token": _KEY,
     "update": _UPDATE,
     "upgrade": _UPDATE,
+    "worktrees": "`agent worktree list` lists worktrees",
     "version": "`agent --version` shows the version",
 }
 """Commands of other agents, and what is done instead."""

@@ -23,9 +23,9 @@ from ..checkpoints.git import RunProgram
 from ..git.discarded_state import head_commit
 from ..git.repository import GitFolder, git_folder
 from .carry import carry
-from .draft import Draft, draft
+from .draft import Draft, check_name, draft, home_of
 from .store import copy_index
-from .worktree import Owner, Worktree, WorktreeError, this_process, write_record
+from .worktree import Owner, Worktree, WorktreeError, open_worktree, this_process, write_record
 
 _LARGEST_INDEX = 200_000_000
 _LARGEST_CONFIG = 200_000
@@ -48,6 +48,29 @@ async def create(root: Path, name: str, folder: Path, run: RunProgram) -> Worktr
     place, commit = _repository(root)
     async with draft(place, name, folder, run) as made:
         return await _filled(made, Path(os.path.realpath(root)), commit)
+
+
+async def enter(root: Path, name: str, folder: Path, run: RunProgram) -> Worktree:
+    """Go on in the worktree of a name that the repository around a folder has, as its new owner; make one where
+    there is none. The arguments are those of `create`.
+
+    Raises:
+        WorktreeError: its process lives, its files are gone, or as `create`.
+    """
+    check_name(name)
+    path = home_of(folder, checkout_around(root)) / name
+    try:
+        known = open_worktree(path)
+    except WorktreeError:
+        return await create(root, name, folder, run)
+    if known.owner != this_process() and known.owner.is_alive():
+        raise WorktreeError(f"process {known.owner.pid} is at work in the worktree {name}")
+    if not os.path.isdir(known.folder):
+        raise WorktreeError(f"{known.folder} is gone; `agent worktree clean` removes what is left of it")
+    mine = msgspec.structs.replace(known, owner=this_process())
+    Path(mine.entry, "locked").write_text(f"{_reason(mine.owner)}\n", encoding="utf-8")
+    write_record(mine)
+    return mine
 
 
 async def _filled(draft: Draft, root: Path, commit: str) -> Worktree:
@@ -185,11 +208,14 @@ def write_entry(folder: Path, path: Path, commit: str, owner: Owner) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    reason = f"agent is at work in it (process {owner.pid})"
     about = msgspec.json.encode({"name": path.name, "owner": owner, "commit": commit})
     files = {
-        "HEAD": f"{commit}\n", "commondir": "../..\n", "gitdir": f"{path}/.git\n", "locked": f"{reason}\n",
+        "HEAD": f"{commit}\n", "commondir": "../..\n", "gitdir": f"{path}/.git\n", "locked": f"{_reason(owner)}\n",
     }  # fmt: skip
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8", errors="surrogateescape")
     (folder / "agent.json").write_bytes(about)
+
+
+def _reason(owner: Owner) -> str:
+    return f"agent is at work in it (process {owner.pid})"

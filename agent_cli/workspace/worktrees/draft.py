@@ -77,8 +77,7 @@ async def draft(place: GitFolder, name: str, folder: Path, run: RunProgram) -> A
     Raises:
         WorktreeError: it cannot be made.
     """
-    if not _NAME.fullmatch(name) or name.endswith(_RESERVED):
-        raise WorktreeError(f"{name!r} cannot be the name of a worktree: use letters, digits, - and _")
+    check_name(name)
     home = home_of(folder, place)
     try:
         path, creation = await asyncio.to_thread(_reserved, home, place, name)
@@ -92,6 +91,16 @@ async def draft(place: GitFolder, name: str, folder: Path, run: RunProgram) -> A
         _draft_of(path).unlink(missing_ok=True)
     except OSError as error:
         raise WorktreeError(f"the worktree {name} cannot be made: {error}") from error
+
+
+def check_name(name: str) -> None:
+    """Check that a worktree can have a name.
+
+    Raises:
+        WorktreeError: it cannot.
+    """
+    if not _NAME.fullmatch(name) or name.endswith(_RESERVED):
+        raise WorktreeError(f"{name!r} cannot be the name of a worktree: use letters, digits, - and _")
 
 
 def home_of(folder: Path, place: GitFolder) -> Path:
