@@ -30,6 +30,7 @@ from . import (
     streaming,
     terminal,
     toolcall,
+    worktrees,
 )
 
 
@@ -58,6 +59,7 @@ def main() -> int:
             skills,
             agents,
             batch,
+            worktrees,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

@@ -25,7 +25,6 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-<<<<<<< HEAD
     *"run resume sessions undo redo replay batch worktree models permissions mcp skills plugin".split(),
     *"config doctor demo help".split(),
     *"list get add update enable disable remove trust test check login logout serve show search".split(),
@@ -93,11 +92,8 @@ _ELSEWHERE = {
     "mcp": ("commands.mcp.app", "mcp"),
     "skills": ("commands.skills", "skills"),
     "plugin": ("commands.plugin.app", "plugin"),
-<<<<<<< HEAD
     "batch": ("commands.batch.app", "batch"),
-=======
     "worktree": ("worktrees", "worktree"),
->>>>>>> c8acfb8 (agent -w NAME works in a git worktree; agent worktree lists, merges and cleans them)
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),
