@@ -93,7 +93,7 @@ _ELSEWHERE = {
     "skills": ("commands.skills", "skills"),
     "plugin": ("commands.plugin.app", "plugin"),
     "batch": ("commands.batch.app", "batch"),
-    "worktree": ("worktrees", "worktree"),
+    "worktree": ("commands.worktree", "worktree"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),
