@@ -25,7 +25,7 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay batch worktree models permissions mcp skills plugin".split(),
+    *"run resume sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
     *"config doctor demo help".split(),
     *"list get add update enable disable remove trust test check login logout serve show search".split(),
     *"rename fork merge clean".split(),
@@ -94,6 +94,7 @@ _ELSEWHERE = {
     "plugin": ("commands.plugin.app", "plugin"),
     "batch": ("commands.batch.app", "batch"),
     "worktree": ("commands.worktree", "worktree"),
+    "eval": ("commands.eval.app", "app"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),

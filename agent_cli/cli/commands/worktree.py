@@ -17,9 +17,9 @@ from agent_cli.workspace.worktrees.clean import WorktreeInfo, clean_worktrees, l
 from agent_cli.workspace.worktrees.merge import MergeResult, merge, patch
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, this_process, worktrees
 
-from .sessions.output import emit, one_line, size
 from ..services.worktree_session import with_git
 from ..setup.options import UsageError
+from .sessions.output import emit, one_line, size
 
 worktree = typer.Typer(help="List, merge and clean git worktrees.", no_args_is_help=True)
 _GB = 1e9

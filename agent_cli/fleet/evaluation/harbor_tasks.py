@@ -94,7 +94,7 @@ def _task(folder: Path, described: Mapping[str, Any], model: str) -> Task:
     verifier, environment = _part(described, "verifier"), _part(described, "environment")
     instruction = folder / "instruction.md"
     tests = tuple(_overlay(folder / "tests", f"{LAID}/tests"))
-    script = verify_script(_workdir(environment), _plain(verifier.get("env")))
+    script = verify_script(_workdir(environment), _plain(verifier.get("env")), [file.path for file in tests])
     command = command_of(folder, model)
     return Task(
         id=folder.resolve().name,
@@ -112,7 +112,11 @@ def _task(folder: Path, described: Mapping[str, Any], model: str) -> Task:
         network="host" if environment.get("network_mode") == "public" else "own",
         env=_plain(environment.get("env")),
         tags={name: value for name, value in metadata.items() if isinstance(value, str)},
-        meta={"checksum": digest, "name": _part(described, "task").get("name", "")},
+        meta={
+            "checksum": digest,
+            "name": _part(described, "task").get("name", ""),
+            "folder": str(folder.resolve()),
+        },
     )
 
 
@@ -129,16 +133,21 @@ def command_of(folder: Path, model: str) -> str:
     return f"SOLUTION_DIR={place} bash {place}/solve.sh # {digest}"
 
 
-def verify_script(workdir: str, env: Mapping[str, str]) -> str:
+def verify_script(workdir: str, env: Mapping[str, str], files: Sequence[str]) -> str:
     """Return the script that runs `tests/test.sh` and turns its reward into an exit code: 0 for 1 or more, 1 for
     less, 126 without a reward, which says nothing about the task.
 
     Where bubblewrap works, the tests find themselves in `/tests`, the reward in `/logs/verifier` and the tree in
-    the task's working folder, as in a container; everywhere, `TESTS_DIR` and `VERIFIER_DIR` name the places.
+    the task's working folder, as in a container; everywhere, `TESTS_DIR` and `VERIFIER_DIR` name the places. Only
+    the task's own `files` are taken: one that the agent has put beside them would be found by what they import.
     """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(env.items()))
     script = (Path(__file__).parent / "verify.sh").read_text(encoding="utf-8")
-    return script.replace("@WORKDIR@", shlex.quote(workdir)).replace("@EXPORTS@\n", exports)
+    return (
+        script.replace("@WORKDIR@", shlex.quote(workdir))
+        .replace("@EXPORTS@\n", exports)
+        .replace("@FILES@", "\n".join(files))
+    )
 
 
 def _workspace(folder: Path) -> Path:
@@ -182,6 +191,8 @@ def _overlay(folder: Path, under: str) -> Iterator[OverlayFile]:
         if path.stat().st_size > _LARGEST:
             raise SuiteError(f"{path}: larger than {_LARGEST // 2**20} MB")
         relative = path.relative_to(folder).as_posix()
+        if "\n" in relative:
+            raise SuiteError(f"{folder}: the name of a file has a line feed")
         yield OverlayFile(f"{under}/{relative}", path.read_bytes(), _is_executable(path) or path.suffix == ".sh")
 
 

@@ -4,9 +4,15 @@
 top=$PWD
 logs=$(mktemp -d) || exit 126
 trap 'rm -rf "$logs"' EXIT
-mkdir "$logs/verifier" "$logs/agent" "$logs/artifacts"
+mkdir "$logs/logs" "$logs/logs/verifier" "$logs/logs/agent" "$logs/logs/artifacts"
+while IFS= read -r file; do
+    to=$logs/${file#.harbor/}
+    mkdir -p "${to%/*}" && cp -p "$file" "$to" || exit 126
+done <<'FILES'
+@FILES@
+FILES
 workdir=@WORKDIR@
-export TESTS_DIR="$top/.harbor/tests" VERIFIER_DIR="$logs/verifier"
+export TESTS_DIR="$logs/tests" VERIFIER_DIR="$logs/logs/verifier"
 @EXPORTS@
 arguments=(--die-with-parent --tmpfs /)
 for entry in /*; do
@@ -16,7 +22,7 @@ for entry in /*; do
            else arguments+=(--dev-bind "$entry" "$entry"); fi ;;
     esac
 done
-arguments+=(--bind "$top/.harbor/tests" /tests --bind "$logs" /logs)
+arguments+=(--bind "$logs/tests" /tests --bind "$logs/logs" /logs)
 # A folder in one that the machine has, such as /root/work, cannot be added to it.
 if [[ $workdir =~ ^/[^/]+$ && ! -e $workdir ]]; then
     arguments+=(--bind "$top" "$workdir" --chdir "$workdir")

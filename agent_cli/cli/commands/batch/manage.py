@@ -108,13 +108,15 @@ def write_reports(out: Path, tasks: Sequence[Task], results: Sequence[AttemptRes
     Raises:
         UsageError: they cannot be written.
     """
+    from agent_cli.fleet.evaluation.folder import predictions_of, read_summary
     from agent_cli.fleet.report.markdown import markdown
     from agent_cli.fleet.report.page import html
 
-    summary = summarize(tasks, results)
+    summary = read_summary(out, tasks, results)
     try:
         replace_file(out / "report.json", msgspec.json.format(msgspec.json.encode(summary)))
         replace_file(out / "report.md", markdown(summary).encode())
         replace_file(out / "report.html", html(summary).encode())
+        replace_file(out / "preds.jsonl", predictions_of(out, tasks, results))
     except OSError as error:
         raise UsageError(f"{out}: the report cannot be written: {error.strerror}") from error

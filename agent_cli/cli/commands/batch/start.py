@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,12 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     defaults: dict[str, Any]
 
 
-def start_batch(request: BatchRequest) -> int:
+def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> int:
     """Run a batch; returns the exit code.
+
+    Args:
+        request: the command line.
+        tasks: frozen tasks that somebody has read already, in place of those in the sources.
 
     Raises:
         UsageError: the tasks or the folder are wrong; nothing was started.
@@ -76,7 +80,7 @@ def start_batch(request: BatchRequest) -> int:
     refuse_for_the_model("start a batch")
     out = _out(request)
     try:
-        return asyncio.run(_run(request, out))
+        return asyncio.run(_run(request, out, tasks))
     except (InputError, BatchError, EngineError) as error:
         raise UsageError(clean(str(error))) from error
 
@@ -90,10 +94,10 @@ def _out(request: BatchRequest) -> Path:
     return Path.cwd() / f"{Path(first).resolve().stem}-batch"
 
 
-async def _run(request: BatchRequest, out: Path) -> int:
+async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -> int:
     runner = ProcessRunner()
     try:
-        frozen = await _frozen(request, out, runner)
+        frozen = await _frozen(request, out, runner, tasks)
         _check_places(frozen, out)
         _check_prices(request, frozen)
         if request.dry_run:
@@ -109,20 +113,23 @@ async def _run(request: BatchRequest, out: Path) -> int:
         await runner.aclose()
 
 
-async def _frozen(request: BatchRequest, out: Path, runner: ProcessRunner) -> Batch:
+async def _frozen(request: BatchRequest, out: Path, runner: ProcessRunner, given: Sequence[Task] | None) -> Batch:
     """Return the batch as it is to be run: known tasks keep the commit that they were frozen with.
 
     Raises:
         InputError, BatchError: the tasks, or what is frozen already, cannot be read.
     """
     known = read_batch(out)
-    entries = [
-        each
-        for source in request.sources
-        for each in read_entries(source, sys.stdin.read() if source == "-" else None)
-    ]
-    refs = {str(each.values.get("id", each.values.get("instance_id"))): _ref(each.values) for each in entries}
-    frozen = await Freezer(request.defaults, runner.run).freeze(entries)
+    if given is None:
+        entries = [
+            each
+            for source in request.sources
+            for each in read_entries(source, sys.stdin.read() if source == "-" else None)
+        ]
+        refs = {str(each.values.get("id", each.values.get("instance_id"))): _ref(each.values) for each in entries}
+        frozen = await Freezer(request.defaults, runner.run).freeze(entries)
+    else:
+        refs, frozen = {task.id: task.ref for task in given}, tuple(given)
     tasks = _chosen([_as_before(task, known, refs) for task in frozen], request)
     if not tasks:
         raise InputError("no task matches --filter" if request.filter else "there are no tasks")

@@ -1,0 +1,1 @@
+"""`agent eval`: measure models and settings on suites of tasks."""

@@ -1,0 +1,199 @@
+"""Run a suite with each of some models, as one batch for each, and record what the scores depend on."""
+
+import asyncio
+import platform
+import re
+import shutil
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli import __version__
+from agent_cli.fleet.batch.folder import BatchError, read_batch, read_results
+from agent_cli.fleet.evaluation.folder import (
+    Record,
+    checksums_of,
+    read_record,
+    read_summary,
+    with_sessions,
+    write_record,
+)
+from agent_cli.fleet.evaluation.harbor_tasks import MODELS, Suite, SuiteError, read_suite
+from agent_cli.fleet.evaluation.swebench import read_instances
+from agent_cli.fleet.report.wording import score
+from agent_cli.fleet.task import Task
+from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.stop_reason import EXIT_CODES
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.ui.text.lines import number
+
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.setup import Setup
+from ..batch.manage import write_reports
+from ..batch.start import BatchRequest, start_batch
+
+_STOPPED = (EXIT_CODES["interrupted"], EXIT_CODES["terminated"])
+_WORST_FIRST = (*_STOPPED, 1, 2, 3, 5, 9, 8, 0)
+_GIVEN = ("effort", "mode", "sandbox", "tools", "max_cost", "max_turns", "timeout_s")
+"""Options that go into each task."""
+
+
+class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `agent eval run`."""
+
+    suite: Path
+    models: tuple[str, ...]
+    attempts: int
+    out: Path | None
+    clones: Path | None
+    check: bool
+    given: dict[str, Any]
+    """Values of `_GIVEN`, where they were given."""
+    batch: BatchRequest
+
+
+def run_suite(request: EvalRequest) -> int:
+    """Run each model; returns the worst exit code.
+
+    Raises:
+        UsageError: the suite cannot be read, or an option is wrong.
+    """
+    out = request.out or Path.cwd() / f"{request.suite.resolve().name}-eval"
+    places = {model: out / slug(model) for model in dict.fromkeys(request.models)}
+    if len(set(places.values())) < len(places):
+        raise UsageError("two of the models would share a folder: their names are too much alike")
+    codes = []
+    try:
+        suites = {model: _read(request, model) for model in places}
+        _say(next(iter(suites.values())))
+        for model, place in places.items():
+            codes.append(_run_model(request, suites[model], model, place))
+            if codes[-1] in _STOPPED:
+                break
+        if not request.batch.dry_run and not request.batch.json:
+            _print_scores(places)
+    except (SuiteError, BatchError) as error:
+        raise UsageError(clean(str(error))) from error
+    return next(code for code in _WORST_FIRST if code in codes)
+
+
+def slug(model: str) -> str:
+    """Return the folder of a model."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip(".-") or "model"
+
+
+def _read(request: EvalRequest, model: str) -> Suite:
+    path = request.suite
+    if path.is_file() or any(path.glob("tasks/*/task.yaml")):
+        if model in MODELS:
+            raise UsageError(f"-m {model}: instances of SWE-bench have no such script")
+        return read_instances(path, model, clones=request.clones, check=request.check)
+    return read_suite(path, model, shutil.which)
+
+
+def _say(suite: Suite) -> None:
+    """Print what is skipped and ignored, each thing once."""
+    for name, why in suite.skipped.items():
+        print(f"agent: skipped {name}: {clean(why)}", file=sys.stderr)
+    for note, count in Counter(note.partition(": ")[2] or note for note in suite.notes).items():
+        print(f"agent: {note}" + (f" ({number(count, 'task')})" if count > 1 else ""), file=sys.stderr)
+
+
+def _run_model(request: EvalRequest, suite: Suite, model: str, place: Path) -> int:
+    tasks = [_with_options(request, task) for task in suite.tasks if task.id not in suite.skipped]
+    batch = msgspec.structs.replace(request.batch, sources=(suite.path,), out=place)
+    if not tasks:
+        raise UsageError(f"{suite.path}: no task can be run here")
+    if not batch.dry_run:
+        write_record(place, _record(request, suite, model, place))
+    code = start_batch(batch, tasks)
+    if not batch.dry_run:
+        results = read_results(place)
+        record = read_record(place)
+        frozen = read_batch(place)
+        if record and frozen:
+            write_record(place, with_sessions(record, place, results))
+            write_reports(place, frozen.tasks, results)
+    return code
+
+
+def _with_options(request: EvalRequest, task: Task) -> Task:
+    given = {name: value for name, value in request.given.items() if not task.command or name == "timeout_s"}
+    return msgspec.structs.replace(task, attempts=request.attempts, **given)
+
+
+def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Record:
+    before = read_record(place)
+    options = {name: request.given.get(name, "") for name in ("effort", "mode", "sandbox")}
+    common = Record(
+        suite=suite.path,
+        suite_commit=asyncio.run(_commit(Path(suite.path))),
+        model=model,
+        attempts=request.attempts,
+        agent_version=__version__,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        date=before.date if before else datetime.now(UTC).isoformat(timespec="seconds"),
+        checksums=checksums_of(suite),
+        skipped=suite.skipped,
+        notes=suite.notes,
+    )
+    if model in MODELS:
+        return common
+    chosen = {
+        name: request.given[name] for name in ("effort", "mode", "sandbox", "tools") if name in request.given
+    }
+    config = Setup(ParsedOptions("run", {"model": model, **chosen})).config
+    return msgspec.structs.replace(
+        common,
+        effort=options["effort"] or config.effort or "",
+        mode=options["mode"] or "auto-edit",
+        sandbox=options["sandbox"],
+        tools=tuple(config.tools.enabled),
+        prices=_prices(model),
+    )
+
+
+def _prices(model: str) -> dict[str, Any] | None:
+    """Return the price table that costs are computed with."""
+    import os
+
+    from agent_cli.config.api_keys import keyed
+    from agent_cli.model.routing import probe_of, resolve
+    from agent_cli.model.types.base import ModelError
+
+    setup = Setup(ParsedOptions("run", {}))
+    try:
+        route = resolve(model, setup.config.providers, keyed(os.environ, setup.config_dir))
+        prices = probe_of(route, setup.config).info.prices
+    except ModelError:
+        return None
+    known = {name: value for name, value in msgspec.to_builtins(prices).items() if value is not None}
+    return known or None
+
+
+async def _commit(folder: Path) -> str:
+    """Return the commit of the repository around a suite; a plus says that the suite has changes."""
+    runner = ProcessRunner()
+    where = folder if folder.is_dir() else folder.parent
+    try:
+        head = await runner.run(["git", "rev-parse", "HEAD"], cwd=where)
+        if head.exit_code:
+            return ""
+        changes = await runner.run(["git", "status", "--porcelain", "--", "."], cwd=where)
+        return head.stdout.decode().strip() + ("+" if changes.stdout.strip() else "")
+    except OSError:
+        return ""
+    finally:
+        await runner.aclose()
+
+
+def _print_scores(places: dict[str, Path]) -> None:
+    for model, place in places.items():
+        if batch := read_batch(place):
+            summary = read_summary(place, batch.tasks, read_results(place))
+            print(f"{clean(model)}: {score(summary.valid)} → {place / 'report.html'}")

@@ -1,0 +1,176 @@
+"""What an evaluation adds to the folder of a batch: `eval.json` with everything that the score depends on, and
+what others read: predictions and trajectories."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent_cli.fs.files import read_regular, replace_file
+from agent_cli.protocol.messages import AssistantMessage
+from agent_cli.protocol.records import AnyRecord, Header
+from agent_cli.store.child_sessions import child_sessions
+from agent_cli.store.session_file import StoreError, read_session
+
+from ..attempt import AttemptResult
+from ..report.summary import Summary, summarize
+from ..task import Task
+from .atif import trajectory
+from .harbor_tasks import Suite, SuiteError
+from .swebench import predictions
+
+EVAL_FILE = "eval.json"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """`eval.json`: what the score depends on. Unknown values are null or empty."""
+
+    suite: str
+    suite_commit: str = ""
+    """Commit of the repository that the suite lies in; `+` behind it: with changes."""
+    model: str
+    models_reported: tuple[str, ...] = ()
+    """What the sessions name as having answered."""
+    effort: str = ""
+    mode: str = ""
+    sandbox: str = ""
+    tools: tuple[str, ...] = ()
+    """The configured tool set."""
+    attempts: int = 1
+    agent_version: str
+    python: str = ""
+    platform: str = ""
+    date: str = ""
+    """UTC, of the first run."""
+    prices: dict[str, Any] | None = None
+    """US dollars per million tokens; null where none are known."""
+    prompts: tuple[str, ...] = ()
+    """SHA-256 of each system prompt that was sent, with the path of the tree left out."""
+    checksums: dict[str, str] = {}
+    """SHA-256 of each task."""
+    skipped: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, str]:
+        """Return what the head of a report shows."""
+        known = {
+            "Suite": self.suite,
+            "Suite commit": self.suite_commit,
+            "Checksum of the tasks": _digest(sorted(self.checksums.items()))[:16],
+            "Model": self.model,
+            "Model reported": ", ".join(self.models_reported),
+            "Effort": self.effort,
+            "Mode": self.mode,
+            "Sandbox": self.sandbox,
+            "Tools": ", ".join(self.tools),
+            "Agent version": self.agent_version,
+            "System prompt": ", ".join(each[:16] for each in self.prompts),
+            "Prices per million tokens": _prices(self.prices),
+        }
+        return {name: value for name, value in known.items() if value}
+
+
+def checksums_of(suite: Suite) -> dict[str, str]:
+    """Return the checksum of each task, or a hash of the task as it was read."""
+    return {task.id: task.meta.get("checksum") or _digest(task) for task in suite.tasks}
+
+
+def read_record(out: Path) -> Record | None:
+    """Return what an evaluation has recorded; None in the folder of another batch.
+
+    Raises:
+        SuiteError: it cannot be read.
+    """
+    try:
+        return msgspec.json.decode(read_regular(out / EVAL_FILE), type=Record)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise SuiteError(f"{out / EVAL_FILE} cannot be read: {error}") from error
+
+
+def write_record(out: Path, record: Record) -> None:
+    """Save a record.
+
+    Raises:
+        SuiteError: it cannot be written.
+    """
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(out / EVAL_FILE, msgspec.json.format(msgspec.json.encode(record)))
+    except OSError as error:
+        raise SuiteError(f"{out / EVAL_FILE} cannot be written: {error.strerror}") from error
+
+
+def read_summary(out: Path, tasks: Sequence[Task], results: Sequence[AttemptResult]) -> Summary:
+    """Return the summary of a batch, with what an evaluation has recorded, and the tasks that it skipped."""
+    record = read_record(out)
+    if record is None:
+        return summarize(tasks, results)
+    known = {task.id for task in tasks}
+    missing = [Task(id=name, prompt="") for name in record.skipped if name not in known]
+    return summarize([*tasks, *missing], results, about=record.facts(), skipped=record.skipped)
+
+
+def with_sessions(record: Record, out: Path, results: Sequence[AttemptResult]) -> Record:
+    """Return the record with what the sessions say: the prompts that were sent and the models that answered."""
+    prompts, models = set(record.prompts), set(record.models_reported)
+    for result in results:
+        for records in _session(out, result):
+            header = records[0]
+            assert isinstance(header, Header)
+            prompts.add(hashlib.sha256(header.system.replace(header.cwd, "").encode()).hexdigest())
+            models |= {each.model for each in records if isinstance(each, AssistantMessage) and each.model}
+    return msgspec.structs.replace(record, prompts=tuple(sorted(prompts)), models_reported=tuple(sorted(models)))
+
+
+def predictions_of(out: Path, tasks: Sequence[Task], results: Sequence[AttemptResult]) -> bytes:
+    """Return `preds.jsonl`: a line for each task that has an attempt. A patch that is not UTF-8 cannot be written
+    as JSON: its odd bytes are replaced."""
+
+    def patch(result: AttemptResult) -> str:
+        try:
+            return read_regular(attempt_folder(out, result) / "patch.diff").decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    return b"".join(msgspec.json.encode(each) + b"\n" for each in predictions(tasks, results, patch))
+
+
+def trajectory_of(out: Path, result: AttemptResult) -> dict[str, Any] | None:
+    """Return the trajectory of an attempt; None where no session was saved."""
+    path = attempt_folder(out, result) / "session.json"
+    for records in _session(out, result):
+        children: dict[str, list[Sequence[AnyRecord]]] = {}
+        for child in child_sessions(path):
+            children.setdefault(child.call_id, []).append(read_session(child.path).records)
+        return trajectory(records, children)
+    return None
+
+
+def attempt_folder(out: Path, result: AttemptResult) -> Path:
+    """Return the folder of an attempt."""
+    return out / "tasks" / result.id / str(result.attempt)
+
+
+def _session(out: Path, result: AttemptResult) -> Iterator[Sequence[AnyRecord]]:
+    """Yield the session of an attempt, if one was saved."""
+    path = attempt_folder(out, result) / "session.json"
+    if path.is_file():
+        try:
+            records = read_session(path).records
+        except (StoreError, OSError):
+            return
+        if records and isinstance(records[0], Header):
+            yield records
+
+
+def _prices(prices: Mapping[str, Any] | None) -> str:
+    known = {name: value for name, value in (prices or {}).items() if isinstance(value, int | float)}
+    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in known.items())
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
