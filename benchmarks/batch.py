@@ -110,11 +110,10 @@ def _batch(place: Path, env: dict[str, str], count: int) -> float:
 
 async def _growth(folder: Path) -> float:
     """Return what each of 1,000 tasks costs the batch beside each of 100, attempts that do nothing."""
-    found = {}
-    for count in (100, 1000, 100, 1000, 100, 1000):
-        found.setdefault(count, []).append(
-            await _empty(folder / f"empty-{count}-{len(found)}-{time.monotonic()}", count)
-        )
+    found: dict[int, list[float]] = {100: [], 1000: []}
+    for at in range(ROUNDS):
+        for count, times in found.items():
+            times.append(await _empty(folder / f"empty-{count}-{at}", count))
     return median(found[1000]) / median(found[100]) / 10
 
 

@@ -144,7 +144,7 @@ def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Reco
     )
     if model in MODELS:
         return common
-    chosen = {
+    chosen: dict[str, Any] = {
         name: request.given[name] for name in ("effort", "mode", "sandbox", "tools") if name in request.given
     }
     config = Setup(ParsedOptions("run", {"model": model, **chosen})).config
