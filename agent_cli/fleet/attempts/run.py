@@ -28,6 +28,7 @@ from .outcome import is_judged, judged, outcome_of_run, read_result
 from .verify import changed_protected, run_setup, run_verify
 
 PATCH_FILE, RESULT_FILE, SESSION_FILE = "patch.diff", "result.json", "session.json"
+SANDBOX_FILE = "sandbox.json"
 Report = Callable[[Started | Progress], None]
 
 
@@ -96,6 +97,8 @@ class _Attempt:
         try:
             make_private(self._folder)
             make_private(self._state)
+            with contextlib.suppress(OSError):  # what the sandbox can do here need not be measured again
+                shutil.copyfile(Path(job.place, SANDBOX_FILE), self._state / SANDBOX_FILE)
             self._tree = await open_tree(
                 job.task, name=tree_name(job), place=Path(job.place), slot=job.slot, run=self._runner.run
             )
@@ -244,6 +247,8 @@ def save_session(state: Path, folder: Path) -> None:
         shutil.copyfile(path, folder / SESSION_FILE)
         if (children := children_folder(path)).is_dir():
             shutil.copytree(children, children_folder(folder / SESSION_FILE), dirs_exist_ok=True)
+    with contextlib.suppress(OSError):
+        os.replace(state / SANDBOX_FILE, state.parent.parent / SANDBOX_FILE)
     shutil.rmtree(state, ignore_errors=True)
 
 
