@@ -15,6 +15,7 @@ from . import (
     batch,
     beside,
     checkpoints,
+    engines,
     files,
     growth,
     hooks,
@@ -60,6 +61,7 @@ def main() -> int:
             agents,
             batch,
             worktrees,
+            engines,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

@@ -136,7 +136,7 @@ class DaskEngine(QueueingEngine):
         match answer:
             case bytes():
                 greeting = msgspec.json.decode(answer, type=on_worker.Greeting)
-            case ModuleNotFoundError():
+            case Exception() if ModuleNotFoundError.__name__ in repr(answer):  # Dask wraps it
                 return f"the worker {address} has no agent-cli {__version__}: {answer}"
             case _:
                 return f"the worker {address} does not answer: {_in_short(answer)}"

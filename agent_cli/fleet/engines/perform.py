@@ -22,7 +22,8 @@ _SAVING_S = 60.0
 
 
 class RunningAttempt:
-    """An attempt that is being made. Made in a running event loop."""
+    """An attempt that is being made. Made in a running event loop. Its files are sent back where its folder is not
+    on this machine."""
 
     def __init__(self, job: Job, report: Report, attempt: Attempt) -> None:
         self.end: asyncio.Future[Finished | Lost] = asyncio.get_running_loop().create_future()
@@ -50,9 +51,10 @@ class RunningAttempt:
     async def _make(self, job: Job, report: Report, attempt: Attempt) -> None:
         event: Finished | Lost
         try:
-            folder = job.folder or str(self._runner.folder())
+            is_shared = bool(job.folder) and Path(job.folder).is_dir()
+            folder = job.folder if is_shared else str(self._runner.folder())
             result = await attempt(msgspec.structs.replace(job, folder=folder), report, self._runner)
-            files = {} if job.folder else _content(Path(folder))
+            files = {} if is_shared else _content(Path(folder))
             event = Finished(job.key, result, files)
         except asyncio.CancelledError:
             event = cancelled(job)

@@ -139,6 +139,9 @@ async def test_files_are_the_same_in_the_folder_and_sent_back(engine: Engine, tm
     await heard.until(lambda: len(heard.ends()) == 2)
     saved = heard.ends()[1]
     assert isinstance(saved, Finished) and saved.files == {} and saved.result == sent.result
+    await engine.submit(job("a", folder="/not/on/this/machine"))
+    await heard.until(lambda: len(heard.ends()) == 3)
+    assert heard.ends()[2] == sent
     assert {
         path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
     } == _FILES

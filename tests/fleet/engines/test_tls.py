@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import dask
+import distributed  # noqa: F401  # its defaults must be there before they are changed
 import pytest
 import trustme
 
