@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
     from distributed import Client, Future, LocalCluster
 
-_GREET_S = 30.0
+_GREET_S = 10.0
 _ANSWER_S = 90.0
 """How long a worker may take to end a job beyond the grace before it is given up."""
-_WATCH_S = 0.5
+_WATCH_S = 0.1
+_LOOK_S = 5.0
 _LOOPBACK = "127.0.0.1:0"
 """Of Dask's web server: without an address it would be open to the network."""
 _NO_LOGS = 100
@@ -71,7 +73,10 @@ class DaskEngine(QueueingEngine):
         self._client, self._attempt, self._own = client, attempt, own
         self._topic = f"agent-{os.urandom(8).hex()}"
         self._workers: dict[str, _Worker] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._refused: dict[str, str] = {}
+        """Workers that get no job, and why."""
+        self._changed = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
 
     @classmethod
     async def connect(cls, cluster: Cluster, attempt: str = RUN_ATTEMPT) -> Self:
@@ -121,50 +126,72 @@ class DaskEngine(QueueingEngine):
             raise EngineError(f"no Dask scheduler answers at {address}: {_in_short(error)}") from error
         self._client.subscribe_topic(self._topic, self._hear)
         self._client.subscribe_topic("all", self._notice)
-        known = (await self._client.scheduler.identity(n_workers=-1))["workers"]
-        if refused := [why for why in await asyncio.gather(*map(self._greet, known)) if why]:
-            raise EngineError(f"{'; '.join(refused)}. Install the same version everywhere, or stop those workers")
-        self._spawn(self._watch())
+        await self._look()
+        if self._refused:
+            whys = "; ".join(self._refused.values())
+            raise EngineError(f"{whys}. Install the same version everywhere, or stop those workers")
+        self._watching = asyncio.create_task(self._watch())
 
-    async def _greet(self, address: str) -> str:
-        """Accept a worker if it has our version; return why not."""
+    def _notice(self, event: tuple[float, Any]) -> None:
+        """Follow the workers: the scheduler reports each that comes or goes."""
+        match event[1]:
+            case {"action": "add-worker"}:
+                self._changed.set()
+            case {"action": "remove-worker", "worker": str(address)}:
+                self._drop(address, f"the worker {address} is gone")
+
+    async def _watch(self) -> None:
+        """Accept workers that come, and give everything up when the scheduler is gone: nobody can say what runs
+        where any more."""
+        waited = 0.0
+        while self._client.status == "running":
+            if self._changed.is_set() or waited >= _LOOK_S:  # what happened while we subscribed is not reported
+                self._changed.clear()
+                waited = 0.0
+                with suppress(OSError):
+                    await self._look()
+                if self._refused and not self._workers:
+                    return self._end_all("; ".join(self._refused.values()))
+            await asyncio.sleep(_WATCH_S)
+            waited += _WATCH_S
+        self._end_all("the Dask scheduler is gone")
+
+    async def _look(self) -> None:
+        """Compare the workers with those that the scheduler has."""
+        known = await self._known()
+        for address in (self._workers.keys() | self._refused.keys()) - known.keys():
+            self._drop(address, f"the worker {address} is gone")
+        new = known.keys() - self._workers.keys() - self._refused.keys()
+        await asyncio.gather(*map(self._greet, new))
+
+    async def _known(self) -> dict[str, Any]:
+        found: dict[str, Any] = (await self._client.scheduler.identity(n_workers=-1))["workers"]
+        return found
+
+    async def _greet(self, address: str) -> None:
+        """Accept a worker if it has our version. One that does not answer is greeted again."""
         call = self._client.run(on_worker.hello, workers=[address], on_error="return")
         try:
             answer = (await asyncio.wait_for(call, _GREET_S)).get(address)
-        except Exception as error:  # it has gone meanwhile, or is stuck
-            answer = error
+        except Exception:  # of many kinds: it has gone meanwhile, or is only beginning
+            return
         match answer:
             case bytes():
                 greeting = msgspec.json.decode(answer, type=on_worker.Greeting)
             case Exception() if ModuleNotFoundError.__name__ in repr(answer):  # Dask wraps it
-                return f"the worker {address} has no agent-cli {__version__}: {answer}"
+                self._refused[address] = f"the worker {address} has no agent-cli {__version__}: {answer}"
+                return
             case _:
-                return f"the worker {address} does not answer: {_in_short(answer)}"
+                return
         if why := on_worker.skew(greeting):
-            return f"the worker {address} on {greeting.host} {why}"
-        await self._accept(address, greeting.worker)
-        return ""
-
-    async def _accept(self, address: str, identity: str) -> None:
-        known = (await self._client.scheduler.identity(n_workers=-1))["workers"]
-        if address in known:
-            self._workers[address] = _Worker(address, identity, known[address]["nthreads"])
+            self._refused[address] = f"the worker {address} on {greeting.host} {why}"
+        elif facts := (await self._known()).get(address):
+            self._workers[address] = _Worker(address, greeting.worker, facts["nthreads"])
             self._fill()
-
-    def _notice(self, event: tuple[float, Any]) -> None:
-        """Keep the list of workers: the scheduler reports each that comes or goes."""
-        match event[1]:
-            case {"action": "add-worker", "worker": str(address)}:
-                self._spawn(self._greet_late(address))
-            case {"action": "remove-worker", "worker": str(address)}:
-                self._drop(address, f"the worker {address} is gone")
-
-    async def _greet_late(self, address: str) -> None:
-        if (why := await self._greet(address)) and not self._workers:
-            self._end_all(why)
 
     def _drop(self, address: str, why: str) -> None:
         self._workers.pop(address, None)
+        self._refused.pop(address, None)
         for _, running in tuple(self._running.values()):
             if isinstance(running, _RemoteJob) and running.worker.address == address:
                 running.lose(why)
@@ -174,12 +201,6 @@ class DaskEngine(QueueingEngine):
         if heard.key in self._running:
             self._events.put(heard)
 
-    async def _watch(self) -> None:
-        """Give everything up when the scheduler is gone: nobody can say what runs where any more."""
-        while self._client.status == "running":
-            await asyncio.sleep(_WATCH_S)
-        self._end_all("the Dask scheduler is gone")
-
     def _end_all(self, why: str) -> None:
         self._closed_because = self._closed_because or why
         waiting, self._waiting = self._waiting, {}
@@ -188,14 +209,9 @@ class DaskEngine(QueueingEngine):
         for key in waiting:
             self._events.put(Lost(key, why))
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _disconnect(self) -> None:
-        for task in tuple(self._tasks):
-            task.cancel()
+        if self._watching:
+            self._watching.cancel()
         if self._client.status == "running":
             for topic in ("all", self._topic):
                 self._client.unsubscribe_topic(topic)
