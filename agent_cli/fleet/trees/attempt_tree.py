@@ -1,6 +1,8 @@
 """The tree of an attempt: what runs in it, what was changed in it, and its end."""
 
+import asyncio
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -66,6 +68,7 @@ class AttemptTree:
             TreeError: the tree cannot be read, or the file not written.
         """
         try:
+            await asyncio.to_thread(_make_readable, self.path)
             saved = await save_patch(open_worktree(self.path), file, self._run)
         except (WorktreeError, OSError) as error:
             raise TreeError(str(error)) from error
@@ -113,3 +116,19 @@ def _lay(top: Path, file: OverlayFile) -> None:
             replace_file(at.name, file.content, mode=mode, dir_fd=at.folder)
     except OSError as error:
         raise TreeError(f"{file.path} cannot be written: {error.strerror or error}") from error
+
+
+def _make_readable(top: Path) -> None:
+    """Give the owner of a tree back the right to read it: git passes over folders that cannot be listed without a
+    word, and what is in them would be missing from the patch."""
+    folders = [os.fspath(top)]
+    while folders:
+        here = folders.pop()
+        with os.scandir(here) as entries:
+            for entry in entries:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                wanted = 0o700 if stat.S_ISDIR(mode) else 0o400 if stat.S_ISREG(mode) else 0
+                if mode & wanted != wanted:
+                    os.chmod(entry.path, stat.S_IMODE(mode) | wanted)
+                if stat.S_ISDIR(mode):
+                    folders.append(entry.path)

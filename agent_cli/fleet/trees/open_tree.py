@@ -88,22 +88,32 @@ async def _wrapper(
     for each in bound:
         make_mount_point(worktree, each)
     wrapper, reason = await usable(wanted, run)
-    return wrapper, tuple(_notes(task, wrapper, reason, bound, [each for each in found if each not in bound]))
+    return wrapper, missing_parts(task, wanted, wrapper, reason, found)
 
 
-def _notes(task: Task, wrapper: Wrapper, reason: str, bound: tuple[str, ...], built: list[str]) -> list[str]:
+def missing_parts(
+    task: Task, wanted: Wrapper, wrapper: Wrapper, reason: str, folders: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return what a tree lacks, as notes for the report.
+
+    Args:
+        task: what was asked for.
+        wanted: how programs should be started.
+        wrapper: how they are.
+        reason: why these differ; empty where they do not.
+        folders: dependency folders of the main checkout that were not copied.
+    """
     notes = []
-    if bound and not wrapper.inside:
-        notes.append(f"dependency folders are missing ({', '.join(bound[:_MOST_NAMED])}): {reason}")
-    elif reason and wrapper.program:
-        notes.append(f"programs run at the tree's own path: {reason}")
+    bound = ", ".join([each for each in folders if is_installed(each)][:_MOST_NAMED])
+    built = ", ".join([each for each in folders if not is_installed(each)][:_MOST_NAMED])
+    if wanted.inside and not wrapper.inside:
+        missing = f"dependency folders ({bound}) are missing and " if bound else ""
+        notes.append(f"{missing}programs run at the tree's own path: {reason}")
     if built:
-        notes.append(
-            f"{', '.join(built[:_MOST_NAMED])} is missing: builds write to it (`deps: copy` brings it along)"
-        )
+        notes.append(f"{built} is missing: builds write to it; `deps: copy` copies it")
     if not wrapper.program and task.network == "own":
         notes.append(f"setup and verify share the network of the machine: {reason}")
-    return notes
+    return tuple(notes)
 
 
 def variables(slot: int, worktree: Worktree) -> Mapping[str, str]:

@@ -49,9 +49,10 @@ def _all_read_only(hidden: Sequence[str], tree: str) -> list[str]:
     return [*words, "--bind", tree, tree]
 
 
-async def usable(wanted: Wrapper, run: RunProgram) -> tuple[Wrapper, str]:
-    """Return as much of a wrapper as works on this machine, and why the rest does not."""
-    program = bubblewrap.program()
+async def usable(wanted: Wrapper, run: RunProgram, program: str | None = None) -> tuple[Wrapper, str]:
+    """Return as much of a wrapper as works on this machine, and why the rest does not. `program` is that of
+    bubblewrap, which is looked for without it; empty: there is none."""
+    program = bubblewrap.program() if program is None else program
     if not program:
         return Wrapper(tree=wanted.tree), "bubblewrap was not found"
     reason = hidden_by(wanted)

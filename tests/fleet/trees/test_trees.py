@@ -1,12 +1,11 @@
 """Trees of attempts with real repositories and folders: what they hold, what becomes of it, and what stays as it
 was."""
 
-import asyncio
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -261,11 +260,14 @@ async def test_variables_tell_slots_apart(repo: Path, place: Path, runner: Proce
         assert done.stdout.decode().strip() == wanted
 
 
-def ends(argv: Sequence[str], folder: Path) -> asyncio.Future[tuple[int, str]]:
-    """Run a program to its end, beside the test."""
-
-    def run() -> tuple[int, str]:
-        done = subprocess.run(argv, cwd=folder, capture_output=True, check=False)
-        return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
-
-    return asyncio.ensure_future(asyncio.to_thread(run))
+async def test_a_patch_holds_what_its_owner_may_not_read(
+    repo: Path, place: Path, runner: ProcessRunner, base: Path
+) -> None:
+    tree = await opened(at_old(repo), place, runner)
+    put(tree.path, "closed/inner/x.txt", "x\n", 0)
+    put(tree.path, "a.txt", "changed\n", 0o200)
+    (tree.path / "closed/inner").chmod(0)
+    (tree.path / "closed").chmod(0o500)
+    assert (await tree.save_patch(base / "p.diff")).files == ("a.txt", "closed/inner/x.txt")
+    await tree.remove()
+    assert not list(place.iterdir())

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.fleet.task import Task
 from agent_cli.fleet.tree import Tree
+from agent_cli.fleet.trees.open_tree import missing_parts
 from agent_cli.fleet.trees.wrapper import Wrapper, hidden_by, usable
 from agent_cli.sandbox.mechanisms import bubblewrap
 from agent_cli.sandbox.probe import measure
@@ -224,13 +226,18 @@ async def test_the_agent_confines_its_commands_in_there_as_well_as_outside(
 async def test_without_bubblewrap_programs_run_at_the_path_of_the_tree(
     tmp_path: Path, runner: ProcessRunner
 ) -> None:
-    nothing = Wrapper(tree=str(tmp_path))
-    assert nothing.line(["x", "y"], own_network=True) == ["x", "y"]
-    own = Wrapper("/bin/false", tree=str(tmp_path))
-    assert own.line(["x"], own_network=False) == ["x"]
     wanted = Wrapper(inside=f"{tmp_path}/missing/deep", tree=str(tmp_path), fixed=(("/nowhere", "/nowhere"),))
+    task, folders = Task(id="x", prompt="-"), ("node_modules", "target")
+    for program in ("", "/bin/false"):
+        found, reason = await usable(wanted, runner.run, program)
+        assert found == Wrapper(tree=str(tmp_path)) and found.line(["x", "y"], own_network=True) == ["x", "y"]
+        notes = missing_parts(task, wanted, found, reason, folders)
+        assert [note.split(" ")[0] for note in notes] == ["dependency", "target", "setup"]
+        assert "(node_modules) are missing" in notes[0] and "bubblewrap" in notes[0]
     found, reason = await usable(wanted, runner.run)
     assert found == Wrapper(bubblewrap.program(), tree=str(tmp_path)) and "bubblewrap does not work here" in reason
+    assert found.line(["x"], own_network=False) == ["x"] and "--unshare-net" in found.line(["x"], own_network=True)
+    assert len(missing_parts(task, wanted, found, reason, folders)) == 2
 
 
 def test_an_agent_that_is_installed_in_the_checkout_is_not_hidden() -> None:
