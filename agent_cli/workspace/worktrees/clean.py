@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
+
+from agent_cli.protocol.paths import is_inside
 
 from ..checkpoints.git import RunProgram
 from .remove import remove, why_it_stays
@@ -55,8 +57,8 @@ async def list_worktrees(
         run: `sandbox.ProcessRunner.run`.
         busy: those that this process works in; others that it has made are not in use.
     """
-    known = worktrees(folder)
-    found = [await _info(each, run, busy) for each in known]
+    known, standing = worktrees(folder), await asyncio.to_thread(_where_processes_stand)
+    found = [await _info(each, run, busy, standing) for each in known]
     found += [await asyncio.to_thread(_foreign, path) for path in _unknown(folder, known)]
     return tuple(sorted(found, key=lambda each: each.used))
 
@@ -86,11 +88,15 @@ async def clean_worktrees(
     return Cleaned(tuple(removed), tuple(left))
 
 
-async def _info(worktree: Worktree, run: RunProgram, busy: Collection[Path]) -> WorktreeInfo:
+async def _info(
+    worktree: Worktree, run: RunProgram, busy: Collection[Path], standing: Mapping[int, str]
+) -> WorktreeInfo:
     path = Path(worktree.path)
     is_mine = worktree.owner == this_process()
-    is_in_use = path in busy if is_mine else worktree.owner.is_alive()
-    stays = f"process {worktree.owner.pid} is at work in it" if is_in_use else await why_it_stays(worktree, run)
+    in_it = [pid for pid, folder in standing.items() if is_inside(folder, (worktree.path,))]
+    if path in busy if is_mine else worktree.owner.is_alive():
+        in_it.insert(0, worktree.owner.pid)
+    stays = f"process {in_it[0]} is at work in it" if in_it else await why_it_stays(worktree, run)
     return WorktreeInfo(
         name=worktree.name,
         path=worktree.path,
@@ -98,8 +104,19 @@ async def _info(worktree: Worktree, run: RunProgram, busy: Collection[Path]) -> 
         size_bytes=await asyncio.to_thread(_size_bytes, path, private_git(path)),
         used=_changed(record_of(path)),
         stays=stays,
-        is_in_use=is_in_use,
+        is_in_use=bool(in_it),
     )
+
+
+def _where_processes_stand() -> dict[int, str]:
+    """Return the working directory of each process by its number, as far as the system tells: a session that was
+    resumed in a worktree has not made it, and a shell may stand in it."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                found[int(name)] = os.readlink(f"/proc/{name}/cwd")
+    return found
 
 
 def _unknown(folder: Path, known: tuple[Worktree, ...]) -> Iterator[Path]:

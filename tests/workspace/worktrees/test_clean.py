@@ -74,3 +74,12 @@ async def test_a_worktree_that_this_process_works_in_stays(repo: Path, trees: Pa
     done = await clean_worktrees(trees, runner.run, busy=(Path(one.path),))
     assert [each.name for each in done.removed] == ["two"] and not Path(two.path).exists()
     assert [each.name for each in done.left] == ["one"] and done.left[0].is_in_use
+
+
+async def test_a_worktree_that_a_process_stands_in_stays(repo: Path, trees: Path, runner: ProcessRunner) -> None:
+    one = await create(repo, "one", trees, runner.run)
+    standing = await runner.start(["sleep", "1000"], cwd=Path(one.path, "src"), env={}, on_output=bytes)
+    (left,) = (await clean_worktrees(trees, runner.run)).left
+    assert left.is_in_use and left.stays == f"process {standing.pid} is at work in it" and Path(one.path).exists()
+    await standing.stop()
+    assert len((await clean_worktrees(trees, runner.run)).removed) == 1
