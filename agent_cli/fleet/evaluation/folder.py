@@ -37,7 +37,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = ""
     sandbox: str = ""
     tools: tuple[str, ...] = ()
-    """The configured tool set."""
+    """The built-in tools that are offered, and `agent`, `mcp` and `skill` where those are on."""
+    tools_sha256: str = ""
+    """Of the declarations of the built-in tools."""
     attempts: int = 1
     agent_version: str
     python: str = ""
@@ -64,7 +66,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             "Effort": self.effort,
             "Mode": self.mode,
             "Sandbox": self.sandbox,
-            "Tools": ", ".join(self.tools),
+            "Tools": f"{len(self.tools)}, {self.tools_sha256[:16]}" if self.tools else "",
             "Agent version": self.agent_version,
             "System prompt": ", ".join(each[:16] for each in self.prompts),
             "Prices per million tokens": _prices(self.prices),

@@ -1,6 +1,8 @@
 """Run a suite with each of some models, as one batch for each, and record what the scores depend on."""
 
 import asyncio
+import hashlib
+import os
 import platform
 import re
 import shutil
@@ -148,20 +150,29 @@ def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Reco
         name: request.given[name] for name in ("effort", "mode", "sandbox", "tools") if name in request.given
     }
     config = Setup(ParsedOptions("run", {"model": model, **chosen})).config
+    names, digest = _tools(config.tools.enabled)
     return msgspec.structs.replace(
         common,
         effort=options["effort"] or config.effort or "",
         mode=options["mode"] or "auto-edit",
         sandbox=options["sandbox"],
-        tools=tuple(config.tools.enabled),
+        tools=names,
+        tools_sha256=digest,
         prices=_prices(model),
     )
 
 
+def _tools(enabled: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Return the names of the tools that are offered, and the hash of what the model is told of them."""
+    from agent_cli.tools.registry import default_registry, without_later
+
+    built_in, later = without_later(enabled)
+    registry = default_registry(built_in, interactive=False)
+    return (*registry.names, *sorted(later)), hashlib.sha256(msgspec.json.encode(registry.specs())).hexdigest()
+
+
 def _prices(model: str) -> dict[str, Any] | None:
     """Return the price table that costs are computed with."""
-    import os
-
     from agent_cli.config.api_keys import keyed
     from agent_cli.model.routing import probe_of, resolve
     from agent_cli.model.types.base import ModelError
