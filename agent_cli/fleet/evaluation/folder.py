@@ -2,7 +2,7 @@
 what others read: predictions and trajectories."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +120,8 @@ def with_sessions(record: Record, out: Path, results: Sequence[AttemptResult]) -
     """Return the record with what the sessions say: the prompts that were sent and the models that answered."""
     prompts, models = set(record.prompts), set(record.models_reported)
     for result in results:
-        for records in _session(out, result):
-            header = records[0]
-            assert isinstance(header, Header)
+        records = _session(_session_file(out, result))
+        if records and isinstance(header := records[0], Header):
             prompts.add(hashlib.sha256(header.system.replace(header.cwd, "").encode()).hexdigest())
             models |= {each.model for each in records if isinstance(each, AssistantMessage) and each.model}
     return msgspec.structs.replace(record, prompts=tuple(sorted(prompts)), models_reported=tuple(sorted(models)))
@@ -143,13 +142,19 @@ def predictions_of(out: Path, tasks: Sequence[Task], results: Sequence[AttemptRe
 
 def trajectory_of(out: Path, result: AttemptResult) -> dict[str, Any] | None:
     """Return the trajectory of an attempt; None where no session was saved."""
-    path = attempt_folder(out, result) / "session.json"
-    for records in _session(out, result):
-        children: dict[str, list[Sequence[AnyRecord]]] = {}
-        for child in child_sessions(path):
-            children.setdefault(child.call_id, []).append(read_session(child.path).records)
-        return trajectory(records, children)
-    return None
+    return trajectory_of_file(_session_file(out, result))
+
+
+def trajectory_of_file(path: Path) -> dict[str, Any] | None:
+    """Return the trajectory of a session file, with those of its sub-agents; None where it cannot be read."""
+    records = _session(path)
+    if records is None:
+        return None
+    children: dict[str, list[Sequence[AnyRecord]]] = {}
+    for child in child_sessions(path):
+        if below := _session(child.path):
+            children.setdefault(child.call_id, []).append(below)
+    return trajectory(records, children)
 
 
 def attempt_folder(out: Path, result: AttemptResult) -> Path:
@@ -157,16 +162,17 @@ def attempt_folder(out: Path, result: AttemptResult) -> Path:
     return out / "tasks" / result.id / str(result.attempt)
 
 
-def _session(out: Path, result: AttemptResult) -> Iterator[Sequence[AnyRecord]]:
-    """Yield the session of an attempt, if one was saved."""
-    path = attempt_folder(out, result) / "session.json"
-    if path.is_file():
-        try:
-            records = read_session(path).records
-        except (StoreError, OSError):
-            return
-        if records and isinstance(records[0], Header):
-            yield records
+def _session_file(out: Path, result: AttemptResult) -> Path:
+    return attempt_folder(out, result) / "session.json"
+
+
+def _session(path: Path) -> Sequence[AnyRecord] | None:
+    """Return the records of a session file, the first of which is its header; None where it cannot be read."""
+    try:
+        records = read_session(path).records
+    except (StoreError, OSError):
+        return None
+    return records if records and isinstance(records[0], Header) else None
 
 
 def _prices(prices: Mapping[str, Any] | None) -> str:
