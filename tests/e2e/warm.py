@@ -30,7 +30,10 @@ _CLONE_PARENT = 0x8000
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine(), 0) if sys.platform == "linux" else 0
 """The number of the system call."""
 _TAG = "AGENT_E2E_TAG"
-_NOT_LOADED = ("agent_cli.demo_project", "agent_cli.model.litellm.", "agent_cli.__main__")
+_NOT_LOADED = (
+    "agent_cli.demo_project", "agent_cli.model.litellm.", "agent_cli.__main__",
+    "agent_cli.fleet.evaluation.harbor_agent",  # needs Harbor
+)  # fmt: skip
 _LAZY = (
     "anyio._backends._asyncio", "concurrent.futures.thread", "encodings.ascii", "encodings.idna", "encodings.utf_8_sig",
     "httpcore", "prompt_toolkit.key_binding.bindings.search", "pygments.lexers.python", "pygments.unistring",
