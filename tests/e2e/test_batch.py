@@ -99,3 +99,27 @@ def test_a_branch_is_made_of_each_result(world: World) -> None:
         and git(world.work, "rev-parse", f"{branch}^") == commit
     )
     assert git(world.work, "status", "--porcelain") == ""
+
+
+def test_the_same_tasks_on_dask_leave_the_same_files(world: World) -> None:
+    commit = repository(world.work)
+    answering(world, writes)
+    tasks = tasks_file(world, [{"id": "one", "prompt": "write a.txt: alpha", "repo": str(world.work)}])
+    for engine in ("local", "dask"):
+        out = world.home / engine
+        done = world.run("batch", str(tasks), "-o", str(out), "--engine", engine)
+        assert done.code == 0, done
+        found = applied(out / "tasks" / "one" / "1" / "patch.diff", world.work, commit, world.home / "check")
+        assert found["a.txt"] == "alpha\n"
+    local, dask = (
+        {str(path.relative_to(world.home / engine)) for path in (world.home / engine).rglob("*")}
+        for engine in ("local", "dask")
+    )
+    assert local == dask
+
+
+def test_a_cluster_that_cannot_be_reached_is_named_before_anything_starts(world: World) -> None:
+    repository(world.work)
+    tasks = tasks_file(world, [{"id": "one", "prompt": "x", "repo": str(world.work)}])
+    done = batch(world, tasks, "--engine", "dask", "--address", "tcp://192.0.2.1:8786")
+    assert done.code == 2 and "tls" in done.err.lower() and not world.bodies()

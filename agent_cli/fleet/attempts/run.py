@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from agent_cli import __version__
+from agent_cli.config.dirs import state_dir, worktrees_dir
 from agent_cli.fs.files import make_private, replace_file
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, to_the_end
@@ -53,7 +54,7 @@ class _Attempt:
     """One attempt while it runs."""
 
     def __init__(self, job: Job, report: Report, runner: ProcessRunner) -> None:
-        self._job = job
+        self._job = job = job if job.place else msgspec.structs.replace(job, place=str(batch_place(job.batch)))
         self._report = report
         self._runner = runner
         self._begun = time.time()
@@ -234,6 +235,11 @@ async def _whatever_comes(work: Callable[[], Coroutine[Any, Any, None]]) -> None
     """Run to the end although this task is cancelled meanwhile."""
     with contextlib.suppress(asyncio.CancelledError):
         await to_the_end(work())
+
+
+def batch_place(batch_id: str) -> Path:
+    """Return the folder for the trees of a batch, beside that of the state, which its agents must not read."""
+    return worktrees_dir(state_dir()) / "batches" / batch_id
 
 
 def save_session(state: Path, folder: Path) -> None:

@@ -44,11 +44,9 @@ _REST_S = 1.0
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a batch is run; nothing of it changes results."""
 
-    place: Path
-    """For trees and state, on the machine that runs the attempts."""
+    place: Path | None
+    """For trees and state; None: each machine that runs attempts has its own."""
     slots: int
-    shares_disk: bool = True
-    """Whether workers see the folder of the batch under the same path."""
     keep: Keep = "failed"
     retry: Retry = "infra"
 
@@ -177,7 +175,7 @@ class BatchRun:
         settings, path = self._settings, folder.attempt(task.id, number)
         job = Job(
             key=key, task=task, attempt=number, spec_hash=state.spec_hash, agent_version=__version__,
-            folder=str(path) if settings.shares_disk else "", place=str(settings.place), batch=self._batch.id,
+            folder=str(path), place=str(settings.place or ""), batch=self._batch.id,
             slot=slot, keep=settings.keep, max_cost=allowed, queued_s=time.time() - self._begun,
         )  # fmt: skip
         replace_file(path / JOB_FILE, msgspec.json.encode(msgspec.structs.replace(job, task=_named(task))))
@@ -244,7 +242,9 @@ class BatchRun:
         if event.files:
             make_private(path)
         for name, data in event.files.items():
-            if "/" not in name and name not in ("", ".", "..", JOB_FILE):
+            parts = name.split("/")
+            if len(parts) <= 2 and not {"", ".", "..", JOB_FILE}.intersection(parts):
+                make_private((path / name).parent)
                 replace_file(path / name, data)
 
     def _settle(self, key: str, result: AttemptResult) -> None:

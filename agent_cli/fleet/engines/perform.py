@@ -52,7 +52,7 @@ class RunningAttempt:
         event: Finished | Lost
         try:
             is_shared = bool(job.folder) and Path(job.folder).is_dir()
-            folder = job.folder if is_shared else str(self._runner.folder())
+            folder = job.folder if is_shared else str(self._runner.folder() / "attempt")
             result = await attempt(msgspec.structs.replace(job, folder=folder), report, self._runner)
             files = {} if is_shared else _content(Path(folder))
             event = Finished(job.key, result, files)

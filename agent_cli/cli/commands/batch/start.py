@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from agent_cli import __version__
-from agent_cli.config.dirs import state_dir
 from agent_cli.fleet.attempt import AttemptResult
+from agent_cli.fleet.attempts.run import batch_place
 from agent_cli.fleet.batch.events import BatchEnd
 from agent_cli.fleet.batch.exit_code import INVALID_LEFT
 from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
@@ -235,8 +235,8 @@ async def _run_locked(request: BatchRequest, batch: Batch, folder: BatchFolder, 
     watcher = _watcher(request)
     try:
         settings = RunSettings(
-            place=place, slots=request.slots, keep=request.keep, retry=request.retry,
-            shares_disk=request.engine == "local",
+            place=place if request.engine == "local" else None, slots=request.slots, keep=request.keep,
+            retry=request.retry,
         )  # fmt: skip
         run = BatchRun(batch, folder, earlier, engine, settings, watcher.watch)
         end = await _with_signals(run, watcher)
@@ -264,12 +264,6 @@ async def _with_signals(run: BatchRun, watcher: Watcher) -> BatchEnd:
             await ticks
 
 
-def batch_place(batch_id: str) -> Path:
-    """Return the folder for the trees of a batch, beside that of the state, which its agents must not read."""
-    state = state_dir()
-    return state.with_name(f"{state.name}-worktrees") / "batches" / batch_id
-
-
 async def _engine(request: BatchRequest) -> Engine:
     """Return the engine that was asked for.
 
@@ -280,12 +274,13 @@ async def _engine(request: BatchRequest) -> Engine:
         from agent_cli.fleet.engines.local import LocalEngine
 
         return LocalEngine(request.slots)
-    from agent_cli.fleet.engines.dask_engine import DaskEngine
+    from agent_cli.fleet.engines.dask_engine import Cluster, DaskEngine
 
-    connect: Callable[..., Awaitable[Engine]] = DaskEngine.connect
-    return await connect(
-        address=request.address, scheduler_file=request.scheduler_file, insecure=request.insecure_cluster
-    )
+    cluster = Cluster(
+        address=request.address, scheduler_file=request.scheduler_file, insecure=request.insecure_cluster,
+        slots=request.slots,
+    )  # fmt: skip
+    return await DaskEngine.connect(cluster)
 
 
 def _watcher(request: BatchRequest) -> Watcher:
