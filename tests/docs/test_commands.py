@@ -44,6 +44,7 @@ NOT_RUN: dict[str, str] = {
     "agent plugin add ./review": "asks, and takes plug-ins from the network",
     "python scripts/stations.py --list --check": "measures the repository, not what is installed",
     "tasks-batch/": "a listing",
+    "harbor run -d terminal-bench@2.0 -m anthropic/claude-sonnet-4-5 -k 3 \\": "needs Harbor and containers",
     "tar -xf agent-*.tar.xz -C /opt": "needs an archive that takes a minute to pack, and containers",
 }
 """By the first line of a block: why it is no command."""

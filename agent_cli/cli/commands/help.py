@@ -38,6 +38,7 @@ TOPICS: dict[str, str] = {
     "providers": "models, keys, local servers, prices, errors and retries",
     "headless": "scripts and CI: non-interactive runs, exit codes, JSON",
     "batch": "many tasks in one command: task files, results, budget, trees",
+    "evaluation": "suites, scores with intervals, comparisons, SWE-bench, Harbor",
     "events": "every event of `--output-format stream-json`",
     "architecture": "how the program is built",
     "tour": "the code, followed from a typed prompt and from an approved command",
