@@ -150,3 +150,14 @@ def test_errors_are_said_before_anything_starts(world: World, suite: Path) -> No
         done = world.run("eval", *words)
         assert done.code == 2 and said in done.err, done
     assert not world.bodies()
+
+
+def test_tests_without_a_reward_say_nothing_about_the_task(world: World, suite: Path) -> None:
+    shutil.rmtree(suite / "find-in-logs")
+    (suite / "fix-pagination" / "tests" / "test.sh").write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    done = run(world, suite, "-m", "oracle")
+    assert done.code == 9, done
+    out = world.home / "out" / "oracle"
+    assert set(outcomes(out)["fix-pagination"]) == {"verify_error"}
+    summary = report(out)
+    assert summary["valid"]["share"] is None and summary["every"] == {**summary["every"], "share": 0.0, "of": 1}

@@ -26,7 +26,7 @@ from ..trees.open_tree import open_tree
 from .agent_process import AgentOutput, AgentProcess
 from .command_line import agent_command, agent_environment, time_limit_s
 from .outcome import is_judged, judged, outcome_of_run, read_result
-from .verify import changed_protected, run_setup, run_verify
+from .verify import NO_VERDICT, changed_protected, run_setup, run_verify
 
 PATCH_FILE, RESULT_FILE, SESSION_FILE = "patch.diff", "result.json", "session.json"
 SANDBOX_FILE = "sandbox.json"
@@ -198,8 +198,9 @@ class _Attempt:
         except TreeError as error:
             self._set(outcome="verify_error", error=Failure("verify", str(error)))
             return
-        if end.exit_code is None:
-            self._set(outcome="verify_error", error=Failure("verify", end.error))
+        if end.exit_code in (None, NO_VERDICT):
+            why = end.error or "it could not judge; see verify.log"
+            self._set(outcome="verify_error", error=Failure("verify", why))
             return
         verified = end.exit_code == 0
         self._set(verified=verified, outcome=judged(self._result.outcome, verified))

@@ -17,6 +17,8 @@ from ..tree import Tree
 from .agent_process import Log
 from .command_line import command_environment
 
+NO_VERDICT = 126
+"""Exit code of a `verify` that could not judge; a shell ends so where it may not run a program."""
 _TEMPORARY = "tmp"
 
 
