@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.fleet.evaluation.harbor_tasks import MODELS, read_suite
@@ -60,3 +61,21 @@ def test_tasks_whose_programs_are_missing_are_named() -> None:
         "limit-concurrency": "node not found",
         "ring-buffer": "cc not found",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content"),
+    [
+        ("parse-durations", "durations.py", "import sys\nsys.exit(0)\n"),
+        ("fix-pagination", "paging.py", "import os\nos._exit(0)\n"),
+        ("limit-concurrency", "maplimit.js", "process.exit(0);\n"),
+    ],
+)
+def test_a_program_that_ends_early_with_success_does_not_pass(
+    name: str, file: str, content: str, tmp_path: Path
+) -> None:
+    suite = read_suite(SUITE / name, "nop", shutil.which)
+    if why := suite.skipped.get(name):
+        pytest.skip(why)
+    task = msgspec.structs.replace(suite.tasks[0], command=f"cat >{file} <<'END'\n{content}END")
+    assert in_tree(task, tmp_path / "tree").returncode == 1

@@ -20,3 +20,4 @@ for arguments in (["stock.json", "--format", "csv"], ["--format", "csv", "stock.
     assert [row[0] for row in rows[1:]] == ["bolt", "nut, hex", 'plate "L"'], rows
     assert [(int(row[1]), float(row[2])) for row in rows[1:]] == [(120, 0.1), (80, 0.25), (3, 14)], rows
 assert run("stock.json", "--format", "xml").returncode == 2
+print("every check passed")

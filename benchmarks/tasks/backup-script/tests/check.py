@@ -37,3 +37,4 @@ with tempfile.TemporaryDirectory() as top:
     assert names(top / "new" / "deep") == wanted
     done = backup(top / "missing", top / "none", top)
     assert done.returncode == 1 and done.stderr.strip() and not (top / "none").exists(), done
+print("every check passed")

@@ -26,3 +26,4 @@ assert.strictEqual(hostile.o.bad, undefined);
 assert.deepStrictEqual(merge({ a: { b: 1 } }, { a: [1] }), { a: [1] });
 assert.deepStrictEqual(merge({ a: [1] }, { a: { b: 1 } }), { a: { b: 1 } });
 assert.deepStrictEqual(merge({ a: 1 }, { a: undefined, b: false, c: 0 }), { a: undefined, b: false, c: 0 });
+console.log('every check passed');

@@ -12,3 +12,4 @@ assert width("") == 0
 assert width("x\u0308日") == 3
 assert fit("ＡＢ", 3) == "Ａ"
 assert fit("o\u0302\u0323p", 1) == "o\u0302\u0323"
+print("every check passed")

@@ -41,3 +41,4 @@ try:
     assert not book.exists(), "make clean does nothing"
 finally:
     shutil.rmtree(folder)
+print("every check passed")

@@ -14,3 +14,4 @@ for size in (0, -1):
     except ValueError:
         continue
     raise AssertionError(f"size {size} raised no ValueError")
+print("every check passed")

@@ -21,3 +21,4 @@ for wrong in ({"timeout": 0}, {"host": "a"}):
     except ValueError:
         continue
     raise AssertionError(f"{wrong} was accepted")
+print("every check passed")

@@ -24,3 +24,4 @@ assert list(given) == ["Miller", "Odd, Inc.", "Zoe"]
 many = report("customer,amount,status\n" + "B,0.01,paid\n" * 1001 + "A,\"1,000,000.01\",open\n")
 assert many == {"A": {"orders": 1, "total": "1000000.01"}, "B": {"orders": 1001, "total": "10.01"}}, many
 assert report("customer,amount,status\n") == {}
+print("every check passed")

@@ -20,3 +20,4 @@ for text in wrong:
     except ValueError:
         continue
     raise AssertionError(f"{text!r} gave {found!r}")
+print("every check passed")

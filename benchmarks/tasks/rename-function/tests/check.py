@@ -25,3 +25,4 @@ assert "what read_record reads" in pathlib.Path("store/files.py").read_text()
 done = subprocess.run([sys.executable, "-B", "-m", "app"], capture_output=True, text=True)
 record = "{'name': 'load', 'size': 3}"
 assert done.stdout == f"record {record}\nagain {record}\nconfig {{'load': True}}\n", done
+print("every check passed")

@@ -58,5 +58,6 @@ int main(void) {
         intact();
         ring_free(ring);
     }
+    puts("every check passed");
     return 0;
 }

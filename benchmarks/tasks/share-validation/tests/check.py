@@ -37,3 +37,4 @@ assert returns.refund("ab12cd", "broken") == ("AB12CD", "broken")
 assert raised(orders.order, "ab-12-cd", 1) == "not a code: AB-12-CD"
 assert raised(invoices.invoice, "ab-12-cd", 1) == "not a code: AB-12-CD"
 assert raised(returns.refund, "ab-12", 1) == "not a code: AB12"
+print("every check passed")
