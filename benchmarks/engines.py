@@ -8,7 +8,7 @@ from pathlib import Path
 from agent_cli import __version__
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.engine import Engine, Finished, Job, Started
-from agent_cli.fleet.engines.dask_engine import Cluster, DaskEngine
+from agent_cli.fleet.engines.dask_engine import DaskEngine
 from agent_cli.fleet.engines.local import LocalEngine
 from agent_cli.fleet.engines.perform import Report
 from agent_cli.fleet.task import Task
@@ -25,7 +25,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     folder.mkdir()
     local = await _per_job(LocalEngine(SLOTS, NOTHING), folder)
     begun = time.perf_counter()
-    cluster = await DaskEngine.connect(Cluster(slots=SLOTS), NOTHING)
+    cluster = await DaskEngine.connect(slots=SLOTS, attempt=NOTHING)
     start = time.perf_counter() - begun
     dask = await _per_job(cluster, folder)
     return [

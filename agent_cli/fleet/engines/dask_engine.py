@@ -31,6 +31,7 @@ _ANSWER_S = 90.0
 """How long a worker may take to end a job beyond the grace before it is given up."""
 _WATCH_S = 0.1
 _LOOK_S = 5.0
+_SLOTS = 16
 _LOOPBACK = "127.0.0.1:0"
 """Of Dask's web server: without an address it would be open to the network."""
 _NO_LOGS = 100
@@ -44,19 +45,6 @@ _CALM = {
     "distributed.admin.large-graph-warning-threshold": "1GB",
 }
 """Dask's own help that would be none: the memory of agents is not its workers', and nothing is moved."""
-
-
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the scheduler is. Without address and file there is one in this process."""
-
-    address: str = ""
-    """`tls://host:port`, or `tcp://` for this machine."""
-    scheduler_file: str = ""
-    """That the scheduler has written on a shared disk."""
-    insecure: bool = False
-    """Connect without TLS to another machine: whoever reaches its port can run commands there."""
-    slots: int = 1
-    """Of the worker in this process."""
 
 
 class _Worker(msgspec.Struct, frozen=True):
@@ -79,8 +67,20 @@ class DaskEngine(QueueingEngine):
         self._watching: asyncio.Task[None] | None = None
 
     @classmethod
-    async def connect(cls, cluster: Cluster, attempt: str = RUN_ATTEMPT) -> Self:
+    async def connect(
+        cls,
+        *,
+        address: str = "",
+        scheduler_file: str = "",
+        insecure: bool = False,
+        slots: int = _SLOTS,
+        attempt: str = RUN_ATTEMPT,
+    ) -> Self:
         """Connect to a cluster and compare versions with all its workers.
+
+        `address` is `tls://host:port`, or `tcp://` for this machine; `scheduler_file` is what the scheduler has
+        written on a shared disk. Without both there is a cluster with so many `slots` in this process. `insecure`
+        allows a connection without TLS to another machine: whoever reaches its port can run commands there.
 
         Raises:
             EngineError: Dask is not installed, nothing answers, the connection would not be encrypted, or a worker
@@ -92,9 +92,9 @@ class DaskEngine(QueueingEngine):
         except ImportError as error:
             hint = f"pip install 'agent-cli[cluster]=={__version__}'"
             raise EngineError(f"the engine dask needs Dask, which cannot be loaded ({error}): {hint}") from error
-        address = _address(cluster)
+        address = _address(address, scheduler_file, insecure)
         dask.config.set(_CALM)
-        own = None if address else await _OwnCluster.start(cluster.slots)
+        own = None if address else await _OwnCluster.start(slots)
         client = Client(own.cluster if own else address, asynchronous=True, set_as_default=False)
         engine = cls(client, attempt, own)
         try:
@@ -105,8 +105,9 @@ class DaskEngine(QueueingEngine):
         return engine
 
     def capacity(self) -> int:
-        """Return the slots of all workers that are there now."""
-        return sum(worker.slots for worker in self._workers.values())
+        """Return the slots of all workers that are there now. Once the cluster is gone, one: who waits for a slot
+        submits, and hears why."""
+        return 1 if self._closed_because else sum(worker.slots for worker in self._workers.values())
 
     async def close(self, grace_s: float) -> None:
         """Cancel all jobs, leave no process of theirs, and disconnect. The cluster stays."""
@@ -114,7 +115,7 @@ class DaskEngine(QueueingEngine):
         await self._disconnect()
 
     def _start(self, job: Job) -> RunningJob:
-        taken = [running.worker for _, running in self._running.values() if isinstance(running, _RemoteJob)]
+        taken = [running.worker for running in self._running.values() if isinstance(running, _RemoteJob)]
         chosen = max(self._workers.values(), key=lambda worker: worker.slots - taken.count(worker))
         order = on_worker.Order(job, chosen.identity, self._attempt, self._topic)
         return _RemoteJob(self._client, chosen, order)
@@ -192,7 +193,7 @@ class DaskEngine(QueueingEngine):
     def _drop(self, address: str, why: str) -> None:
         self._workers.pop(address, None)
         self._refused.pop(address, None)
-        for _, running in tuple(self._running.values()):
+        for running in tuple(self._running.values()):
             if isinstance(running, _RemoteJob) and running.worker.address == address:
                 running.lose(why)
 
@@ -313,14 +314,14 @@ class _OwnCluster(msgspec.Struct, frozen=True):
         self.folder.cleanup()
 
 
-def _address(cluster: Cluster) -> str:
+def _address(address: str, scheduler_file: str, insecure: bool) -> str:
     """Return the scheduler's address; empty for one in this process.
 
     Raises:
         EngineError: it cannot be found, or is on another machine and not encrypted.
     """
-    address = _address_in(Path(cluster.scheduler_file)) if cluster.scheduler_file else cluster.address
-    if not address or address.startswith("tls://") or cluster.insecure or _is_here(address):
+    address = _address_in(Path(scheduler_file)) if scheduler_file else address
+    if not address or address.startswith("tls://") or insecure or _is_here(address):
         return address
     raise EngineError(
         f"{address} is on another machine and not encrypted: whoever reaches its port can run commands there. "

@@ -73,7 +73,7 @@ class QueueingEngine(ABC):
     def __init__(self) -> None:
         self._events = EventQueue()
         self._waiting: dict[str, Job] = {}
-        self._running: dict[str, tuple[Job, RunningJob]] = {}
+        self._running: dict[str, RunningJob] = {}
         self._closed_because = ""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class QueueingEngine(ABC):
         if job := self._waiting.pop(key, None):
             self._events.put(cancelled(job))
         elif running := self._running.get(key):
-            await running[1].stop(grace_s)
+            await running.stop(grace_s)
 
     async def close(self, grace_s: float) -> None:
         """Cancel all jobs and leave no process."""
@@ -117,14 +117,9 @@ class QueueingEngine(ABC):
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self.capacity():
             job = self._waiting.pop(next(iter(self._waiting)))
-            numbered = msgspec.structs.replace(job, slot=self._free_slot())
-            running = self._start(numbered)
-            self._running[job.key] = numbered, running
+            running = self._start(job)
+            self._running[job.key] = running
             running.end.add_done_callback(self._ended)
-
-    def _free_slot(self) -> int:
-        taken = {job.slot for job, _ in self._running.values()}
-        return next(number for number in range(len(taken) + 1) if number not in taken)
 
     def _ended(self, end: asyncio.Future[Finished | Lost]) -> None:
         event = end.result()

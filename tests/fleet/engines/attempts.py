@@ -19,13 +19,13 @@ BROKEN = "tests.fleet.engines.attempts:broken"
 
 
 async def quick(job: Job, report: Report, runner: ProcessRunner) -> AttemptResult:
-    """Run the command of the task with variables that name its key, slot and folder."""
+    """Run the command of the task with a variable that names its key."""
     report(Started(job.key, socket.gethostname(), os.getpid(), __version__))
     folder = Path(job.folder)
     code: int | None = 0
     outcome: Outcome = "done"
     if job.task.command:
-        env = {"PATH": os.environ["PATH"], "KEY": job.key.replace("/", "-"), "SLOT": str(job.slot)}
+        env = {"PATH": os.environ["PATH"], "KEY": job.key.replace("/", "-")}
         running = await runner.start(
             ["bash", "-c", job.task.command], cwd=folder, env=env, on_output=lambda data: _tell(job, report, data)
         )

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from agent_cli.fleet.engine import Engine
-from agent_cli.fleet.engines.dask_engine import Cluster, DaskEngine
+from agent_cli.fleet.engines.dask_engine import DaskEngine
 from agent_cli.fleet.engines.local import LocalEngine
 from tests.fleet.engines.attempts import QUICK
 from tests.fleet.engines.harness import job
@@ -17,9 +17,9 @@ async def main(kind: str, number: int, command: str, file: Path) -> None:
         case "local":
             engine = LocalEngine(number, QUICK)
         case "dask in-process":
-            engine = await DaskEngine.connect(Cluster(slots=number), QUICK)
+            engine = await DaskEngine.connect(slots=number, attempt=QUICK)
         case _:
-            engine = await DaskEngine.connect(Cluster(scheduler_file=str(file)), QUICK)
+            engine = await DaskEngine.connect(scheduler_file=str(file), attempt=QUICK)
     for each in range(number):
         await engine.submit(job(str(each), command))
     async for _ in engine.events():

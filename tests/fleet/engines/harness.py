@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_cli import __version__
 from agent_cli.fleet.engine import Engine, EngineEvent, Finished, Job, Lost, Started
-from agent_cli.fleet.engines.dask_engine import Cluster, DaskEngine
+from agent_cli.fleet.engines.dask_engine import DaskEngine
 from agent_cli.fleet.engines.local import LocalEngine
 from agent_cli.fleet.task import Task
 
@@ -131,7 +131,7 @@ class RealCluster:
     async def connected(self, attempt: str = QUICK, slots: int = SLOTS) -> DaskEngine:
         """An engine that has seen workers with this many slots."""
         await until(self._is_written)
-        engine = await DaskEngine.connect(Cluster(scheduler_file=str(self.file)), attempt)
+        engine = await DaskEngine.connect(scheduler_file=str(self.file), attempt=attempt)
         await until(lambda: engine.capacity() >= slots)
         return engine
 
@@ -162,7 +162,7 @@ async def opened(kind: str, cluster: Callable[[], RealCluster], attempt: str = Q
         case "local":
             engine = LocalEngine(SLOTS, attempt)
         case "dask in-process":
-            engine = await DaskEngine.connect(Cluster(slots=SLOTS), attempt)
+            engine = await DaskEngine.connect(slots=SLOTS, attempt=attempt)
         case _:
             engine = await cluster().connected(attempt)
     try:

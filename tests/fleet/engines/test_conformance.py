@@ -50,7 +50,7 @@ def children(tmp_path: Path) -> Children:
 async def test_jobs_start_in_order_as_slots_become_free(engine: Engine, tmp_path: Path) -> None:
     heard = Heard(engine)
     assert engine.capacity() == SLOTS
-    wait = f"echo $SLOT > {tmp_path}/slot-$KEY; until [ -e {tmp_path}/go-$KEY ]; do sleep 0.02; done"
+    wait = f"until [ -e {tmp_path}/go-$KEY ]; do sleep 0.02; done"
     jobs = [job(str(number), wait) for number in range(6)]
     for each in jobs:
         await engine.submit(each)
@@ -65,9 +65,6 @@ async def test_jobs_start_in_order_as_slots_become_free(engine: Engine, tmp_path
             await heard.until(lambda: len(heard.started()) == SLOTS + len(ended))
             assert heard.started()[-1] == jobs[following].key
     assert [event.key for event in heard.ends()] == ended
-    slots = [int((tmp_path / f"slot-b-{number}-1").read_text(encoding="utf-8")) for number in range(6)]
-    assert sorted(slots[:SLOTS]) == [0, 1, 2]
-    assert slots[3:] == [slots[1], slots[0], slots[1]]
 
 
 async def test_waiting_and_running_jobs_are_cancelled(engine: Engine, children: Children, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dask
 import distributed  # noqa: F401  # its defaults must be there before they are changed
@@ -13,7 +14,7 @@ import pytest
 
 from agent_cli import __version__
 from agent_cli.fleet.engine import EngineError, Finished, Lost
-from agent_cli.fleet.engines.dask_engine import Cluster, DaskEngine
+from agent_cli.fleet.engines.dask_engine import DaskEngine
 
 from .attempts import QUICK
 from .harness import ROOT, Children, Heard, RealCluster, job, real_cluster, until
@@ -107,7 +108,7 @@ async def test_workers_of_other_versions_are_refused(cluster: RealCluster, tmp_p
     why = ""
     while why.count("the worker tcp://") < len(UNFIT):
         try:
-            await (await DaskEngine.connect(Cluster(scheduler_file=str(cluster.file)), QUICK)).close(0)
+            await (await DaskEngine.connect(scheduler_file=str(cluster.file), attempt=QUICK)).close(0)
         except EngineError as error:
             why = str(error)
         assert all(process.poll() is None for process in cluster.processes)
@@ -125,7 +126,7 @@ def test_without_dask_the_error_says_how_to_install_it() -> None:
     code = (
         "import asyncio, sys; sys.modules['distributed'] = None\n"
         "from agent_cli.fleet.engines.dask_engine import *\n"
-        "try: asyncio.run(DaskEngine.connect(Cluster()))\n"
+        "try: asyncio.run(DaskEngine.connect())\n"
         "except EngineError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
@@ -133,7 +134,7 @@ def test_without_dask_the_error_says_how_to_install_it() -> None:
 
 
 async def test_a_worker_checks_the_version_of_a_job_itself() -> None:
-    engine = await DaskEngine.connect(Cluster(), QUICK)
+    engine = await DaskEngine.connect(attempt=QUICK)
     heard = Heard(engine)
     await engine.submit(job("a", version="0.0.1"))
     end = await heard.end_of("b/a/1")
@@ -142,7 +143,7 @@ async def test_a_worker_checks_the_version_of_a_job_itself() -> None:
 
 
 async def test_a_cluster_in_this_process_is_not_open_to_the_network() -> None:
-    engine = await DaskEngine.connect(Cluster(), QUICK)
+    engine = await DaskEngine.connect(attempt=QUICK)
     own = {os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
     rows = [line.split() for line in Path("/proc/self/net/tcp").read_text(encoding="utf-8").splitlines()[1:]]
     listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
@@ -151,20 +152,20 @@ async def test_a_cluster_in_this_process_is_not_open_to_the_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "why"),
+    ("where", "why"),
     [
-        (Cluster(address="tcp://10.9.8.7:8786"), "not encrypted"),
-        (Cluster(address="10.9.8.7:8786"), "not encrypted"),
-        (Cluster(address="tcp://127.0.0.1:1"), "no Dask scheduler answers at tcp://127.0.0.1:1"),
-        (Cluster(scheduler_file="/nowhere.json"), "/nowhere.json cannot be read"),
+        ({"address": "tcp://10.9.8.7:8786"}, "not encrypted"),
+        ({"address": "10.9.8.7:8786"}, "not encrypted"),
+        ({"address": "tcp://127.0.0.1:1"}, "no Dask scheduler answers at tcp://127.0.0.1:1"),
+        ({"scheduler_file": "/nowhere.json"}, "/nowhere.json cannot be read"),
     ],
 )
-async def test_what_cannot_be_connected_to_is_named(cluster: Cluster, why: str) -> None:
+async def test_what_cannot_be_connected_to_is_named(where: dict[str, Any], why: str) -> None:
     with pytest.raises(EngineError, match=why), dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
-        await DaskEngine.connect(cluster, QUICK)
+        await DaskEngine.connect(**where)
 
 
 async def test_a_file_of_a_scheduler_elsewhere_needs_tls_too(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('{"address": "tcp://10.9.8.7:8786"}', encoding="utf-8")
     with pytest.raises(EngineError, match="not encrypted"):
-        await DaskEngine.connect(Cluster(scheduler_file=str(tmp_path / "s.json")), QUICK)
+        await DaskEngine.connect(scheduler_file=str(tmp_path / "s.json"), attempt=QUICK)

@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from agent_cli.fleet.engine import EngineError, Finished
-from agent_cli.fleet.engines.dask_engine import Cluster, DaskEngine
+from agent_cli.fleet.engines.dask_engine import DaskEngine
 
 from .attempts import QUICK
 from .harness import Heard, job, real_cluster
@@ -35,4 +35,4 @@ async def test_jobs_run_over_tls_and_strangers_do_not_connect(tmp_path: Path) ->
             assert isinstance(await heard.end_of("b/a/1"), Finished)
             await engine.close(0)
         with pytest.raises(EngineError, match="no Dask scheduler answers at tls://"):
-            await DaskEngine.connect(Cluster(scheduler_file=str(cluster.file)), QUICK)
+            await DaskEngine.connect(scheduler_file=str(cluster.file), attempt=QUICK)
