@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -101,11 +101,11 @@ class Children:
 class RealCluster:
     """A scheduler and workers, each a process of its own."""
 
-    def __init__(self, folder: Path, *tls: str) -> None:
+    def __init__(self, folder: Path, *tls: str, env: Mapping[str, str] = os.environ) -> None:
         self.file = folder / "scheduler.json"
         self.processes: list[subprocess.Popen[bytes]] = []
         self._folder, self._tls = folder, tls
-        self._env = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_TEMPORARY_DIRECTORY": str(folder)}
+        self._env = {**env, "PYTHONPATH": str(ROOT), "DASK_TEMPORARY_DIRECTORY": str(folder)}
         address = ("--protocol", "tls") if tls else ()
         self._scheduler = self._start("scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0", *address)
 
@@ -143,8 +143,8 @@ class RealCluster:
 
 
 @contextmanager
-def real_cluster(folder: Path, *tls: str) -> Iterator[RealCluster]:
-    cluster = RealCluster(folder, *tls)
+def real_cluster(folder: Path, *tls: str, env: Mapping[str, str] = os.environ) -> Iterator[RealCluster]:
+    cluster = RealCluster(folder, *tls, env=env)
     try:
         yield cluster
     finally:

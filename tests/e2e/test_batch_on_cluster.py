@@ -1,0 +1,43 @@
+"""`agent batch --engine dask` through the program: the same record as on this machine."""
+
+import json
+from pathlib import Path
+
+from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
+from tests.e2e.world import World
+from tests.fleet.engines.harness import real_cluster
+
+
+def tasks(world: World) -> tuple[str, Path]:
+    """Two tasks, one of which is judged; returns the commit too."""
+    commit = repository(world.work)
+    answering(world, writes)
+    one = {"id": "one", "prompt": "write a.txt: alpha", "repo": str(world.work), "verify": "grep -q alpha a.txt"}
+    two = {"id": "two", "prompt": "write b.txt: beta", "repo": str(world.work)}
+    return commit, tasks_file(world, [one, two])
+
+
+def check(world: World, commit: str) -> None:
+    out = world.home / "out"
+    assert outcomes(out) == {"one": ["solved"], "two": ["done"]}
+    found = applied(out / "tasks" / "one" / "1" / "patch.diff", world.work, commit, world.home / "check")
+    assert found == {"README.md": "a project\n", "a.txt": "alpha\n"}
+    assert json.loads((out / "tasks" / "one" / "1" / "session.json").read_text(encoding="utf-8"))
+    assert all(line["usage"]["requests"] == 2 for line in results(out))
+
+
+def test_a_batch_runs_on_a_cluster_in_its_process(world: World) -> None:
+    commit, file = tasks(world)
+    done = batch(world, file, "--engine", "dask")
+    assert done.code == 0, done
+    check(world, commit)
+
+
+def test_a_batch_runs_on_workers_that_are_there(world: World, tmp_path: Path) -> None:
+    commit, file = tasks(world)
+    (tmp_path / "cluster").mkdir()
+    with real_cluster(tmp_path / "cluster", env=world.environment()) as cluster:
+        cluster.worker()
+        done = batch(world, file, "--engine", "dask", "--scheduler-file", str(cluster.file))
+    assert done.code == 0, done
+    check(world, commit)
