@@ -45,6 +45,11 @@ NOT_RUN: dict[str, str] = {
     "python scripts/stations.py --list --check": "measures the repository, not what is installed",
     "tasks-batch/": "a listing",
     "harbor run -d terminal-bench@2.0 -m anthropic/claude-sonnet-4-5 -k 3 \\": "needs Harbor and containers",
+    "pip install 'agent-cli[cluster]'": "takes packages from the network",
+    "# by command": "needs several machines",
+    "# by ssh, in a network that you trust": "needs several machines",
+    "# Slurm: a file on the shared disk says where the scheduler is; other batch systems work the same way": "needs Slurm",
+    "openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=agents-ca -addext keyUsage=critical,keyCertSign -keyout ca-key.pem -out ca.pem": "needs OpenSSL",
     "tar -xf agent-*.tar.xz -C /opt": "needs an archive that takes a minute to pack, and containers",
 }
 """By the first line of a block: why it is no command."""

@@ -31,6 +31,12 @@ OF_OTHERS = {
     "--tool-call-parser": "vLLM",
     "--compile-bytecode": "uv",
     "--hard": "git",
+    "--nthreads": "Dask",
+    "--dashboard-address": "Dask",
+    "--protocol": "Dask",
+    "--tls-ca-file": "Dask",
+    "--tls-cert": "Dask",
+    "--tls-key": "Dask",
 }
 """Options of other programs."""
 NO_COMMANDS = {"/tmp", "/props", "/more"}
@@ -139,7 +145,7 @@ def test_every_tool_of_the_program_is_on_its_page() -> None:
 
 
 CONFIGURATION, KEYS, OTHER = "configuration", "keys", "of others"
-KINDS = {"ANTHROPIC_API_KEY: sk-ant-…": KEYS, "jobs:": OTHER}
+KINDS = {"ANTHROPIC_API_KEY: sk-ant-…": KEYS, "jobs:": OTHER, "apiVersion: kubernetes.dask.org/v1": OTHER}
 """By the first line: blocks of YAML that are no configuration."""
 
 

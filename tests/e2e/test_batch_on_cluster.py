@@ -29,7 +29,7 @@ def check(world: World, commit: str) -> None:
 def test_a_batch_runs_on_a_cluster_in_its_process(world: World) -> None:
     commit, file = tasks(world)
     done = batch(world, file, "--engine", "dask")
-    assert done.code == 0, done
+    assert (done.code, done.err) == (0, ""), done
     check(world, commit)
 
 
@@ -39,5 +39,5 @@ def test_a_batch_runs_on_workers_that_are_there(world: World, tmp_path: Path) ->
     with real_cluster(tmp_path / "cluster", env=world.environment()) as cluster:
         cluster.worker()
         done = batch(world, file, "--engine", "dask", "--scheduler-file", str(cluster.file))
-    assert done.code == 0, done
+    assert (done.code, done.err) == (0, ""), done
     check(world, commit)

@@ -39,6 +39,7 @@ TOPICS: dict[str, str] = {
     "headless": "scripts and CI: non-interactive runs, exit codes, JSON",
     "batch": "many tasks in one command: task files, results, budget, trees",
     "evaluation": "suites, scores with intervals, comparisons, SWE-bench, Harbor",
+    "cluster": "batches on many machines: Dask, TLS, failures",
     "events": "every event of `--output-format stream-json`",
     "architecture": "how the program is built",
     "tour": "the code, followed from a typed prompt and from an approved command",
