@@ -24,7 +24,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     agent_version: str
     """Of the sender; a worker with another version refuses before anything is spent."""
     folder: str = ""
-    """Folder of the attempt on a disk that both share; empty: the files are sent back."""
+    """Folder of the attempt. Where a worker does not have it, the files are sent back."""
     place: str = ""
     """Folder on the worker's machine for trees and state; empty: its own choice."""
     batch: str

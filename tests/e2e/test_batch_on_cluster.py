@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
-from tests.e2e.world import World
+from tests.e2e.world import World, until
 from tests.fleet.engines.harness import real_cluster
 
 
@@ -38,6 +38,7 @@ def test_a_batch_runs_on_workers_that_are_there(world: World, tmp_path: Path) ->
     (tmp_path / "cluster").mkdir()
     with real_cluster(tmp_path / "cluster", env=world.environment()) as cluster:
         cluster.worker()
+        until(cluster.is_written)
         done = batch(world, file, "--engine", "dask", "--scheduler-file", str(cluster.file))
     assert (done.code, done.err) == (0, ""), done
     check(world, commit)

@@ -130,12 +130,13 @@ class RealCluster:
 
     async def connected(self, attempt: str = QUICK, slots: int = SLOTS) -> DaskEngine:
         """An engine that has seen workers with this many slots."""
-        await until(self._is_written)
+        await until(self.is_written)
         engine = await DaskEngine.connect(scheduler_file=str(self.file), attempt=attempt)
         await until(lambda: engine.capacity() >= slots)
         return engine
 
-    def _is_written(self) -> bool:
+    def is_written(self) -> bool:
+        """Return whether the scheduler can be found."""
         try:
             return bool(json.loads(self.file.read_text(encoding="utf-8")))
         except (OSError, ValueError):
