@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
 from tests.e2e.world import World, until
 from tests.fleet.engines.harness import real_cluster
+from tests.model.server import Call, Reply
 
 
 def tasks(world: World) -> tuple[str, Path]:
@@ -42,3 +43,26 @@ def test_a_batch_runs_on_workers_that_are_there(world: World, tmp_path: Path) ->
         done = batch(world, file, "--engine", "dask", "--scheduler-file", str(cluster.file))
     assert (done.code, done.err) == (0, ""), done
     check(world, commit)
+
+
+def test_a_killed_batch_leaves_no_agent_on_a_worker_and_loses_no_edit(world: World, tmp_path: Path) -> None:
+    repository(world.work)
+    edit, wait = (
+        Call("write_file", {"path": "a.txt", "content": "alpha\n"}),
+        Call("shell", {"command": "sleep 6000"}),
+    )
+    answering(world, lambda prompt, results: Reply(calls=((edit, wait)[results],)))
+    file = tasks_file(world, [{"id": "one", "prompt": "Go on.", "repo": str(world.work), "mode": "yolo"}])
+    out = world.home / "out"
+    (tmp_path / "cluster").mkdir()
+    with real_cluster(tmp_path / "cluster", env=world.environment()) as cluster:
+        cluster.worker()
+        until(cluster.is_written)
+        options = ("--engine", "dask", "--scheduler-file", str(cluster.file))
+        program = world.start("batch", str(file), "-o", str(out), *options)
+        until(lambda: world.alive(b"sleep\x006000"))
+        program.kill()
+        until(lambda: not world.alive(b"sleep\x006000"))
+        until((out / "tasks" / "one" / "1" / "result.json").exists)
+    assert "+alpha" in (out / "tasks" / "one" / "1" / "patch.diff").read_text(encoding="utf-8")
+    assert json.loads((out / "tasks" / "one" / "1" / "result.json").read_bytes())["outcome"] == "cancelled"
