@@ -115,7 +115,7 @@ class QueueingEngine(ABC):
         self._events.close()
 
     def _fill(self) -> None:
-        while self._waiting and len(self._running) < self.capacity():
+        while self._waiting and not self._closed_because and len(self._running) < self.capacity():
             job = self._waiting.pop(next(iter(self._waiting)))
             running = self._start(job)
             self._running[job.key] = running

@@ -41,7 +41,10 @@ def children(tmp_path: Path) -> Iterator[Children]:
     assert not made.alive()
 
 
-async def test_a_killed_worker_costs_its_running_jobs_only(cluster: RealCluster, children: Children) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_lost_worker_costs_its_running_jobs_only(
+    cluster: RealCluster, children: Children, how: signal.Signals
+) -> None:
     worker = cluster.worker(slots=2)
     engine = await cluster.connected(slots=2)
     heard = Heard(engine)
@@ -50,7 +53,7 @@ async def test_a_killed_worker_costs_its_running_jobs_only(cluster: RealCluster,
         await engine.submit(each)
     await until(lambda: len(children.pids()) == 2)
     assert int(Path(f"/proc/{children.pids()[0]}/oom_score_adj").read_text(encoding="utf-8")) == 500
-    worker.kill()
+    worker.send_signal(how)
     await heard.until(lambda: len(heard.ends()) == 2)
     assert {(type(end), end.key) for end in heard.ends()} == {(Lost, jobs[0].key), (Lost, jobs[1].key)}
     assert engine.capacity() == 0
