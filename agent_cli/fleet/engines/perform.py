@@ -52,7 +52,7 @@ class RunningAttempt:
         event: Finished | Lost
         try:
             is_shared = bool(job.folder) and Path(job.folder).is_dir()
-            folder = job.folder if is_shared else str(self._runner.folder() / "attempt")
+            folder = job.folder if is_shared else str(_own_folder(self._runner))
             result = await attempt(msgspec.structs.replace(job, folder=folder), report, self._runner)
             files = {} if is_shared else _content(Path(folder))
             event = Finished(job.key, result, files)
@@ -80,6 +80,12 @@ def cancelled(job: Job) -> Finished:
         agent_version=job.agent_version,
     )
     return Finished(job.key, result)
+
+
+def _own_folder(runner: ProcessRunner) -> Path:
+    folder = runner.folder() / "attempt"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def _content(folder: Path) -> dict[str, bytes]:

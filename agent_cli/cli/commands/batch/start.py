@@ -274,13 +274,14 @@ async def _engine(request: BatchRequest) -> Engine:
         from agent_cli.fleet.engines.local import LocalEngine
 
         return LocalEngine(request.slots)
-    from agent_cli.fleet.engines.dask_engine import Cluster, DaskEngine
+    from agent_cli.fleet.engines.dask_engine import DaskEngine
 
-    cluster = Cluster(
-        address=request.address, scheduler_file=request.scheduler_file, insecure=request.insecure_cluster,
+    return await DaskEngine.connect(
+        address=request.address,
+        scheduler_file=request.scheduler_file,
+        insecure=request.insecure_cluster,
         slots=request.slots,
-    )  # fmt: skip
-    return await DaskEngine.connect(cluster)
+    )
 
 
 def _watcher(request: BatchRequest) -> Watcher:
