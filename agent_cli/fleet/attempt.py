@@ -84,6 +84,8 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     started: float = 0.0
     """Seconds since the epoch, as `finished`."""
     finished: float = 0.0
+    notes: tuple[str, ...] = ()
+    """What could not be had where it ran."""
     tree: str = ""
     """Where the tree was kept; empty where it was removed."""
 

@@ -30,6 +30,7 @@ def test_each_task_is_done_in_a_tree_of_its_own_and_judged(world: World) -> None
         assert json.loads((out / "tasks" / name / "1" / "session.json").read_text(encoding="utf-8"))
     (line,) = [each for each in results(out) if each["id"] == "one"]
     assert line["base_commit"] == commit and line["verified"] is True and line["picked"] is True
+    assert not [*world.state.with_name("state-worktrees").glob("batches/*/state")]
     assert line["turns"] == 2 and line["usage"]["requests"] == 2 and line["patch"]["files"] == ["a.txt"]
 
 

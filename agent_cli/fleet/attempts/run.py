@@ -184,7 +184,7 @@ class _Attempt:
         except (TreeError, OSError) as error:
             self._set(outcome="crash", error=Failure("patch", f"{error}; the files are in {tree.path}"))
             return
-        self._set(patch=patch, base_commit=tree.base_commit)
+        self._set(patch=patch, base_commit=tree.base_commit, notes=tree.notes)
         if path := changed_protected(patch.files, self._job.task.verify_protect):
             self._set(outcome="tampered", error=Failure("tampered", f"{path} is protected and was changed"))
 

@@ -1,5 +1,6 @@
 """The trees that a batch keeps: how large they are, and which must go."""
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import WorktreeError, open_worktree
 
 from ..attempt import AttemptResult
-from ..attempts.run import PATCH_FILE
+from ..attempts.run import PATCH_FILE, SANDBOX_FILE
 
 
 class KeptTree(msgspec.Struct, frozen=True):
@@ -50,6 +51,14 @@ async def bound(out: Path, kept: Sequence[KeptTree], most_bytes: float, runner: 
         left -= each.bytes
         said.append(msgspec.structs.replace(each, removed=True))
     return said
+
+
+def sweep(place: Path) -> None:
+    """Remove what a batch leaves at its place, unless trees are kept there."""
+    (place / SANDBOX_FILE).unlink(missing_ok=True)
+    for folder in (place / "state", place):
+        with contextlib.suppress(OSError):  # something is kept
+            folder.rmdir()
 
 
 def _check_patch(out: Path, result: AttemptResult) -> None:

@@ -16,6 +16,8 @@ from agent_cli.workspace.checkpoints.git import RunProgram
 from . import start
 
 _TIMEOUT_S = 30.0
+_tried: set[tuple[str, ...]] = set()
+"""What works on this machine: bubblewrap with a tree at this path and these folders over it. One try a process."""
 
 
 class Wrapper(msgspec.Struct, frozen=True):
@@ -58,11 +60,16 @@ async def usable(wanted: Wrapper, run: RunProgram, program: str | None = None) -
     reason = hidden_by(wanted)
     own_path = Wrapper(program, tree=wanted.tree)
     for each in (own_path,) if reason else (msgspec.structs.replace(wanted, program=program), own_path):
+        beside = os.path.dirname(each.tree)
+        key = (program, each.inside, *(where for _, where in each.fixed if not is_inside(where, (beside,))))
+        if key in _tried:
+            return each, reason
         try:
             done = await run(each.line(["true"], own_network=True), cwd=Path(each.tree), timeout_s=_TIMEOUT_S)
         except Exception as error:
             return Wrapper(tree=wanted.tree), f"bubblewrap cannot be run: {error}"
         if not done.exit_code:
+            _tried.add(key)
             return each, reason
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         reason = f"bubblewrap does not work here: {said[-1] if said else 'it says nothing'}"

@@ -22,6 +22,7 @@ from agent_cli.fleet.attempts.run import batch_place
 from agent_cli.fleet.batch.events import BatchEnd
 from agent_cli.fleet.batch.exit_code import INVALID_LEFT
 from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
+from agent_cli.fleet.batch.kept_trees import sweep
 from agent_cli.fleet.batch.picked import picked
 from agent_cli.fleet.batch.recover import recover_attempts
 from agent_cli.fleet.batch.run import BatchRun, RunSettings
@@ -244,6 +245,7 @@ async def _run_locked(request: BatchRequest, batch: Batch, folder: BatchFolder, 
         watcher.close()
         await engine.close(_CLOSE_S)
     await _finish(request, batch, folder, end)
+    sweep(place)
     return end.exit_code
 
 
