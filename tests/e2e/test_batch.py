@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.fleet import answering, applied, batch, git, outcomes, repository, results, tasks_file, writes
-from tests.e2e.world import World
+from tests.e2e.world import AGENT, World, until
+from tests.ui.terminal import Terminal
 
 
 def test_each_task_is_done_in_a_tree_of_its_own_and_judged(world: World) -> None:
@@ -124,3 +127,27 @@ def test_a_cluster_that_cannot_be_reached_is_named_before_anything_starts(world:
     tasks = tasks_file(world, [{"id": "one", "prompt": "x", "repo": str(world.work)}])
     done = batch(world, tasks, "--engine", "dask", "--address", "tcp://192.0.2.1:8786")
     assert done.code == 2 and "tls" in done.err.lower() and not world.bodies()
+
+
+@pytest.mark.parametrize("columns", [40, 100])
+def test_a_terminal_shows_a_table_of_what_runs_and_keeps_what_ended(world: World, columns: int) -> None:
+    repository(world.work)
+    answering(world, writes)
+    go = world.home / "go"
+    waits = f"until [ -e {go} ]; do sleep 0.05; done"
+    tasks = [
+        {"id": "quick", "prompt": "write a.txt: x"},
+        {"id": "slow", "prompt": "write b.txt: y", "sandbox": "off", "verify": waits},
+    ]
+    path, out = tasks_file(world, [{**task, "repo": str(world.work)} for task in tasks]), world.home / "out"
+    argv = [AGENT, "batch", str(path), "-o", str(out), "-j", "2"]
+    program = f"import os\nos.execve({AGENT!r}, {argv!r}, {world.environment()!r})"
+    with Terminal(program, columns=columns, rows=20) as terminal:
+        until(lambda: terminal.pump(0.1) and "1 of 2 done" in terminal.text)
+        lines = [line for line in terminal.lines if line]
+        assert lines[1].startswith("done      quick") and lines[2].split()[:2] == ["task", "step"]
+        assert lines[3].split()[0] == "slow" and lines[4].startswith("1 of 2 done · 1 done · 1 running")
+        go.touch()
+        assert terminal.finish() == 0, terminal.text
+    assert "task  " not in terminal.text and terminal.text.count("slow") == 1
+    assert "2 tasks, 2 attempts: 1 solved, 1 done" in terminal.text

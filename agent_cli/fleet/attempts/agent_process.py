@@ -13,9 +13,8 @@ import msgspec
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, Running, to_the_end
 
-_PASSED_ON = tuple(
-    b'{"type":"%s"' % name for name in (b"step_started", b"tool_call_started", b"answer_completed", b"fell_back")
-)
+_ALWAYS = tuple(b'{"type":"%s"' % name for name in (b"answer_completed", b"fell_back"))
+_NOW_AND_THEN = b'{"type":"tool_call_started"'
 _RETRY = b'{"type":"retry_scheduled"'
 _OPENED = b'{"type":"session_started"'
 _RESULT = b'{"type":"result"'
@@ -92,11 +91,11 @@ class AgentOutput:
             with contextlib.suppress(msgspec.DecodeError):
                 self.rate_limited_s += msgspec.json.decode(line, type=RetryDelay).delay_s
             self._report(line)
-        elif line.startswith(_PASSED_ON):
-            now = time.monotonic()
-            if line.startswith(_PASSED_ON[2]) or now >= self._due:
-                self._due = now + _EVERY_S
-                self._report(line)
+        elif line.startswith(_ALWAYS):
+            self._report(line)
+        elif line.startswith(_NOW_AND_THEN) and (now := time.monotonic()) >= self._due:
+            self._due = now + _EVERY_S
+            self._report(line)
 
 
 class AgentProcess:

@@ -12,11 +12,13 @@ import msgspec
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.batch.folder import Batch, BatchError, is_held, lock_holder, read_batch, read_results
 from agent_cli.fleet.batch.kept_trees import KeptTree, bound, kept_trees
-from agent_cli.fleet.report.summary import summarize
+from agent_cli.fleet.report.summary import Summary, summarize
+from agent_cli.fleet.report.wording import money, score
 from agent_cli.fleet.task import Task
 from agent_cli.fs.files import replace_file
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.ui.text.lines import number, one_line
 
 from ...setup.options import UsageError
 from ..sessions.output import size
@@ -44,11 +46,25 @@ def show_status(out: Path, *, report: bool, as_json: bool) -> int:
         content = {"batch": batch.id, "running": held is not None, "attempts": results}
         print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
         return 0
-    from agent_cli.fleet.report.markdown import markdown
-
     print(f"running: process {held.pid} on {held.host}" if held else "not running")
-    print(markdown(summarize(batch.tasks, results)))
+    for line in short_lines(summarize(batch.tasks, results)):
+        print(line)
+    print(f"all of it: {out / 'report.md'}, {out / 'report.html'}")
     return 0
+
+
+def short_lines(summary: Summary) -> list[str]:
+    """Return a batch in a few lines."""
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items() if count)
+    lines = [f"{number(summary.tasks, 'task')}, {number(summary.attempts, 'attempt')}: {outcomes or 'none yet'}"]
+    if summary.checked_tasks:
+        lines.append(f"solved: {score(summary.every)}")
+    lines.append(f"cost: {money(summary.cost.total_usd)}")
+    causes = sorted(summary.causes, key=lambda cause: -cause.attempts)
+    return [
+        *lines,
+        *(f"{cause.attempts} × {cause.outcome}: {one_line(cause.message, 160)}" for cause in causes[:5]),
+    ]
 
 
 def cancel_batch(out: Path) -> int:

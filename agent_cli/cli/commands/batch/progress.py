@@ -54,7 +54,8 @@ class _Seen(msgspec.Struct):
     """The fields of an agent's event that are shown."""
 
     type: str = ""
-    name: str = ""
+    tool: str = ""
+    title: str = ""
     cost_usd: float | None = None
     delay_s: float = 0.0
 
@@ -103,11 +104,10 @@ class Tally:
         except msgspec.DecodeError:
             return
         match seen.type:
-            case "step_started":
-                step.steps += 1
             case "tool_call_started":
-                step.last = one_line(seen.name, 30)
+                step.last = one_line(f"{seen.tool} {seen.title}", 60)
             case "answer_completed":
+                step.steps += 1
                 step.cost_usd += seen.cost_usd or 0.0
             case "retry_scheduled":
                 step.last = f"waits {seconds(seen.delay_s)}"
@@ -121,14 +121,15 @@ class Tally:
         outcomes: dict[str, int] = {}
         for result in self.ended:
             outcomes[result.outcome] = outcomes.get(result.outcome, 0) + 1
-        parts = [f"{done} of {number(waiting, 'attempt')} done"]
+        parts = [f"{done} of {waiting} done"]
         if began.done:
             parts.append(f"{began.done} from before")
         parts += [f"{count} {name}" for name, count in sorted(outcomes.items(), key=lambda pair: -pair[1])]
         parts.append(f"{len(self.running)} running")
-        parts.append(dollars(self.cost_usd + sum(step.cost_usd for step in self.running.values())))
+        if cost := self.cost_usd + sum(step.cost_usd for step in self.running.values()):
+            parts.append(dollars(cost))
         if (left := self._left_s(done, waiting)) is not None:
-            parts.append(f"about {seconds(left)} left")
+            parts.append(f"~{seconds(left)} left")
         return " · ".join(parts)
 
     def _left_s(self, done: int, waiting: int) -> float | None:

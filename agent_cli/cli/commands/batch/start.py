@@ -29,6 +29,7 @@ from agent_cli.fleet.batch.run import BatchRun, RunSettings
 from agent_cli.fleet.engine import Engine, EngineError
 from agent_cli.fleet.input.entries import InputError, read_entries
 from agent_cli.fleet.input.freeze import Freezer
+from agent_cli.fleet.report.summary import summarize
 from agent_cli.fleet.task import Task
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -298,17 +299,16 @@ def _watcher(request: BatchRequest) -> Watcher:
 
 async def _finish(request: BatchRequest, batch: Batch, folder: BatchFolder, end: BatchEnd) -> None:
     """Write the reports, bound what is kept, and say what came of it."""
-    from .manage import bound_trees, write_reports
+    from .manage import bound_trees, short_lines, write_reports
 
     write_reports(folder.path, end.tasks, end.results)
     kept = await bound_trees(folder.path, end.results, request.keep_gb)
     kept += await _branches(request, folder.path, batch, end)
     if request.json:
         return
-    solved = sum(result.outcome in ("solved", "done") for result in end.results)
-    print(
-        f"{solved} of {number(len(end.results), 'attempt')} good, {dollars(end.spent_usd)} spent → {folder.path}"
-    )
+    for line in short_lines(summarize(end.tasks, end.results)):
+        print(line)
+    print(f"results: {folder.path}")
     if end.waited_s:
         print(f"waited {seconds(end.waited_s)} for rate limits")
     for line in kept:
@@ -317,15 +317,6 @@ async def _finish(request: BatchRequest, batch: Batch, folder: BatchFolder, end:
         print(f"stopped: {clean(end.stopped)}")
     if end.stopped or end.exit_code == INVALID_LEFT:
         print("the same command does what is missing")
-
-
-def _spent(end: BatchEnd) -> str:
-    """Return what all attempts have cost, as far as that is known."""
-    unknown = sum(result.cost_usd is None for result in end.results)
-    if unknown == len(end.results):
-        return "cost unknown"
-    more = f" and {number(unknown, 'attempt')} of unknown cost" if unknown else ""
-    return f"{dollars(sum(result.cost_usd or 0.0 for result in end.results))} spent{more}"
 
 
 async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEnd) -> list[str]:

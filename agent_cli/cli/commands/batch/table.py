@@ -1,6 +1,7 @@
 """The running attempts of a batch as a table on a terminal, with the ended ones above it. Loaded on a terminal
 only."""
 
+import sys
 import time
 
 from rich.console import Console, Group
@@ -20,7 +21,8 @@ class LiveTable:
     """A table that is drawn anew each second."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
+        # Past the stream that takes control sequences out: what is drawn here was made safe piece by piece.
+        self._console = Console(file=sys.__stdout__, highlight=False)
         self._tally = Tally()
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
