@@ -168,6 +168,18 @@ def test_the_budget_holds_with_many_at_once(world: World) -> None:
     assert sum(each["cost_usd"] for each in results(out)) <= budget
 
 
+def test_what_a_batch_costs_counts_towards_the_limit_of_a_day(world: World) -> None:
+    (world.config / "config.yaml").write_text(PRICES + "limits: {day_cost_usd: 0.05}\n", encoding="utf-8")
+    repository(world.work)
+    usage = {"prompt_tokens": 10_000, "completion_tokens": 20_000, "total_tokens": 30_000}
+    world.server.answer = lambda received: Reply(text="done", usage=usage)
+    tasks = [{**task, "prompt": "nothing"} for task in _tasks(world, 6)]
+    done = batch(world, tasks_file(world, tasks), "-j", "1")
+    assert done.code == 8, done
+    found = [each["outcome"] for each in results(world.home / "out")]
+    assert found[0] == "done" and found[-3:] == ["limit"] * 3
+
+
 def test_a_budget_for_a_model_without_prices_is_refused(world: World) -> None:
     repository(world.work)
     done = batch(world, tasks_file(world, _tasks(world, 1)), "--budget", "1")

@@ -29,7 +29,7 @@ from .outcome import is_judged, judged, outcome_of_run, read_result
 from .verify import NO_VERDICT, changed_protected, run_setup, run_verify
 
 PATCH_FILE, RESULT_FILE, SESSION_FILE = "patch.diff", "result.json", "session.json"
-SANDBOX_FILE = "sandbox.json"
+SANDBOX_FILE, SPEND_FOLDER = "sandbox.json", "spend"
 Report = Callable[[Started | Progress], None]
 
 
@@ -97,9 +97,7 @@ class _Attempt:
             raise _Ended("setup", "version", f"this worker has agent {__version__}, the batch {job.agent_version}")
         try:
             make_private(self._folder)
-            make_private(self._state)
-            with contextlib.suppress(OSError):  # what the sandbox can do here need not be measured again
-                shutil.copyfile(Path(job.place, SANDBOX_FILE), self._state / SANDBOX_FILE)
+            prepare_state(job)
             self._tree = await open_tree(
                 job.task, name=tree_name(job), place=Path(job.place), slot=job.slot, run=self._runner.run
             )
@@ -241,6 +239,22 @@ async def _whatever_comes(work: Callable[[], Coroutine[Any, Any, None]]) -> None
 def batch_place(batch_id: str) -> Path:
     """Return the folder for the trees of a batch, beside that of the state, which its agents must not read."""
     return worktrees_dir(state_dir()) / "batches" / batch_id
+
+
+def prepare_state(job: Job) -> None:
+    """Make the state folder of an attempt's agent. What the sandbox can do here need not be measured again, and
+    what it spends counts towards the user's limit for a day.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder, spent = state_folder(job), state_dir() / SPEND_FOLDER
+    make_private(folder)
+    make_private(spent)
+    with contextlib.suppress(FileExistsError):
+        (folder / SPEND_FOLDER).symlink_to(spent)
+    with contextlib.suppress(OSError):
+        shutil.copyfile(Path(job.place, SANDBOX_FILE), folder / SANDBOX_FILE)
 
 
 def save_session(state: Path, folder: Path) -> None:
