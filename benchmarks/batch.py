@@ -1,6 +1,7 @@
 """What a batch costs beside bare runs of the same tasks, and whether a thousand tasks cost more each than few."""
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -24,6 +25,7 @@ from .agents import _Model
 
 TASKS = 24
 SLOTS = 2
+AT_ONCE = 8
 ROUNDS = 3
 _PROGRAM = "from agent_cli.__main__ import main; main()"
 
@@ -49,13 +51,18 @@ def _beside_runs(folder: Path) -> list[tuple[str, float, str, float]]:
             bare.append(_bare(place, env))
             batched.append(_batch(place, env, TASKS))
             alone.append(_batch(place, env, 1))
+        place = folder / "memory"
+        env = _environment(place, server.server_port)
+        _repository(place / "work")
+        memory = _memory_mb(place, env)
         server.shutdown()
     floor, whole, start = median(bare), median(batched), median(alone)
     each = (whole - floor - (start - floor / TASKS * SLOTS)) / TASKS * SLOTS * 1000
     return [
         ("tasks a minute of bare runs", TASKS / floor * 60, "", float("inf")),
         ("tasks a minute of a batch", TASKS / whole * 60, "", float("inf")),
-        ("a task of a batch, its tree and patch included, beyond a bare run", each, "ms", 300),
+        (f"memory of a running task, of {AT_ONCE} at once", memory, "MB", 60),
+        ("a task of a batch with its tree and patch, beyond a bare run", each, "ms", 300),
     ]
 
 
@@ -108,6 +115,39 @@ def _batch(place: Path, env: dict[str, str], count: int) -> float:
     begun = time.monotonic()
     subprocess.run(argv, cwd=place / "work", env=env, capture_output=True, check=True, timeout=600)
     return time.monotonic() - begun
+
+
+def _memory_mb(place: Path, env: dict[str, str]) -> float:
+    """Return the memory of a running attempt with all its processes: the most that was seen, shared pages shared."""
+    tasks = place / "tasks.jsonl"
+    slow = [json.dumps({"id": f"t{number}", "prompt": "You are a sub-agent: slow"}) for number in range(AT_ONCE)]
+    tasks.write_text("\n".join(slow), encoding="utf-8")
+    words = ("batch", str(tasks), "-o", str(place / "out"), "-j", str(AT_ONCE))
+    most = 0
+    with subprocess.Popen([sys.executable, "-c", _PROGRAM, *words], cwd=place / "work", env=env) as running:
+        while running.poll() is None:
+            most = max(most, sum(map(_pss_kb, _below(running.pid))))
+            time.sleep(0.02)
+    return most / 1024 / AT_ONCE
+
+
+def _below(pid: int) -> list[int]:
+    """Return the processes that a process has started, and theirs."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents[int(folder.name)] = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    found = {pid}
+    while more := {each for each, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found - {pid})
+
+
+def _pss_kb(pid: int) -> int:
+    with contextlib.suppress(OSError, IndexError):
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+        return int(text.partition("\nPss:")[2].split()[0])
+    return 0
 
 
 async def _empty_batches(folder: Path) -> tuple[float, float]:

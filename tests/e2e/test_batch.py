@@ -76,6 +76,7 @@ def test_a_report_and_the_trees_of_failed_attempts_stay_and_are_cleaned(world: W
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert report["outcomes"]["solved"] == 1 and report["outcomes"]["unsolved"] == 2
     assert "<html" in (out / "report.html").read_text(encoding="utf-8")
+    assert "2 trees of batches" in world.run("doctor").out
     trees = {each["id"]: Path(each["tree"]) for each in results(out) if each["tree"]}
     assert set(trees) == {"bad", "worse"} and all(tree.is_dir() for tree in trees.values())
     (trees["worse"] / "mine.txt").write_text("by hand\n", encoding="utf-8")

@@ -30,6 +30,7 @@ from agent_cli.model.types.base import Model, ModelError
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
+from agent_cli.ui.text.lines import number
 
 from ...setup.sandbox_setup import measured_for, wanted_for
 from ...setup.setup import Setup
@@ -85,6 +86,8 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     yield await _found("git", "note", _git(setup))
     yield await _found("ripgrep", "FAIL", _ripgrep(setup))
     yield await _found("state folder", "FAIL", _state(setup))
+    if text := _worktrees(setup):
+        yield Finding("ok", "worktrees", text)
     strength = await measured_for(setup)
     yield await _found("sandbox", "note", _sandbox(setup, strength))
     if text := _promises(setup, strength):
@@ -241,6 +244,18 @@ async def _state(setup: Setup) -> str:
         advice = "`agent sessions prune` deletes old sessions; AGENT_STATE_DIR names another place."
         raise Problem(f"only {free} MB free where {setup.state} lies", advice)
     return f"{setup.state}, {free:,} MB free"
+
+
+def _worktrees(setup: Setup) -> str:
+    """Return what is kept beside the state: worktrees of people and sub-agents, trees of batches. Empty: nothing."""
+    from agent_cli.config.dirs import worktrees_dir
+    from agent_cli.workspace.worktrees.worktree import worktrees
+
+    folder = worktrees_dir(setup.state)
+    own = len(worktrees(folder)) if folder.is_dir() else 0
+    batches = sum(len(worktrees(each)) for each in folder.glob("batches/*"))
+    of_batches = f", {number(batches, 'tree')} of batches (`agent batch clean OUT`)" if batches else ""
+    return f"{own} kept in {folder} (`agent worktree list`){of_batches}" if own or batches else ""
 
 
 async def _sandbox(setup: Setup, strength: EnforcedLevel) -> str:
