@@ -118,7 +118,7 @@ def _batch(place: Path, env: dict[str, str], count: int) -> float:
 
 
 def _memory_mb(place: Path, env: dict[str, str]) -> float:
-    """Return the memory of a running attempt with all its processes: the most that was seen, shared pages shared."""
+    """Return the memory of a running attempt with all its processes, the most that was seen; what is shared is."""
     tasks = place / "tasks.jsonl"
     slow = [json.dumps({"id": f"t{number}", "prompt": "You are a sub-agent: slow"}) for number in range(AT_ONCE)]
     tasks.write_text("\n".join(slow), encoding="utf-8")

@@ -255,7 +255,8 @@ def _worktrees(setup: Setup) -> str:
     own = len(worktrees(folder)) if folder.is_dir() else 0
     batches = sum(len(worktrees(each)) for each in folder.glob("batches/*"))
     of_batches = f", {number(batches, 'tree')} of batches (`agent batch clean OUT`)" if batches else ""
-    return f"{own} kept in {folder} (`agent worktree list`){of_batches}" if own or batches else ""
+    found = f"{own} kept in {folder} (`agent worktree list`){of_batches}"
+    return found if own or batches else ""
 
 
 async def _sandbox(setup: Setup, strength: EnforcedLevel) -> str:
