@@ -247,7 +247,7 @@ async def _state(setup: Setup) -> str:
 
 
 def _worktrees(setup: Setup) -> str:
-    """Return what is kept beside the state: worktrees of people and sub-agents, trees of batches. Empty: nothing."""
+    """Return what is kept beside the state: worktrees of people and sub-agents, trees of batches."""
     from agent_cli.config.dirs import worktrees_dir
     from agent_cli.workspace.worktrees.worktree import worktrees
 
