@@ -316,3 +316,33 @@ def test_a_dry_run_shows_tasks_and_the_worst_case(world: World) -> None:
     done = batch(world, path, "--dry-run")
     assert done.code == 0 and commit[:10] in done.out and "at most $6.00" in done.out
     assert not (world.home / "out").exists() and not world.bodies()
+
+
+def test_the_patch_session_and_cost_of_an_attempt_whose_batch_was_killed_are_saved(
+    world: World, own_tmp: None
+) -> None:
+    (world.config / "config.yaml").write_text(PRICES, encoding="utf-8")
+    commit = repository(world.work)
+    asked: list[str] = []
+    usage = {"prompt_tokens": 10_000, "completion_tokens": 5_000, "total_tokens": 15_000}
+
+    def answer(prompt: str, done: int) -> Reply:
+        asked.append(prompt)
+        if done and len(asked) == 2:
+            return Reply(text="", hang="mid_stream")
+        return Reply(text="done", calls=writes(prompt, done).calls, usage=usage)
+
+    answering(world, answer)
+    tasks, out = tasks_file(world, _tasks(world, 1)), world.home / "out"
+    running = world.start("batch", str(tasks), "-o", str(out))
+    until(lambda: len(asked) == 2)
+    running.kill()
+    running.wait(WAIT_S)
+    until(lambda: not _agents(world))
+    assert batch(world, tasks).code == 0
+    lost, done = results(out)
+    assert (lost["outcome"], done["outcome"]) == ("lost", "done")
+    assert lost["cost_usd"] == pytest.approx(0.015) and lost["cost_is_partial"]
+    found = applied(out / "tasks/t0/1/patch.diff", world.work, commit, world.home / "check")
+    assert found["f0.txt"] == "v0\n" and lost["patch"]["files"] == ["f0.txt"]
+    assert json.loads((out / "tasks/t0/1/session.json").read_text(encoding="utf-8"))
