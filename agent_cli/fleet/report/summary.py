@@ -305,9 +305,9 @@ def _causes(attempts: list[AttemptResult]) -> tuple[Cause, ...]:
 def _notes(tasks: Sequence[Task], rows: Sequence[TaskRow]) -> tuple[str, ...]:
     notes = []
     if missing := [row.id for row in rows if not row.attempts and not row.skipped]:
-        notes.append(f"{len(missing)} tasks have no attempt yet: {_some(missing)}.")
+        notes.append(f"No attempt yet: {_some(missing)}.")
     if unclear := [row.id for row in rows if row.attempts and not row.graded and "done" not in row.outcomes]:
-        notes.append(f"{len(unclear)} tasks have no valid attempt: {_some(unclear)}.")
+        notes.append(f"No valid attempt: {_some(unclear)}.")
     if any(task.attempts > 1 and task.pick == "first_verified" for task in tasks):
         notes.append(
             "Some tasks stop at their first solved attempt: their pass@1, pass@k and pass^k are too high for "
