@@ -10,7 +10,7 @@ from agent_cli.protocol.stop_reason import USAGE
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 
-from .setup.options import COMMANDS, UsageError, parse
+from .setup.options import COMMANDS, UsageError, asks_to_print, parse
 from .stdio import make_safe
 
 COMPLETION = ("--show-completion", "--install-completion")
@@ -44,6 +44,8 @@ def run(arguments: Sequence[str]) -> int:
 def _fast(first: str, arguments: Sequence[str]) -> int:
     if first == "run":
         return _run(arguments[1:])
+    if first != "resume" and asks_to_print(arguments):
+        return _run(arguments)
     from .interactive import interactive_command
 
     if first == "resume":

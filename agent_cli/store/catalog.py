@@ -16,7 +16,7 @@ from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.records import ModelCalled, Named, storable
 from agent_cli.protocol.usage import Totals
 
-from .file_names import NAME, Progress, SessionFileStat, seconds
+from .file_names import GIVEN_ID, NAME, Progress, SessionFileStat, id_in, seconds
 from .session_file import SessionFile, SessionLocked, StoreError, read_session, write_session
 
 if TYPE_CHECKING:
@@ -128,10 +128,12 @@ class Sessions:
         Raises:
             NoSession: none, or several; the text lists them.
         """
-        found = [file for file in self.paths() if name and (_id(file).startswith(name) or _is_at(file, name))]
+        start = name.lower()
+        found = [file for file in self.paths() if name and (id_in(file).startswith(start) or _is_at(file, name))]
         if len(found) > 1:
             found = [file for file in found if describe(file) is not None]
-        if name.strip() and not (found and NAME.fullmatch(f"20260101T000000Z-{name}.json")):
+            found = [file for file in found if id_in(file) == start] or found
+        if name.strip() and not (found and GIVEN_ID.fullmatch(start)):
             wanted = name.strip().casefold()
             called = [Path(info.path) for info in self.list(limit=None) if info.title.casefold() == wanted]
             found = [*dict.fromkeys([*found, *called])]
@@ -144,7 +146,7 @@ class Sessions:
                 f"no session begins with {name!r} or is called so; `agent sessions list --all` shows them all, "
                 "and `agent sessions search WORD` finds one by what was said"
             )
-        raise NoSession(f"{name!r} is not unique: {', '.join(sorted(map(_id, found))[:8])}; give more of the id")
+        raise NoSession(f"{name!r} is not unique: {', '.join(sorted(map(id_in, found))[:8])}; give more of the id")
 
     def last(self, cwd: Path) -> Path | None:
         """Return the session of a directory that was written last. Files that are no sessions do not count."""
@@ -406,7 +408,3 @@ def _is_text(name: str) -> bool:
 def _is_at(file: Path, name: str) -> bool:
     """Return whether a session's file is called so, or lies at that path."""
     return name == file.name or (name.endswith(".json") and os.path.realpath(name) == os.path.realpath(file))
-
-
-def _id(path: Path) -> str:
-    return path.stem.rpartition("-")[2]

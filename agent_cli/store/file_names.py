@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
-NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})\.json")
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+GIVEN_ID = re.compile(rf"[0-9a-f]{{8}}|{_UUID}")
+"""What an id may be that is given from outside: one of our own form, or a UUID."""
+NAME = re.compile(rf"(\d{{8}}T\d{{6}}Z)-({GIVEN_ID.pattern})\.json")
 """How a session file is called: when it began, and its id."""
 ID = re.compile(r"[0-9a-z]{1,32}")
 """What an id may be in a file with another name: it names folders, so it is never anything else."""
@@ -19,6 +23,12 @@ class SessionFileStat(NamedTuple):
     """Relative to the folder of all sessions."""
     size: int
     mtime_ns: int
+
+
+def id_in(path: Path) -> str:
+    """Return the id that stands in the name of a session file; of another file, what is behind the last hyphen."""
+    named = NAME.fullmatch(path.name)
+    return named.group(2) if named else path.stem.rpartition("-")[2]
 
 
 def seconds(nanoseconds: int) -> float:

@@ -26,7 +26,7 @@ from agent_cli.protocol.records import (
 )
 
 from .catalog import NoSession, Sessions
-from .file_names import NAME
+from .file_names import GIVEN_ID, id_in
 from .migrate import is_inside
 from .salvage import by_lines
 from .session_file import Loaded, SessionFile, StoreError, parse_session, write_session
@@ -71,8 +71,8 @@ def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
     header = loaded.records[0]
     assert isinstance(header, Header)
     given = header.session_id
-    taken = {path.stem.rpartition("-")[2] for path in sessions.paths()}
-    usable = given not in taken and NAME.fullmatch(f"20260101T000000Z-{given}.json") is not None
+    taken = {id_in(path) for path in sessions.paths()}
+    usable = given not in taken and GIVEN_ID.fullmatch(given) is not None
     began = header.time if 0 < header.time <= time.time() else None
     identifier, path = sessions.new_path(cwd, given if usable else "", began)
     write_session(path, move_records(loaded.records, identifier, cwd))

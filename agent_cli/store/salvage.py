@@ -20,7 +20,7 @@ from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, decode
 
-from .file_names import NAME
+from .file_names import NAME, id_in
 
 _RECORD = re.compile(rb'\{"type":"')
 _STRINGS = ("id", "session_id", "cwd", "model", "mode", "created_by", "system", "effort", "forked_from")
@@ -46,7 +46,7 @@ def header_from(data: bytes, path: Path, records: Sequence[AnyRecord]) -> tuple[
         return None, ()
     if named:
         fields["session_id"] = named.group(2)
-    fields.setdefault("session_id", path.stem.rpartition("-")[2])
+    fields.setdefault("session_id", id_in(path))
     if "cwd" not in fields and (cwd := _neighbour(path)):
         fields["cwd"] = cwd
     settings = next((each for each in records if isinstance(each, SettingsSet)), None)

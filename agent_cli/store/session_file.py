@@ -29,7 +29,7 @@ from agent_cli.fs.files import (
 )
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
 
-from .file_names import ID, NAME
+from .file_names import ID, NAME, id_in
 
 _OPEN = b"[\n"
 _CLOSE = b"\n]\n"
@@ -382,5 +382,5 @@ def _lock(descriptor: int, path: Path) -> None:
         os.close(descriptor)
         raise SessionLocked(
             f"session {path.stem} is in use by another process. Close it there, read it with "
-            f"`agent sessions show {path.stem.rpartition('-')[2]}`, or add --fork to work on a copy."
+            f"`agent sessions show {id_in(path)}`, or add --fork to work on a copy."
         )

@@ -29,7 +29,7 @@ from .session_builder import (
     permissions_of,
     skills_of,
 )
-from .session_selection import child_session, existing, fresh, model_name
+from .session_selection import child_session, existing, fresh, model_name, new_place
 from .setup import Setup
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
     registry, problems = _registry(setup, enabled, interactive)
     draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)
-    identifier, path = (draft.session_id, Path(draft.path)) if draft else setup.sessions.new_path(setup.root)
+    identifier, path = (draft.session_id, Path(draft.path)) if draft else new_place(setup)
     log = _debug_log(setup, identifier, env)
     has_agents = "agent" in later and model is None
     if model is None:

@@ -86,7 +86,10 @@ WORKTREE = Option(
     ("--worktree", "-w"), "text", "Work in the git worktree of this name; it is made if need be.", value="NAME"
 )
 
+PRINT = Option(("--print", "-p"), "flag", "Run one task non-interactively, as `agent run` does.")
+
 RUN_ONLY: tuple[Option, ...] = (
+    Option(("--session-id",), "text", "Id of the new session: a UUID, or 8 hexadecimal digits.", value="ID"),
     Option(("--output-format",), "text", "Output format.", ("text", "json", "stream-json")),
     Option(("--output-schema",), "text", "JSON Schema file that the answer must match.", value="FILE"),
     Option(("--output-file", "-o"), "text", "Also write the final text to this file.", value="FILE"),
@@ -124,8 +127,8 @@ class ParsedOptions(msgspec.Struct, frozen=True):
 
 
 TABLES: dict[str, tuple[Option, ...]] = {
-    "agent": (*SHARED, WORKTREE),
-    "run": (*SHARED, WORKTREE, *RUN_ONLY),
+    "agent": (*SHARED, WORKTREE, PRINT),
+    "run": (*SHARED, WORKTREE, PRINT, *RUN_ONLY),
     "resume": SHARED + RESUME_ONLY,
 }
 
@@ -169,6 +172,12 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
     if command != "agent" and values.get("resume") == "":
         raise UsageError("--resume needs a session here; `agent resume` shows a list to pick from")
     return ParsedOptions(command, values, positional[0] if positional else None)
+
+
+def asks_to_print(arguments: Sequence[str]) -> bool:
+    """Return whether the options of `agent` ask for one task without a person, as those of other agents do."""
+    words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return any(name in words for name in PRINT.names)
 
 
 def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:

@@ -15,6 +15,7 @@ from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
 from agent_cli.session.session import Journal
 from agent_cli.store.catalog import NoSession, children_folder
+from agent_cli.store.file_names import GIVEN_ID, id_in
 from agent_cli.store.session_file import Loaded, NewSessionFile, SessionFile, read_session, write_session
 
 from .options import UsageError
@@ -46,6 +47,26 @@ class SessionStart(msgspec.Struct, frozen=True):
         return self.header.session_id
 
 
+def new_place(setup: Setup) -> tuple[str, Path]:
+    """Return id and file of a new session: an id of its own, or that of `--session-id`.
+
+    Raises:
+        UsageError: it is no id, or another session has it.
+    """
+    given = setup.chosen.text("session_id")
+    if given is None:
+        return setup.sessions.new_path(setup.root)
+    identifier = given.lower()
+    if not GIVEN_ID.fullmatch(identifier):
+        raise UsageError(f"--session-id {given}: write a UUID, or 8 hexadecimal digits")
+    taken = next((path for path in setup.sessions.paths() if id_in(path) == identifier), None)
+    if taken is not None:
+        raise UsageError(
+            f"--session-id {given}: {taken} has it; `agent run --resume {identifier}` continues that session"
+        )
+    return setup.sessions.new_path(setup.root, identifier)
+
+
 def session_to_open(setup: Setup) -> Path | None:
     """Return the saved session the options name; None for a new one.
 
@@ -75,6 +96,8 @@ def existing(setup: Setup) -> SessionStart | None:
         if setup.chosen.flag("fork"):
             raise UsageError("--fork needs --continue or --resume")
         return None
+    if setup.chosen.text("session_id") and not setup.chosen.flag("fork"):
+        raise UsageError("--session-id is for a new session; add --fork to continue a copy under that id")
     if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
         return _copied(setup, read_session(path))
     file, loaded = SessionFile.open(path)
@@ -84,7 +107,7 @@ def existing(setup: Setup) -> SessionStart | None:
 def _copied(setup: Setup, loaded: Loaded) -> SessionStart:
     from agent_cli.store.fork import forked
 
-    identifier, path = setup.sessions.new_path(setup.root)
+    identifier, path = new_place(setup)
     records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
     if setup.chosen.flag("no_session"):
         return SessionStart(records, None, "", False, loaded.problems())

@@ -12,7 +12,7 @@ from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean
 from agent_cli.session.undo_state import taken_back
 from agent_cli.store.catalog import Hit, SessionInfo, totals
-from agent_cli.store.file_names import NAME
+from agent_cli.store.file_names import NAME, id_in
 from agent_cli.store.retention import discard
 from agent_cli.store.session_file import Loaded, read_session
 from agent_cli.ui.text.lines import number
@@ -166,7 +166,7 @@ def _facts(path: Path, loaded: Loaded) -> list[str]:
         *problems,
     ]
     if problems:
-        identifier = path.stem.rpartition("-")[2]
+        identifier = id_in(path)
         damaged = len(loaded.damage) + loaded.torn
         lines.append(f"{damaged} damaged lines; `agent sessions repair {identifier}` makes the file whole.")
     return lines
@@ -179,7 +179,7 @@ def rename(
     """Give a session a name. Named sessions are never pruned, and `agent resume NAME` finds them."""
     setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
-    emit([f"{path.stem.rpartition('-')[2]} is now called: {one_line(setup.sessions.rename(path, title))}"])
+    emit([f"{id_in(path)} is now called: {one_line(setup.sessions.rename(path, title))}"])
     return 0
 
 
@@ -192,7 +192,7 @@ def fork(
     setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
     copy = setup.sessions.fork(path, int(at) if at is not None and at.isdecimal() else at)
-    origin, identifier = (each.stem.rpartition("-")[2] for each in (path, copy))
+    origin, identifier = (id_in(each) for each in (path, copy))
     if NAME.fullmatch(path.name):
         copy_beside(setup.state, path.parent.name, origin, identifier)
     emit([f"Forked: go on with `agent resume {identifier}`"])
