@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from agent_cli.protocol import events, hints, messages, usage
+from agent_cli.protocol import events, hints, messages, run_outcome, usage
 from agent_cli.ui.headless import runner
 
 TARGET = Path(__file__).with_name("events.md")
@@ -32,7 +32,7 @@ def main() -> None:
 
 def page() -> str:
     """The whole page."""
-    notes = _notes(events, hints, messages, usage, runner)
+    notes = _notes(events, hints, messages, usage, run_outcome, runner)
     kinds = [*get_args(events.AnyEvent), runner.RunResult]
     parts = [HEAD, _table(events.Event, notes, shared=True)]
     for kind in kinds:
@@ -40,8 +40,8 @@ def page() -> str:
         parts += [f"\n## `{tag}`\n", _doc(kind), _table(kind, notes)]
     values = (
         events.ErrorInfo, hints.Hint, events.ApprovalItem, events.RestoreReport, events.Conflict,
-        messages.FileChange, messages.PlanItem, usage.Usage, runner.UsageTotals, runner.ChangedFile,
-        runner.CommandRun, runner.Denied,
+        messages.FileChange, messages.PlanItem, usage.Usage, run_outcome.UsageTotals, run_outcome.ChangedFile,
+        run_outcome.CommandRun, run_outcome.Denied,
     )  # fmt: skip
     parts.append("\n# Values inside events")
     for value in values:

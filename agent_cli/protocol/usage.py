@@ -73,6 +73,29 @@ class Totals(msgspec.Struct, frozen=True):
             unmetered=self.unmetered + unmetered,
         )
 
+    def since(self, before: "Totals") -> "Totals":
+        """Return what was added to earlier sums; a field nobody has reported stays unknown. A run that added calls
+        and no input had no report at all."""
+        silent = self.requests > before.requests and self.input == before.input
+
+        def gain(new: int | None, old: int | None) -> int | None:
+            return None if new is None or silent else new - (old or 0)
+
+        cost = None if self.cost_usd is None else self.cost_usd - (before.cost_usd or 0.0)
+        requests, unpriced = self.requests - before.requests, self.unpriced - before.unpriced
+        return Totals(
+            input=gain(self.input, before.input),
+            output=gain(self.output, before.output),
+            cache_read=gain(self.cache_read, before.cache_read),
+            cache_write=gain(self.cache_write, before.cache_write),
+            reasoning=gain(self.reasoning, before.reasoning),
+            requests=requests,
+            cost_usd=None if requests and unpriced == requests else cost,
+            unpriced=unpriced,
+            at_most_usd=self.at_most_usd - before.at_most_usd,
+            unmetered=self.unmetered - before.unmetered,
+        )
+
 
 class CostLine(msgspec.Struct, frozen=True):
     """What one model was paid for one cause."""

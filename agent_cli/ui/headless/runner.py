@@ -18,12 +18,18 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED, AgentState
 from agent_cli.protocol.client import Client
-from agent_cli.protocol.hints import Hint
-from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
+from agent_cli.protocol.run_outcome import (
+    ChangedFile,
+    CommandRun,
+    Denied,
+    RunOutcome,
+    UsageTotals,
+    known_cost,
+    usage_of,
+)
 from agent_cli.protocol.sanitize import clean, escape_json
-from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason, exit_code
-from agent_cli.protocol.usage import BESIDE
+from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason
 
 from ..services import SHUTDOWN_S
 from ..text import lines
@@ -36,42 +42,6 @@ OutputFormat = Literal["text", "json", "stream-json"]
 
 _GRACE_S = 5.0
 """How long an interrupted turn may take to end before the result is written without it."""
-
-
-class UsageTotals(msgspec.Struct, frozen=True):
-    """Token sums of the run; null where no provider reported them."""
-
-    input: int | None
-    output: int | None
-    cache_read: int | None
-    cache_write: int | None
-    reasoning: int | None
-    requests: int
-
-
-class ChangedFile(msgspec.Struct, frozen=True):
-    """A file the run changed, with its line counts."""
-
-    path: str
-    kind: str
-    added: int
-    removed: int
-
-
-class CommandRun(msgspec.Struct, frozen=True):
-    """A command the run carried out."""
-
-    command: str
-    exit_code: int | None
-    duration_s: float
-
-
-class Denied(msgspec.Struct, frozen=True):
-    """An action that was not allowed; `rule` names what decided."""
-
-    tool: str
-    reason: str
-    rule: str
 
 
 class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
@@ -165,25 +135,14 @@ class _Run:
 
     def __init__(self, client: Client, output_format: OutputFormat, out: "Pipe", err: "Pipe", quiet: bool):
         self._client, self._format, self._out, self._err, self._quiet = client, output_format, out, err, quiet
-        self._before = client.snapshot().totals
-        self._session_id = client.snapshot().session_id
+        now = client.snapshot()
+        self._outcome = RunOutcome(now.totals, now.session_id)
         self._start = time.monotonic()
         self._seq = 0
         self._id = ""
-        self._text = ""
-        self._reason: StopReason = "internal_error"
-        self._error: ev.ErrorInfo | None = None
-        self._turns = 0
-        self._changes: dict[str, FileChange] = {}
-        self._commands: list[CommandRun] = []
-        self._denied: list[Denied] = []
         self._agents: dict[str, AgentState] = {}
         """What each sub-agent did last, by its id."""
-        self._unmet_rules: tuple[str, ...] = ()
-        self._structured: object = None
         self._verified: bool | None = None
-        self._unfit = ""
-        """Why the answer does not fit its schema."""
         self._closed = False
         self._retry: RetryProgress | None = None
         self.turn_over = asyncio.Event()
@@ -196,12 +155,13 @@ class _Run:
         structure: Callable[[str], object] | None,
     ) -> None:
         completed = await self._turn(task)
-        if completed and structure and not self._fits(structure) and self._reason == "end_turn":
-            self._progress(f"the answer does not fit the schema: {lines.one_line(self._unfit)}; asked once more")
-            completed = await self._turn(UserInput(_AGAIN.format(self._unfit)))
-            if completed and not self._fits(structure) and self._reason == "end_turn":
-                unfit = ev.ErrorInfo("schema", _UNFIT.format(self._unfit), hints=(Hint("unfit_answer"),))
-                self.failed("end_turn", unfit)
+        if completed and structure and self._outcome.needs_correction(structure):
+            self._progress(
+                f"the answer does not fit the schema: {lines.one_line(self._outcome.unfit)}; asked once more"
+            )
+            completed = await self._turn(self._outcome.correction())
+            if completed and self._outcome.needs_correction(structure):
+                self.failed("end_turn", self._outcome.misfit())
         self.turn_over.set()
         if completed and verify:
             self._verified = await verify()
@@ -211,15 +171,6 @@ class _Run:
         """One input to its end; whether that was an end of its own."""
         self._id = await self._client.submit(prompt)
         return await self._consume()
-
-    def _fits(self, structure: Callable[[str], object]) -> bool:
-        """Read the answer as data."""
-        self._unfit = ""
-        try:
-            self._structured = structure(self._text)
-        except ValueError as problem:
-            self._unfit = str(problem) or "it cannot be read"
-        return not self._unfit
 
     async def _consume(self) -> bool:
         """Reads events until ours has ended; whether the turn came to an end of its own."""
@@ -234,25 +185,19 @@ class _Run:
             await self._note(event)
             if isinstance(event, ev.TERMINAL) and event.submission_id == self._id:
                 return isinstance(event, ev.TurnCompleted)
-        if self._error is None:
+        if self._outcome.error is None:
             self.failed("internal_error", ev.ErrorInfo("internal_error", "The engine ended without an answer."))
         return False
 
     async def _note(self, event: ev.AnyEvent) -> None:
+        self._outcome.note(event, self._id)
         match event:
-            case ev.SessionStarted():
-                self._session_id = event.session_id
-            case ev.StepStarted() if event.kind not in BESIDE:
-                self._turns += 1
             case ev.AnswerCompleted():
                 self._recovered()
-                self._text = event.text or self._text
             case ev.ToolCallFinished():
                 self._tool(event)
             case ev.AgentChanged():
                 self._agent_changed(event)
-            case ev.AgentEvent(event=ev.ToolCallFinished() as finished):
-                self._record(finished)
             case ev.ApprovalRequested():  # nobody is here: no decision is a refusal
                 await self._client.submit(ApprovalAnswer(event.request_id))
             case ev.QuestionAsked():
@@ -273,18 +218,8 @@ class _Run:
                 self._progress(f"context compacted: {before} → {after} tokens")
             case ev.Attached():
                 self._progress(lines.attachment_line(event))
-            case ev.TurnCompleted() if event.submission_id == self._id:
-                self._unmet_rules = event.unmet_rules
-                self._ended(event.stop_reason, event.text, event.changes)
-            case ev.TurnAborted() if event.submission_id == self._id:
-                self._ended(event.stop_reason, event.text, event.changes)
-            case ev.TurnFailed() if event.submission_id == self._id:
-                self._ended(event.stop_reason, "", event.changes)
-                self.failed(event.stop_reason, event.error)
             case ev.SessionClosed():
                 self._closed = True
-                if event.error:
-                    self.failed("internal_error", event.error)
             case _:
                 pass
 
@@ -304,17 +239,9 @@ class _Run:
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self._progress(lines.tool_line(event, NONE))
-        self._record(event)
         if event.status == "denied":
             why = lines.one_line(event.display or event.text, 1000)
             self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))
-
-    def _record(self, event: ev.ToolCallFinished) -> None:
-        """Note what a call of the run or of one of its sub-agents did, for the result."""
-        if event.command:
-            self._commands.append(CommandRun(event.command, event.exit_code, event.duration_s))
-        if event.status == "denied":
-            self._denied.append(Denied(event.tool, event.text, event.rule))
 
     def _agent_changed(self, event: ev.AgentChanged) -> None:
         """Say that a sub-agent begins or has ended."""
@@ -325,18 +252,11 @@ class _Run:
         if begins or (event.state in ENDED and event.state != before):
             self._progress(change_line(event))
 
-    def _ended(self, reason: StopReason, text: str, changes: tuple[FileChange, ...]) -> None:
-        self._reason = reason
-        self._text = text or self._text
-        for change in changes:
-            self._changes[change.path] = _sum(self._changes.get(change.path), change)
-
     def failed(self, reason: StopReason, error: ev.ErrorInfo) -> None:
         """The run ends with this error; the first one counts."""
         from ..text.hints import error_with_advice, situation
 
-        self._reason = reason
-        self._error = self._error or error_with_advice(error, situation("shell", self._client.snapshot()))
+        self._outcome.failed(reason, error_with_advice(error, situation("shell", self._client.snapshot())))
 
     def _progress(self, line: str) -> None:
         if not self._quiet:
@@ -344,7 +264,7 @@ class _Run:
 
     def finish(self, stopped: StopReason | None, rendered: Ui | None) -> RunResult:
         """Builds the result and writes it; text as Markdown where there are settings for that."""
-        result = self._result(stopped or self._reason)
+        result = self._result(stopped)
         if result.error or (result.stop_reason != "end_turn" and not self._quiet):
             self._tell_end(result, from_outside=stopped is not None)
         if result.exit_code == DENIED and result.denied:
@@ -387,40 +307,30 @@ class _Run:
                     if isinstance(event, ev.Notice):
                         await self._note(event)
 
-    def _result(self, reason: StopReason) -> RunResult:
-        totals = lines.totals_since(self._before, self._client.snapshot().totals)
-        fits = False if self._unfit else self._verified
+    def _result(self, stopped: StopReason | None) -> RunResult:
+        outcome = self._outcome
+        spent = outcome.spent(self._client.snapshot().totals)
         return RunResult(
             seq=self._seq + 1,
             submission_id=self._id,
             time=time.time(),
-            session_id=self._session_id,
-            stop_reason=reason,
-            exit_code=exit_code(reason, denied=bool(self._denied), verified=fits),
-            text=self._text,
-            structured=self._structured,
-            usage=UsageTotals(
-                totals.input,
-                totals.output,
-                totals.cache_read,
-                totals.cache_write,
-                totals.reasoning,
-                totals.requests,
-            ),
-            cost_usd=totals.cost_usd if totals.cost_usd or not totals.unpriced else None,
-            usage_is_partial=totals.unmetered > 0 and totals.input is not None,
-            cost_is_partial=totals.unpriced > 0 and bool(totals.cost_usd),
-            turns=self._turns,
+            session_id=outcome.session_id,
+            stop_reason=stopped or outcome.stop_reason,
+            exit_code=outcome.exit_code(stopped, verified=self._verified),
+            text=outcome.text,
+            structured=outcome.structured,
+            usage=usage_of(spent),
+            cost_usd=known_cost(spent),
+            usage_is_partial=spent.unmetered > 0 and spent.input is not None,
+            cost_is_partial=spent.unpriced > 0 and bool(spent.cost_usd),
+            turns=outcome.turns,
             duration_s=round(time.monotonic() - self._start, 3),
-            changed_files=tuple(
-                ChangedFile(change.path, change.kind, change.added, change.removed)
-                for change in self._changes.values()
-            ),
-            commands=tuple(self._commands),
+            changed_files=outcome.changed_files,
+            commands=outcome.commands,
             verified=self._verified,
-            denied=tuple(self._denied),
-            unmet_rules=self._unmet_rules,
-            error=self._error,
+            denied=outcome.denied,
+            unmet_rules=outcome.unmet_rules,
+            error=outcome.error,
         )
 
 
@@ -429,21 +339,6 @@ def _refusal(denied: tuple[Denied, ...]) -> str:
     first = lines.one_line(denied[0].reason, 1000).removeprefix("Denied: ").partition(". ")[0]
     many = f"{len(denied)} calls were denied, the first" if len(denied) > 1 else "1 call was denied"
     return f"exit {DENIED}: {many}: {first}"
-
-
-_AGAIN = (
-    "Your answer does not fit the JSON Schema: {}. Give the whole answer once more as one JSON value that fits "
-    "it, and nothing else."
-)
-_UNFIT = "The answer does not fit the schema, nor did the one before it: {}"
-
-
-def _sum(before: FileChange | None, after: FileChange) -> FileChange:
-    """Return what has happened to a file in two turns."""
-    if before is None:
-        return after
-    kind = "created" if before.kind == "created" and after.kind == "modified" else after.kind
-    return FileChange(after.path, kind, before.added + after.added, before.removed + after.removed)
 
 
 def encode(event: ev.Event) -> str:

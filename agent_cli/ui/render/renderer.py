@@ -510,7 +510,7 @@ class Renderer:
             self._print("other", warning(STOPPED[reason], self._theme, self._width()))
         if self._is_replay:
             return
-        spent = lines.totals_since(self._before, self._snapshot().totals)
+        spent = self._snapshot().totals.since(self._before)
         took_s = None if since is None else time.monotonic() - since
         if isinstance(event, ev.TurnCompleted):
             took_s = event.duration_s

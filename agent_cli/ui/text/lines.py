@@ -252,30 +252,6 @@ def _cost_row(cause: str, model: str, totals: Totals, fields: list[str]) -> tupl
     )
 
 
-def totals_since(before: Totals, after: Totals) -> Totals:
-    """Return what was added between two sums; a field nobody has reported stays unknown. A run that added calls
-    and no input had no report at all."""
-    silent = after.requests > before.requests and after.input == before.input
-
-    def gain(new: int | None, old: int | None) -> int | None:
-        return None if new is None or silent else new - (old or 0)
-
-    cost = None if after.cost_usd is None else after.cost_usd - (before.cost_usd or 0.0)
-    requests, unpriced = after.requests - before.requests, after.unpriced - before.unpriced
-    return Totals(
-        input=gain(after.input, before.input),
-        output=gain(after.output, before.output),
-        cache_read=gain(after.cache_read, before.cache_read),
-        cache_write=gain(after.cache_write, before.cache_write),
-        reasoning=gain(after.reasoning, before.reasoning),
-        requests=requests,
-        cost_usd=None if requests and unpriced == requests else cost,
-        unpriced=unpriced,
-        at_most_usd=after.at_most_usd - before.at_most_usd,
-        unmetered=after.unmetered - before.unmetered,
-    )
-
-
 def call_title(tool: str, title: str, limit: int) -> str:
     """Return what a call is about beside its tool's name, in at most `limit` columns; empty when the name says
     it."""

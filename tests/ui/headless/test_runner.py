@@ -13,8 +13,9 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import AgentState
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
+from agent_cli.protocol.run_outcome import ChangedFile, Denied
 from agent_cli.protocol.usage import Totals
-from agent_cli.ui.headless.runner import ChangedFile, Denied, RunResult, Stopper, run_task
+from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
 from tests.ui.fake_client import FakeClient
 
 
