@@ -25,6 +25,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Of the sender; a worker with another version refuses before anything is spent."""
     folder: str = ""
     """Folder of the attempt. Where a worker does not have it, the files are sent back."""
+    closed: tuple[str, ...] = ()
+    """Files and folders that the agent must not see: hidden tests, and the results of the batch."""
     place: str = ""
     """Folder on the worker's machine for trees and state; empty: its own choice."""
     batch: str

@@ -29,9 +29,17 @@ class Tree(Protocol):
         """Return whether `wrapped` can confine programs."""
         ...
 
-    def wrapped(self, argv: Sequence[str], *, own_network: bool, hidden: Sequence[str] | None = None) -> list[str]:
+    def wrapped(
+        self,
+        argv: Sequence[str],
+        *,
+        own_network: bool,
+        hidden: Sequence[str] | None = None,
+        closed: Sequence[str] = (),
+    ) -> list[str]:
         """Return the command line that starts a program with the tree at `inside`; with `hidden` one that may
-        write to the tree only, and that sees nothing of these folders."""
+        write to the tree only, and that sees nothing of these folders. The files and folders in `closed` are empty
+        for it."""
         ...
 
     def environment(self) -> Mapping[str, str]:

@@ -115,10 +115,11 @@ class _Attempt:
             raise _Ended("setup", "setup", f"setup failed: {why}; see setup.log")
 
     async def _run_agent(self, tree: Tree) -> None:
-        job, schema = self._job, self._folder / "schema.json"
+        job, schema = self._job, self._state / "schema.json"  # the folder of the attempt is closed to the agent
         if job.task.schema is not None:
             replace_file(schema, msgspec.json.encode(job.task.schema))
-        argv = tree.wrapped(agent_command(job, tree.inside, schema), own_network=False)
+        closed = () if job.task.command else job.closed
+        argv = tree.wrapped(agent_command(job, tree.inside, schema), own_network=False, closed=closed)
         try:
             agent = await AgentProcess.start(
                 self._runner, argv, cwd=tree.path, env=agent_environment(job, tree, self._state),

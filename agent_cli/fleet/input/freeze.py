@@ -35,6 +35,8 @@ class Freezer:
         self._defaults = dict(defaults)
         self._run = run
         self._commits: dict[tuple[str, str], str] = {}
+        self.laid: set[str] = set()
+        """The files that were read for `verify_files`."""
 
     async def freeze(self, entries: Iterable[Entry]) -> tuple[Task, ...]:
         """Return the tasks.
@@ -66,7 +68,9 @@ class Freezer:
         values = {**self._defaults, **values}
         try:
             values["prompt"] = _prompt(values, entry)
-            overlay = _overlay(values.pop("verify_files", {}), entry)
+            files = values.pop("verify_files", {})
+            overlay = _overlay(files, entry)
+            self.laid.update(os.path.realpath(entry.folder / str(each)) for each in files.values())
             task = msgspec.convert(values, Task)
         except msgspec.ValidationError as error:
             raise InputError(f"{entry.place}: {_plain(error)}") from error

@@ -43,10 +43,18 @@ class AttemptTree:
         """Return whether `wrapped` can confine programs."""
         return bool(self._wrapper.program)
 
-    def wrapped(self, argv: Sequence[str], *, own_network: bool, hidden: Sequence[str] | None = None) -> list[str]:
+    def wrapped(
+        self,
+        argv: Sequence[str],
+        *,
+        own_network: bool,
+        hidden: Sequence[str] | None = None,
+        closed: Sequence[str] = (),
+    ) -> list[str]:
         """Return the command line that starts a program with the tree at `inside`; with `hidden` one that may
-        write to the tree only, and that sees nothing of these folders."""
-        return self._wrapper.line(argv, own_network=own_network, hidden=hidden)
+        write to the tree only, and that sees nothing of these folders. The files and folders in `closed` are empty
+        for it."""
+        return self._wrapper.line(argv, own_network=own_network, hidden=hidden, closed=closed)
 
     def environment(self) -> Mapping[str, str]:
         """Return variables for everything that runs in the tree: slot, ports, git settings."""

@@ -12,12 +12,15 @@ import msgspec
 from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.mechanisms import bubblewrap
 from agent_cli.workspace.checkpoints.git import RunProgram
+from agent_cli.workspace.worktrees.worktree import private_git
 
 from . import start
 
 _TIMEOUT_S = 30.0
 _tried: set[tuple[str, ...]] = set()
 """What works on this machine: bubblewrap with a tree at this path and these folders over it. One try a process."""
+_NEEDED = (sys.prefix, sys.base_prefix, str(Path(__file__).parent))
+"""Where this program lies."""
 
 
 class Wrapper(msgspec.Struct, frozen=True):
@@ -30,12 +33,21 @@ class Wrapper(msgspec.Struct, frozen=True):
     fixed: tuple[tuple[str, str], ...] = ()
     """What is mounted read-only, in order: (what, where)."""
 
-    def line(self, argv: Sequence[str], *, own_network: bool, hidden: Sequence[str] | None = None) -> list[str]:
+    def line(
+        self,
+        argv: Sequence[str],
+        *,
+        own_network: bool,
+        hidden: Sequence[str] | None = None,
+        closed: Sequence[str] = (),
+    ) -> list[str]:
         """Return the command line that starts a program; with `hidden` one that may write to the tree only, and
-        that sees nothing of these folders."""
-        if not self.program or not (self.inside or own_network or hidden is not None):
+        that sees nothing of these folders. The files and folders in `closed` are empty for it, and so is the
+        folder of the other trees, in which tests may have been laid."""
+        if not self.program or not (self.inside or own_network or closed or hidden is not None):
             return list(argv)
         words = ["--dev-bind", "/", "/"] if hidden is None else _all_read_only(hidden, self.tree)
+        words += [*_emptied(closed, (self.tree, *_NEEDED)), *_alone(self.tree)] if closed else []
         words += ["--unshare-pid", "--proc", "/proc", "--die-with-parent"]
         words += ["--unshare-net"] if own_network else []
         words += ["--bind", self.tree, self.inside] if self.inside else []
@@ -49,6 +61,23 @@ def _all_read_only(hidden: Sequence[str], tree: str) -> list[str]:
     words = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--unshare-ipc"]
     words += [part for folder in hidden if os.path.isdir(folder) for part in ("--tmpfs", os.path.realpath(folder))]
     return [*words, "--bind", tree, tree]
+
+
+def _emptied(closed: Sequence[str], needed: Sequence[str]) -> list[str]:
+    """Mount nothing over files and folders, but not over a folder that holds what the program needs."""
+    words = []
+    for path in map(os.path.realpath, closed):
+        if os.path.isdir(path) and not any(is_inside(os.path.realpath(each), (path,)) for each in needed):
+            words += ["--tmpfs", path]
+        elif os.path.isfile(path):
+            words += ["--ro-bind", os.devnull, path]
+    return words
+
+
+def _alone(tree: str) -> list[str]:
+    """Mount nothing over the trees beside this one."""
+    kept = [each for each in (tree, str(private_git(Path(tree)))) if os.path.isdir(each)]
+    return ["--tmpfs", os.path.dirname(tree), *(part for each in kept for part in ("--bind", each, each))]
 
 
 async def usable(wanted: Wrapper, run: RunProgram, program: str | None = None) -> tuple[Wrapper, str]:
@@ -79,8 +108,7 @@ async def usable(wanted: Wrapper, run: RunProgram, program: str | None = None) -
 def hidden_by(wanted: Wrapper) -> str:
     """Return which part of this program would be out of sight where the tree is mounted; empty where none is."""
     shown = [where for _, where in wanted.fixed]
-    needed = (sys.prefix, sys.base_prefix, str(Path(__file__).parent))
-    for path in map(os.path.realpath, needed):
+    for path in map(os.path.realpath, _NEEDED):
         if wanted.inside and is_inside(path, (wanted.inside,)) and not is_inside(path, shown):
             return f"agent itself is in {path}"
     return ""

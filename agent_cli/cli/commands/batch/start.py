@@ -67,6 +67,8 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     json: bool
     defaults: dict[str, Any]
+    closed: tuple[Path, ...] = ()
+    """Files and folders that agents must not see, beside the results and the files of `verify_files`."""
 
 
 def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> int:
@@ -99,7 +101,7 @@ def _out(request: BatchRequest) -> Path:
 async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -> int:
     runner = ProcessRunner()
     try:
-        frozen = await _frozen(request, out, runner, tasks)
+        frozen, closed = await _frozen(request, out, runner, tasks)
         _check_places(frozen, out)
         _check_prices(request, frozen)
         if request.dry_run:
@@ -108,20 +110,23 @@ async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -
         folder = BatchFolder(out)
         folder.open()
         try:
-            return await _run_locked(request, frozen, folder, runner)
+            return await _run_locked(request, frozen, folder, runner, closed)
         finally:
             folder.close()
     finally:
         await runner.aclose()
 
 
-async def _frozen(request: BatchRequest, out: Path, runner: ProcessRunner, given: Sequence[Task] | None) -> Batch:
-    """Return the batch as it is to be run: known tasks keep the commit that they were frozen with.
+async def _frozen(
+    request: BatchRequest, out: Path, runner: ProcessRunner, given: Sequence[Task] | None
+) -> tuple[Batch, tuple[str, ...]]:
+    """Return the batch as it is to be run, and what is closed to agents. Known tasks keep the commit that they were
+    frozen with.
 
     Raises:
         InputError, BatchError: the tasks, or what is frozen already, cannot be read.
     """
-    known = read_batch(out)
+    known, freezer = read_batch(out), Freezer(request.defaults, runner.run)
     if given is None:
         entries = [
             each
@@ -129,14 +134,15 @@ async def _frozen(request: BatchRequest, out: Path, runner: ProcessRunner, given
             for each in read_entries(source, sys.stdin.read() if source == "-" else None)
         ]
         refs = {str(each.values.get("id", each.values.get("instance_id"))): _ref(each.values) for each in entries}
-        frozen = await Freezer(request.defaults, runner.run).freeze(entries)
+        frozen = await freezer.freeze(entries)
     else:
         refs, frozen = {task.id: task.ref for task in given}, tuple(given)
     tasks = _chosen([_as_before(task, known, refs) for task in frozen], request)
     if not tasks:
         raise InputError("no task matches --filter" if request.filter else "there are no tasks")
     git = await runner.run(["git", "--version"], cwd=Path("/"))
-    return Batch(
+    closed = (*sorted(freezer.laid), *map(str, request.closed))
+    batch = Batch(
         id=known.id if known else os.urandom(4).hex(),
         created=known.created if known else time.time(),
         tasks=tuple(tasks),
@@ -147,6 +153,7 @@ async def _frozen(request: BatchRequest, out: Path, runner: ProcessRunner, given
         seed=request.shuffle,
         budget=request.budget,
     )
+    return batch, closed
 
 
 def _ref(values: dict[str, Any]) -> str:
@@ -228,7 +235,9 @@ def _show(batch: Batch, request: BatchRequest, earlier: tuple[AttemptResult, ...
     print(f"{number(len(batch.tasks), 'task')}, {len(earlier)} attempts on record; {worst}")
 
 
-async def _run_locked(request: BatchRequest, batch: Batch, folder: BatchFolder, runner: ProcessRunner) -> int:
+async def _run_locked(
+    request: BatchRequest, batch: Batch, folder: BatchFolder, runner: ProcessRunner, closed: tuple[str, ...]
+) -> int:
     place = batch_place(batch.id)
     await recover_attempts(folder, place, runner)
     folder.write_batch(batch)
@@ -238,7 +247,7 @@ async def _run_locked(request: BatchRequest, batch: Batch, folder: BatchFolder, 
     try:
         settings = RunSettings(
             place=place if request.engine == "local" else None, slots=request.slots, keep=request.keep,
-            retry=request.retry,
+            retry=request.retry, closed=closed,
         )  # fmt: skip
         run = BatchRun(batch, folder, earlier, engine, settings, watcher.watch)
         end = await _with_signals(run, watcher)

@@ -107,7 +107,8 @@ def _say(suite: Suite) -> None:
 
 def _run_model(request: EvalRequest, suite: Suite, model: str, place: Path) -> int:
     tasks = [_with_options(request, task) for task in suite.tasks if task.id not in suite.skipped]
-    batch = msgspec.structs.replace(request.batch, sources=(suite.path,), out=place)
+    closed = (Path(suite.path), place.parent)  # tests, solutions, and what other models have done
+    batch = msgspec.structs.replace(request.batch, sources=(suite.path,), out=place, closed=closed)
     if not tasks:
         raise UsageError(f"{suite.path}: no task can be run here")
     if not batch.dry_run:
