@@ -43,6 +43,8 @@ class Patch(msgspec.Struct, frozen=True):
     added: int = 0
     removed: int = 0
     files: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """What lies in the tree and in no patch, such as repositories inside it; the tree stays for it."""
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import shutil
 import socket
@@ -30,6 +31,7 @@ from .verify import NO_VERDICT, changed_protected, run_setup, run_verify
 
 PATCH_FILE, RESULT_FILE, SESSION_FILE = "patch.diff", "result.json", "session.json"
 SANDBOX_FILE, SPEND_FOLDER = "sandbox.json", "spend"
+_LONGEST_NAME, _SHORTENED = 50, 37
 Report = Callable[[Started | Progress], None]
 
 
@@ -169,6 +171,8 @@ class _Attempt:
         now = time.time()
         self._set(waited_s=waited, finished=now, duration_s=now - self._begun)
         if self._tree is not None:
+            self._set(tree=str(self._tree.path))
+            self._write(self._result)  # a later run must not read a tree of which half is gone
             await self._leave(self._tree)
         self._write(self._result)
 
@@ -212,16 +216,15 @@ class _Attempt:
         """Remove the tree, or say where it stays."""
         result, keep = self._result, self._job.keep
         is_good = result.outcome in ("solved", "done")
-        if result.patch is None or keep == "all" or (keep == "failed" and not is_good):
-            self._set(tree=str(tree.path))
+        is_whole = result.patch is not None and not result.patch.left_out
+        if not is_whole or keep == "all" or (keep == "failed" and not is_good):
             if result.patch is not None:
                 with contextlib.suppress(TreeError, OSError):  # then it stays until somebody removes it by hand
                     await tree.settle()
             return
-        try:
+        with contextlib.suppress(TreeError, OSError):
             await tree.remove(discard=True)  # the patch is safe; what came later is of `verify`
-        except (TreeError, OSError):
-            self._set(tree=str(tree.path))
+            self._set(tree="")
 
     @property
     def _state(self) -> Path:
@@ -275,8 +278,11 @@ def save_session(state: Path, folder: Path) -> None:
 
 
 def tree_name(job: Job) -> str:
-    """Return the name of the tree of an attempt."""
-    return f"{job.task.id[:50]}-{job.attempt}"
+    """Return the name of the tree of an attempt: no other attempt of its batch has it."""
+    name = job.task.id
+    if len(name) > _LONGEST_NAME or not name[0].isalnum():
+        name = f"{name.strip('-._')[:_SHORTENED]}x{hashlib.sha256(name.encode()).hexdigest()[:12]}".lower()
+    return f"{name}-{job.attempt}"
 
 
 def state_folder(job: Job) -> Path:

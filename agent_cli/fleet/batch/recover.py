@@ -14,6 +14,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.store.catalog import totals
 from agent_cli.store.session_file import StoreError
 from agent_cli.workspace.worktrees.merge import save_patch
+from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, worktrees
 
 from ..attempt import AttemptResult, Failure, Patch
@@ -39,7 +40,11 @@ async def recover_attempts(folder: BatchFolder, place: Path, runner: ProcessRunn
             with contextlib.suppress(OSError):
                 path.rmdir()  # killed before the attempt had begun
             continue
-        folder.append(_ended(path) or await _lost(path, job, trees.get(tree_name(job)), runner))
+        tree = trees.get(tree_name(job))
+        folder.append(_ended(path) or await _lost(path, job, tree, runner))
+        if tree is not None and tree.is_going:
+            with contextlib.suppress(WorktreeError, OSError):
+                await remove(tree, runner.run)
 
 
 def _ended(path: Path) -> AttemptResult | None:
@@ -56,7 +61,7 @@ async def _lost(path: Path, job: Job, tree: Worktree | None, runner: ProcessRunn
     if tree is not None:
         try:
             saved = await save_patch(tree, path / PATCH_FILE, runner.run)
-            patch = Patch(saved.sha256, saved.added, saved.removed, saved.files)
+            patch = Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
         except (WorktreeError, OSError) as failure:
             error = Failure("lost", f"{error.message}; its patch cannot be read: {failure}")
     with contextlib.suppress(OSError):

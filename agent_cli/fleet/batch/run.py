@@ -177,7 +177,8 @@ class BatchRun:
         settings, path = self._settings, folder.attempt(task.id, number)
         job = Job(
             key=key, task=task, attempt=number, spec_hash=state.spec_hash, agent_version=__version__,
-            folder=str(path), closed=(str(folder.path), *settings.closed), place=str(settings.place or ""), batch=self._batch.id,
+            folder=str(path), closed=(str(folder.path), *settings.closed), place=str(settings.place or ""),
+            batch=self._batch.id,
             slot=slot, keep=settings.keep, max_cost=allowed, queued_s=time.time() - self._begun,
         )  # fmt: skip
         replace_file(path / JOB_FILE, msgspec.json.encode(msgspec.structs.replace(job, task=_named(task))))

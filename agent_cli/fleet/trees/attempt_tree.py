@@ -80,10 +80,7 @@ class AttemptTree:
             saved = await save_patch(open_worktree(self.path), file, self._run)
         except (WorktreeError, OSError) as error:
             raise TreeError(str(error)) from error
-        if saved.left_out:
-            names = ", ".join(saved.left_out[:5])
-            self.notes += (f"repositories that were made in the tree are not in the patch: {names}",)
-        return Patch(saved.sha256, saved.added, saved.removed, saved.files)
+        return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
 
     async def settle(self) -> None:
         """Take what lies in the tree now as saved.

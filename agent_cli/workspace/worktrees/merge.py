@@ -164,6 +164,8 @@ async def snapshot_of(worktree: Worktree, run: RunProgram) -> Snapshot:
     Raises:
         WorktreeError: they cannot be read.
     """
+    if worktree.is_going:
+        raise WorktreeError(f"the worktree {worktree.name} is being removed")
     index = Path(worktree.place.own, "index")
     return await _store(worktree, run).snapshot(worktree.name, Path(worktree.path), index)
 

@@ -5,6 +5,8 @@ import contextlib
 import os
 from pathlib import Path
 
+import msgspec
+
 from agent_cli.fs.files import PLAIN, first_line, read_regular, wait_for_lock
 
 from ..checkpoints.git import RunProgram
@@ -12,7 +14,7 @@ from ..git.repository import GitFolder
 from .delete import delete_tree
 from .merge import changes_of, snapshot_of
 from .store import STORE_LOCK, index_of, lock_of
-from .worktree import Worktree, WorktreeError, open_worktree, record_of, this_process
+from .worktree import Worktree, WorktreeError, open_worktree, record_of, this_process, write_record
 
 _LONGEST_WAIT_S = 10.0
 _LARGEST_REFS = 50_000_000
@@ -57,7 +59,7 @@ async def _checked(worktree: Worktree, run: RunProgram, *, discard: bool = False
     _check_place(known)
     if known.owner != this_process() and known.owner.is_alive():
         raise WorktreeError(f"process {known.owner.pid} is at work in the worktree {known.name}")
-    if os.path.lexists(known.path) and not discard:
+    if os.path.lexists(known.path) and not discard and not known.is_going:
         await _refuse_loss(known, run)
     return known
 
@@ -115,6 +117,7 @@ def _check_place(known: Worktree) -> None:
 def _removed(known: Worktree) -> None:
     """Delete the files first, then what git knows of them, the record last, so that it can be repeated."""
     if os.path.lexists(known.path):
+        write_record(msgspec.structs.replace(known, is_going=True))
         delete_tree(known.path)
     if known.is_apart:
         with contextlib.suppress(FileNotFoundError):

@@ -64,6 +64,8 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     """Repositories inside the main checkout, which the worktree lacks."""
     owner: Owner
+    is_going: bool = False
+    """Its removal has begun: what lies there is no longer what was made in it."""
     saved: str = ""
     """The tree that was merged or saved as a patch last; what differs from it would be lost by a removal."""
 

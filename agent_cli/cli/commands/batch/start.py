@@ -120,8 +120,8 @@ async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -
 async def _frozen(
     request: BatchRequest, out: Path, runner: ProcessRunner, given: Sequence[Task] | None
 ) -> tuple[Batch, tuple[str, ...]]:
-    """Return the batch as it is to be run, and what is closed to agents. Known tasks keep the commit that they were
-    frozen with.
+    """Return the batch as it is to be run, and what is closed to agents. Known tasks keep the commit that they
+    were frozen with.
 
     Raises:
         InputError, BatchError: the tasks, or what is frozen already, cannot be read.

@@ -1,0 +1,89 @@
+"""No edit of a batch is lost: by a kill while its tree is removed, in repositories inside it, by names."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
+from tests.e2e.test_hidden_tests import shell
+from tests.e2e.world import World, until
+from tests.model.server import Reply
+
+MANY = 20_000
+OPEN = {"mode": "yolo", "sandbox": "off"}
+
+
+def test_a_kill_while_the_tree_is_removed_leaves_the_patch_and_the_outcome(world: World, own_tmp: None) -> None:
+    many = world.work / "many"
+    many.mkdir()
+    for number in range(MANY):
+        (many / f"{number}.txt").write_text("x\n", encoding="utf-8")
+    commit = repository(world.work)
+    answering(world, writes)
+    tasks = tasks_file(world, [{"id": "one", "prompt": "write f.txt: kept", "repo": str(world.work)}])
+    out = world.home / "out"
+    running = world.start("batch", str(tasks), "-o", str(out))
+    patch = out / "tasks/one/1/patch.diff"
+    until(patch.exists)
+    tree = next(Path(f"{world.state}-worktrees").glob("batches/*/*/one-1"))
+    until(lambda: _count(tree / "many") < MANY)
+    running.kill()
+    assert running.wait(60) == -signal.SIGKILL and (tree / "many").exists(), "the removal was not interrupted"
+    again = batch(world, tasks)
+    assert again.code == 0, again
+    assert outcomes(out) == {"one": ["done"]}, "an attempt with an outcome is not repeated"
+    assert set(applied(patch, world.work, commit, world.home / "check")) >= {"f.txt", "many/0.txt"}
+    assert not tree.exists()
+
+
+def _count(folder: Path) -> int:
+    try:
+        return len(list(folder.iterdir()))
+    except FileNotFoundError:
+        return 0
+
+
+def test_a_tree_with_a_repository_inside_stays(world: World) -> None:
+    repository(world.work)
+    answering(world, shell)
+    make = "mkdir sub && cd sub && git init -q . && echo new > a.txt"
+    task = {"id": "one", "prompt": f"run: {make}", "repo": str(world.work), **OPEN}
+    out = world.home / "out"
+    done = batch(world, tasks_file(world, [task]), "--keep", "none", "--keep-gb", "0")
+    (line,) = results(out)
+    assert line["outcome"] == "done" and line["patch"]["left_out"] == ["sub/"], line
+    assert Path(line["tree"], "sub/a.txt").read_text(encoding="utf-8") == "new\n"
+    assert line["tree"] in done.out
+
+
+def test_tasks_whose_long_names_are_alike_keep_their_sessions_and_patches(world: World, own_tmp: None) -> None:
+    commit = repository(world.work)
+    answering(world, lambda prompt, done: Reply(text="", hang="mid_stream") if done else writes(prompt, 0))
+    names = ["x" * 60 + letter for letter in "abc"]
+    tasks = tasks_file(
+        world, [{"id": name, "prompt": f"write {name[-1]}.txt: v", "repo": str(world.work)} for name in names]
+    )
+    out = world.home / "out"
+    running = world.start("batch", str(tasks), "-o", str(out), "-j", "3")
+    until(lambda: len(world.bodies()) >= 6)
+    running.kill()
+    running.wait(60)
+    until(lambda: not world.alive(b"agent_cli\0run\0"))
+    answering(world, lambda prompt, done: Reply(text="done"))
+    assert batch(world, tasks, "-j", "3").code == 0
+    for name in names:
+        first = out / "tasks" / name / "1"
+        assert f"write {name[-1]}.txt" in (first / "session.json").read_text(encoding="utf-8")
+        assert f"{name[-1]}.txt" in applied(first / "patch.diff", world.work, commit, world.home / "check")
+        assert (out / "tasks" / name / "2" / "session.json").exists()
+
+
+@pytest.mark.parametrize("name", [".a", "-a", "_", "..a"])
+def test_every_name_that_is_allowed_works(world: World, name: str) -> None:
+    repository(world.work)
+    answering(world, writes)
+    task: dict[str, Any] = {"id": name, "prompt": "write f.txt: v", "repo": str(world.work)}
+    done = batch(world, tasks_file(world, [task]))
+    assert done.code == 0 and outcomes(world.home / "out") == {name: ["done"]}, done
