@@ -23,6 +23,10 @@ def main() -> None:
         print(f"agent-cli {__version__}")
         sys.exit(0)
     take_signals()
+    if arguments[:1] in (["run"], ["-p"]):
+        from agent_cli.cli.early_signals import EARLY
+
+        EARLY.hold()
     is_ours = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if is_ours:
         # An exception in the middle of loading can crash an extension module. Nothing is open yet.

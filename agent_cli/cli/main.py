@@ -10,6 +10,7 @@ from agent_cli.protocol.stop_reason import USAGE
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 
+from .early_signals import EARLY, StoppedEarly
 from .setup.options import COMMANDS, UsageError, asks_to_print, parse
 from .stdio import make_safe
 
@@ -65,6 +66,7 @@ def _run(arguments: Sequence[str]) -> int:
     from .run import run_command
 
     try:
+        EARLY.release()
         chosen = parse("run", arguments)
         if chosen.text("worktree") is None:
             return run_command(chosen)
@@ -72,7 +74,7 @@ def _run(arguments: Sequence[str]) -> int:
 
         with in_worktree(chosen) as inside:
             return run_command(inside)
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, StoppedEarly) as error:
         from .services.early_result import end_early
 
         if (code := end_early(arguments, error)) is None:

@@ -18,6 +18,7 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
 
+from .early_signals import StoppedEarly
 from .services.trust_prompt import inert_lines, offers
 from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError
@@ -26,6 +27,9 @@ from .setup.setup import Setup, with_values
 
 if TYPE_CHECKING:
     from .services.answer_schema import AnswerSchema
+
+_CANCEL_S = 5.0
+"""How long it may take to stop opening a session."""
 
 
 def run_command(chosen: ParsedOptions) -> int:
@@ -56,7 +60,7 @@ async def _run(setup: Setup, prompt: UserInput, structure: Callable[[str], objec
     if (timeout_s := setup.chosen.number("timeout")) is not None:
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
     with signal_handlers({signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGHUP: terminated}):
-        opened = await open_session(setup, interactive=False)
+        opened = await _opened(setup, stopper)
         for note in opened.notes:
             print(f"agent: {note}", file=sys.stderr)
         for text in opened.agent.snapshot().unsent:
@@ -77,6 +81,23 @@ async def _run(setup: Setup, prompt: UserInput, structure: Callable[[str], objec
         if not _write_file(setup.chosen, result) and result.exit_code < EXIT_CODES["interrupted"]:
             return EXIT_CODES["internal_error"]
         return result.exit_code
+
+
+async def _opened(setup: Setup, stopper: Stopper) -> OpenSession:
+    """Open the session, as long as nothing stops the run.
+
+    Raises:
+        StoppedEarly: something did.
+    """
+    opening = asyncio.ensure_future(open_session(setup, interactive=False))
+    stopped = asyncio.ensure_future(stopper.wait())
+    await asyncio.wait({opening, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if stopper.reason and not opening.done():
+        opening.cancel()
+        await asyncio.wait({opening}, timeout=_CANCEL_S)
+        raise StoppedEarly(stopper.reason)
+    return await opening
 
 
 def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]] | None:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import get_args
 
+from msgspec import convert
+
 from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.model.types.base import ModelError
@@ -17,6 +19,7 @@ from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 from agent_cli.ui.headless.runner import OutputFormat, RunResult, encode
 
+from ..early_signals import StoppedEarly
 from ..setup.options import UsageError
 from .first_run import cannot_start
 
@@ -38,6 +41,8 @@ def end_early(arguments: Sequence[str], error: BaseException) -> int | None:
             sys.stdout.flush()
     if isinstance(error, NoModel | MissingKey):
         return cannot_start(error)
+    if isinstance(error, StoppedEarly):
+        return EXIT_CODES[_explained(error)[0]]
     if isinstance(error, ModelError):
         print(f"agent: {error}", file=sys.stderr)
         return EXIT_CODES["bad_model"]
@@ -71,6 +76,9 @@ def _explained(error: BaseException) -> tuple[StopReason, ErrorInfo]:
             return "internal_error", ErrorInfo("not_done", str(error))
         case KeyboardInterrupt():
             return "interrupted", ErrorInfo("interrupted", "stopped before the run began")
+        case StoppedEarly():
+            reason = convert(error.reason, StopReason)
+            return reason, ErrorInfo(reason, "stopped before the run began")
         case _:
             return "internal_error", ErrorInfo("internal_error", f"{type(error).__name__}: {error}")
 

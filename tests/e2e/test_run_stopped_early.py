@@ -1,0 +1,71 @@
+"""A run that is stopped before its session is open, at many moments: it says so in its result."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.world import World, finish, until
+from tests.model.server import Reply
+
+AT_A_MOMENT = """
+import os, signal, sys
+number, moment, seen = int(sys.argv[1]), int(sys.argv[2]), 0
+def watch(event, args):
+    global seen
+    if event in ("import", "open"):
+        seen += 1
+        if seen == moment:
+            os.kill(os.getpid(), number)
+from agent_cli import __main__
+sys.argv[1:] = sys.argv[3:]
+hold = __import__("agent_cli.cli.early_signals", fromlist=["EARLY"]).EARLY.hold
+hold()
+sys.addaudithook(watch)
+__main__.main()
+"""
+"""Runs the program and sends it a signal at the moment of its n-th import or opened file."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", [1, 20, 60, 150, 300, 500, 700, 900, 1100])
+def test_a_signal_at_any_moment_leaves_one_result(world: World, number: signal.Signals, moment: int) -> None:
+    world.script(Reply(text="done"))
+    world.measured()
+    line = [sys.executable, "-c", AT_A_MOMENT, str(int(number)), str(moment)]
+    process = subprocess.Popen(
+        [*line, "run", "the task", "--output-format", "stream-json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=world.environment(),
+        cwd=world.work,
+        encoding="utf-8",
+    )
+    done = finish(process)
+    assert [line["type"] for line in done.lines].count("result") == 1, done.err
+    assert done.lines[-1]["type"] == "result" and done.result["exit_code"] == done.code
+    expected = {signal.SIGTERM: (143, "terminated"), signal.SIGINT: (130, "interrupted")}[number]
+    assert (done.code, done.result["stop_reason"]) == expected, done.err
+
+
+def test_a_signal_while_the_task_is_read_leaves_a_result(world: World) -> None:
+    process = world.start("run", "--output-format", "json", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write("the beginning of a task " * 8000)  # more than a pipe holds: some of it has been read
+    process.stdin.flush()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
+    done = finish(process)
+    assert (done.result["stop_reason"], done.result["exit_code"], done.err) == ("terminated", 143, "")
+
+
+def test_a_signal_while_a_server_is_looked_for_leaves_a_result(world: World) -> None:
+    world.script(Reply(hang="before_headers"))
+    env = {"AGENT_MODEL": None, "OPENAI_API_KEY": None, "OPENAI_BASE_URL": None, "OLLAMA_HOST": world.server.url}
+    process = world.start("run", "the task", "--output-format", "json", env=env)
+    until(lambda: world.server.requests)
+    process.send_signal(signal.SIGTERM)
+    done = finish(process)
+    assert (done.code, done.result["stop_reason"]) == (143, "terminated"), done.err
