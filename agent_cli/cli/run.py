@@ -170,16 +170,12 @@ def _task(chosen: ParsedOptions) -> tuple[str, str]:
 
 def _image(path: Path) -> Image:
     """Return the picture of a file, made fit for a model."""
-    from base64 import b64encode
-
-    from agent_cli.tools.files.images import PictureError, fit
+    from agent_cli.tools.files.images import PictureError, read_image
 
     try:
-        fitted = fit(path.read_bytes())
-        return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
-    except (OSError, PictureError) as error:
-        why = f"{error.strerror}; check the path" if isinstance(error, OSError) else error
-        raise UsageError(f"--image {path}: {why}") from error
+        return read_image(path)
+    except PictureError as error:
+        raise UsageError(f"--image {error}") from error
 
 
 def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":

@@ -69,7 +69,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def load(
-    user: Path,
+    user: Path | None,
     *,
     project: Layer | None = None,
     environment: Mapping[str, str] = os.environ,
@@ -83,7 +83,7 @@ def load(
     """
     layers: list[Layer] = []
     ignored: tuple[tuple[str, str], ...] = ()
-    if _is_there(user):
+    if user is not None and _is_there(user):
         layers.append(read_file(user))
     if project is not None:
         kept = tightened(project, _together(layers))

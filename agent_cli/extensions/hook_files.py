@@ -7,7 +7,7 @@ to the bytes of the files of the workspace that its command names.
 import os
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,7 @@ def find_hooks(
     home: Path,
     trusts: Callable[[str, bytes], bool],
     plugins: Sequence[Hook] = (),
+    reads: Collection[str] = ("user", "project"),
 ) -> FoundHooks:
     """Return the hooks of the user's configuration, of the user's other agents, of plug-ins, and of the project.
 
@@ -86,14 +87,15 @@ def find_hooks(
         home: the user's home directory.
         trusts: whether the user has agreed to a place and its content.
         plugins: hooks of plug-ins that the user has agreed to.
+        reads: whose files beside the configuration are read.
     """
     notes: list[str] = []
     usable = list(_own(own, own_source, notes))
     inert: list[ProjectHooks] = []
-    for name, dialect in HOOK_FILES_OF_USERS.items():
+    for name, dialect in HOOK_FILES_OF_USERS.items() if "user" in reads else ():
         usable += _read_file(home / name, dialect, notes)
     usable += plugins
-    for name, dialect in HOOK_FILES_OF_PROJECTS.items():
+    for name, dialect in HOOK_FILES_OF_PROJECTS.items() if "project" in reads else ():
         if not (hooks := _read_file(root / name, dialect, notes, _MAX_PROJECT_BYTES)):
             continue
         place, content = f"{PLACE}{root / name}", _content(hooks, root)

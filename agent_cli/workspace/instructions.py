@@ -57,16 +57,19 @@ class InstructionFiles:
         config_dir: Path | None = None,
         may_read: Callable[[str], bool] = lambda real: True,
         is_doubtful: Callable[[str], bool] = lambda real: False,
+        *,
+        of_project: bool = True,
     ) -> None:
         """In every folder from the repository's root (the nearest ancestor with `.git`, else `cwd` alone) down to
         `cwd` the first of `names` that can be read counts; before them that of `config_dir`. `may_read` says of a
         real path of the project whether the agent may open it; access lists are heeded besides. `is_doubtful`
-        says of one whether its content may come from others."""
+        says of one whether its content may come from others. Without `of_project` only the user's file counts."""
         self._cwd = cwd.resolve()
         self._names = tuple(names)
         self._config_dir = config_dir
         self._may_read = may_read
         self._is_doubtful = is_doubtful
+        self._of_projects = of_project
         self.files: frozenset[str] = frozenset()
         """Real paths of the files that `read` has given, those they import included."""
         self._looks: FileStamps | None = None
@@ -92,7 +95,7 @@ class InstructionFiles:
         importer = Importer(looks)
         found = [self._own(looks, importer)]
         own = set(importer.given)
-        for folder in dict.fromkeys(folders):
+        for folder in dict.fromkeys(folders) if self._of_projects else ():
             if folder != self._config_dir:
                 found.append(self._of_project(folder, folders[0], looks, importer))
         self.files = frozenset(importer.given - own)

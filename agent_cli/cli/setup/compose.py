@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
-from agent_cli.config.dirs import declares_plugins, defines_servers, has_plugins, worktrees_dir
+from agent_cli.config.dirs import declares_plugins, defines_servers, worktrees_dir
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
 from agent_cli.model.routing import choose_default, open_model
 from agent_cli.model.types.base import Model
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import Tool, ToolError
 from agent_cli.tools.registry import Registry, built_in, default_registry, without_later
+from agent_cli.tools.session.memory import MemoryTool
 from agent_cli.tools.web.web_search import search_tool
 
 from .options import UsageError
@@ -224,10 +225,12 @@ def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tupl
         UsageError: a tool was asked for that does not exist.
     """
     web = setup.config.tools.web
+    if not setup.reads_user:
+        enabled = (*enabled, f"-{MemoryTool.name}")  # the blocks are the user's
     problems: list[str] = []
     try:
         search = search_tool(web.search, web.search_url, os.environ, web.private_hosts)
-        extra: list[Tool] = [search] if search is not None else []
+        extra: list[Tool] = [*([search] if search is not None else ()), *setup.embedding.tools]
         if setup.config.tools.plugins or setup.tool_sources:
             from agent_cli.tools import plugins
 
@@ -245,7 +248,7 @@ def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tupl
 
 def _about_project(setup: Setup) -> tuple[str, ...]:
     """Return what to say of the plug-ins that the project declares."""
-    if not declares_plugins(setup.workspace.root):
+    if not setup.reads_project or not declares_plugins(setup.workspace.root):
         return ()
     from .plugins import note_on_project
 
@@ -256,11 +259,16 @@ def _servers(
     setup: Setup, processes: ProcessRunner, confine: "Callable[[], Awaitable[Confinement | None]]"
 ) -> "Servers | None":
     """Return the MCP servers of this session; None where there are none."""
-    if not (setup.config.mcp_servers or defines_servers(setup.workspace.root) or has_plugins(setup.state)):
+    if not (setup.config.mcp_servers or _may_define(setup, defines_servers) or setup.has_plugins()):
         return None
     from .mcp_servers import open_servers
 
     return open_servers(setup, processes, confine)
+
+
+def _may_define(setup: Setup, defines: Callable[[Path], bool]) -> bool:
+    """Return whether a file that is read may define something, as `defines` tells of a workspace."""
+    return bool(setup.embedding.reads) and defines(setup.workspace.root)
 
 
 def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLog | None":

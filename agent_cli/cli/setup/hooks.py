@@ -45,6 +45,7 @@ def _found(setup: Setup) -> FoundHooks:
         home=home_dir(),
         trusts=setup.trust.knows,
         plugins=hooks,
+        reads=setup.embedding.reads,
     )
     return msgspec.structs.replace(found, notes=(*notes, *found.notes))
 

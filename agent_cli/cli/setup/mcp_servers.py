@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.config.dirs import has_plugins, home_dir
+from agent_cli.config.dirs import home_dir
 from agent_cli.mcp.sources.discovery import Found, PluginServers, files_of, find_servers
 from agent_cli.protocol.sanitize import visible
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -44,12 +44,13 @@ def _found(setup: Setup) -> Found:
         env=os.environ,
         trusts=setup.trust.knows,
         plugins=plugins.definitions,
+        reads=setup.embedding.reads,
     )
     return msgspec.structs.replace(found, notes=(*plugins.notes, *found.notes))
 
 
 def _of_plugins(setup: Setup) -> PluginServers:
-    if not has_plugins(setup.state):
+    if not setup.has_plugins():
         return PluginServers()
     from .plugins import servers_of_plugins
 

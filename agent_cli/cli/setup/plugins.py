@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.config.dirs import has_plugins, home_dir, plugins_dir
+from agent_cli.config.dirs import home_dir, plugins_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.places import Kind, Place
 from agent_cli.extensions.plugins.effects import hooks_of
@@ -70,7 +70,7 @@ def data_folder(setup: "Setup", name: str) -> Path:
 
 def installed_plugins(setup: "Setup") -> LoadedPlugins:
     """Return the plug-ins; they are read once, until the configuration is read again."""
-    return setup.once(_loaded) if has_plugins(setup.state) else LoadedPlugins()
+    return setup.once(_loaded) if setup.has_plugins() else LoadedPlugins()
 
 
 def _loaded(setup: "Setup") -> LoadedPlugins:

@@ -14,7 +14,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.config.api_keys import KeyedEnvironment
 from agent_cli.config.call_rule_schema import ToolRule
-from agent_cli.config.dirs import defines_hooks, has_plugins, plugins_dir
+from agent_cli.config.dirs import defines_hooks, plugins_dir
 from agent_cli.config.schema import Config, Limits
 from agent_cli.engine.agent import Agent
 from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
@@ -185,13 +185,18 @@ class SessionBuilder:
         setup, rules = self._setup, self._setup.config.rules
         names = setup.config.context.instructions
         self._instruction_files = InstructionFiles(
-            setup.root, names, setup.config_dir, self._may_instruct, setup.is_doubtful
+            setup.root,
+            names,
+            setup.config_dir if setup.reads_user else None,
+            self._may_instruct,
+            setup.is_doubtful,
+            of_project=setup.reads_project,
         )
         return PromptSources(
             root=setup.workspace.root,
             extra_roots=setup.workspace.roots[1:],
             instructions=self._instruction_files,
-            memory=self._memory,
+            memory=self._memory if setup.reads_user else None,
             rules=(
                 *(rule for rule in rules if isinstance(rule, str)),
                 *describe_rules(rule for rule in rules if isinstance(rule, ToolRule)),
@@ -330,7 +335,9 @@ class SessionBuilder:
         """Return the hooks of the user; None where there are none, or --no-hooks is given."""
         setup = self._setup
         if setup.chosen.flag("no_hooks") or not (
-            setup.config.hooks or defines_hooks(setup.workspace.root) or has_plugins(setup.state)
+            setup.config.hooks
+            or (setup.embedding.reads and defines_hooks(setup.workspace.root))
+            or setup.has_plugins()
         ):
             return None
         from .hooks import HookFacts, open_hooks
@@ -378,7 +385,7 @@ class SessionBuilder:
             package_cache=self._confining.cache,
             pass_env=shell.pass_env,
             egress=self._permissions.open_egress(self._processes, config.tools.web.private_hosts),
-            memory=self._memory,
+            memory=self._memory if self._setup.reads_user else None,
             redactor=self._redactor,
             resources=self.resources,
         )
@@ -412,7 +419,9 @@ def permissions_of(
         grants={
             "project": GrantFile(setup.project_state() / "permissions.json"),
             "user": GrantFile(setup.config_dir / "permissions.json"),
-        },
+        }
+        if setup.reads_user
+        else {},
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -29,6 +29,7 @@ from .options import ParsedOptions, UsageError
 
 if TYPE_CHECKING:
     from agent_cli.extensions.places import Kind, Place
+    from agent_cli.tools.kit.base import Tool
 
 T = TypeVar("T")
 
@@ -42,6 +43,21 @@ _FLAG_KEYS = {
 }
 
 
+class Embedding(msgspec.Struct, frozen=True):
+    """What a program that embeds the agent gives as values, in place of files."""
+
+    reads: frozenset[Literal["user", "project"]] = frozenset(("user", "project"))
+    """Whose files of settings count; access lists and keys always do."""
+    state: Path | None = None
+    """The folder to use instead of the user's state."""
+    values: dict[str, Any] = {}
+    """Configuration, below the flags."""
+    system_prompt: str | None = None
+    """In place of ours."""
+    tools: "tuple[Tool, ...]" = ()
+    """Further tools."""
+
+
 class Setup:
     """What a command works with. Nothing is opened or written yet.
 
@@ -50,11 +66,21 @@ class Setup:
         ConfigError: the configuration is wrong.
     """
 
-    def __init__(self, chosen: ParsedOptions, *, root: Path | None = None, own: Path | None = None) -> None:
+    def __init__(
+        self,
+        chosen: ParsedOptions,
+        *,
+        root: Path | None = None,
+        own: Path | None = None,
+        embedding: Embedding | None = None,
+    ) -> None:
         """`own` is a folder to use instead of the user's configuration and state."""
         self.chosen = chosen
+        self.embedding = embedding or Embedding()
+        self.reads_user = "user" in self.embedding.reads
+        self.reads_project = "project" in self.embedding.reads
         self.root = root or _directory(chosen.text("cd") or os.curdir)
-        self.state = own / "state" if own else state_dir()
+        self.state = own / "state" if own else self.embedding.state or state_dir()
         self.config_dir = own / "config" if own else config_dir()
         extra = tuple(Path(folder).absolute() for folder in chosen.several("add_dir"))
         for folder in extra:
@@ -64,7 +90,7 @@ class Setup:
             self.workspace = Workspace(self.root, extra)
         except PathError as error:
             raise UsageError(str(error)) from error
-        self.system_prompt = _replacement(chosen)
+        self.system_prompt = self.embedding.system_prompt or _replacement(chosen)
         """What the user wrote instead of ours."""
         self.trust = Trust(self.state / "trust.json")
         self.memory = LearntFile(self.state / "learnt.json")
@@ -86,17 +112,22 @@ class Setup:
     def reload(self) -> None:
         """Read the configuration again, after the project's file was trusted for example."""
         self._found: dict[object, Any] = {}
-        project, self.untrusted = self.trust.project_layer(self.workspace.root)
+        project: Layer | None = None
+        self.untrusted: bytes | None = None
         """The content of the project's configuration, where it does not count."""
+        if self.reads_project:
+            project, self.untrusted = self.trust.project_layer(self.workspace.root)
         explicit = self.chosen.text("config")
+        given = self.embedding.values
         self.loaded: Loaded = load(
-            self.config_dir / "config.yaml",
+            self.config_dir / "config.yaml" if self.reads_user else None,
             project=project,
+            environment=os.environ if self.reads_user else {},
             explicit=Path(explicit).absolute() if explicit else None,
-            flags=_flag_layers(self.chosen),
+            flags=[*([Layer("Agent", given)] if given else ()), *_flag_layers(self.chosen)],
         )
         self.config = self.loaded.config
-        self.tool_sources = tool_sources(self.workspace.root)
+        self.tool_sources = tool_sources(self.workspace.root) if self.reads_project else {}
         folder = self.config.sessions.dir
         self.sessions = Sessions(Path(folder) if folder else self.state / "sessions", self.state / "cache")
         self._rules, self.tool_rules = _rules(self.loaded)
@@ -125,18 +156,11 @@ class Setup:
         """Return the folders of skills, the strongest first; none where the configuration switches skills off."""
         if not self.config.skills.enabled:
             return ()
-        from agent_cli.extensions.places import places
-
-        found = places("skills", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
-        return (*found, *self._plugin_places("skills"))
+        return self._places("skills")
 
     def command_places(self) -> "tuple[Place, ...]":
         """Return the folders of commands, the user's first."""
-        from agent_cli.extensions.places import places
-
-        found = places("commands", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
-        everything = (*found, *self._plugin_places("commands"))
-        return tuple(sorted(everything, key=lambda place: place.origin == "project"))
+        return tuple(sorted(self._places("commands"), key=lambda place: place.origin == "project"))
 
     def changed_plugin(self, place: "Place") -> str:
         """Say that the plug-in of a skill or command is not what the user has agreed to; empty where it is, and
@@ -156,8 +180,22 @@ class Setup:
         lies_here = self.workspace.contains(os.path.realpath(file))
         return lies_here and not self.workspace.contains(str(place.folder))
 
+    def has_plugins(self) -> bool:
+        """Return whether there may be plug-ins that count."""
+        return self.reads_user and has_plugins(self.state)
+
+    def _places(self, kind: "Kind") -> "tuple[Place, ...]":
+        """Return the folders of one kind whose owners are read, the strongest first."""
+        if not self.embedding.reads:
+            return ()
+        from agent_cli.extensions.places import places
+
+        found = places(kind, root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
+        read = tuple(place for place in found if place.origin in self.embedding.reads)
+        return (*read, *self._plugin_places(kind))
+
     def _plugin_places(self, kind: "Kind") -> "tuple[Place, ...]":
-        if not has_plugins(self.state):
+        if not self.has_plugins():
             return ()
         from .plugins import plugin_places
 
@@ -165,11 +203,7 @@ class Setup:
 
     def agent_places(self) -> "tuple[Place, ...]":
         """Return the folders of definitions of sub-agents, the user's first."""
-        from agent_cli.extensions.places import places
-
-        found = places("agents", root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
-        everything = (*found, *self._plugin_places("agents"))
-        return tuple(sorted(everything, key=lambda place: place.origin == "project"))
+        return tuple(sorted(self._places("agents"), key=lambda place: place.origin == "project"))
 
     def doubt(self, real: str, content: bytes) -> None:
         """Note that a file of instructions has a content that may come from others.

@@ -5,7 +5,7 @@ entry, and to the bytes of the files of the workspace that it names.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,7 @@ def find_servers(
     env: Mapping[str, str],
     trusts: Callable[[str, bytes], bool],
     plugins: Sequence[ServerDefinition] = (),
+    reads: Collection[str] = ("user", "project"),
 ) -> Found:
     """Return the servers of the user's configuration, of plug-ins, of the project, and of the user's other agents.
 
@@ -80,12 +81,15 @@ def find_servers(
         env: variables that entries may name.
         trusts: whether the user has agreed to a place and its content.
         plugins: servers of plug-ins that the user has agreed to.
+        reads: whose files beside the configuration are read.
     """
     found = _Found(root, env, trusts, {each.name: each for each in configured(own, env, root, own_source)})
     for definition in plugins:
         found.add_known(definition)
     contents: dict[Path, Mapping[str, Any]] = {}
     for file in _files(root, home):
+        if ("project" if file.is_project else "user") not in reads:
+            continue
         for name, raw in _entries(file, root, contents, found.notes):
             found.add(file, name, raw)
     return Found(tuple(found.usable.values()), tuple(found.inert), tuple(found.notes))

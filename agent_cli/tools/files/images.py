@@ -6,9 +6,13 @@ Pillow is loaded when the first picture comes, and everything here is meant for 
 
 import functools
 import io
+from base64 import b64encode
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from agent_cli.protocol.messages import Image
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -57,6 +61,20 @@ def picture_kind(head: bytes) -> str:
     ):
         return "BMP"
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), "")
+
+
+def read_image(path: Path) -> Image:
+    """Return the picture of a file, made fit for a model.
+
+    Raises:
+        PictureError: it cannot be read or shown; the text begins with the path.
+    """
+    try:
+        fitted = fit(path.read_bytes())
+    except (OSError, PictureError) as error:
+        why = f"{error.strerror}; check the path" if isinstance(error, OSError) else error
+        raise PictureError(f"{path}: {why}") from error
+    return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
 
 
 def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTES) -> EncodedImage:

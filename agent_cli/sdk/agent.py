@@ -1,0 +1,208 @@
+"""The agent as an object: an async context manager over one session.
+
+async with Agent(cwd="~/shop") as agent:
+    print((await agent.run("Why does test_parser fail? Fix it.")).text)
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, Unpack
+
+from agent_cli.protocol.events import AnyEvent, OperationFailed, Restored, RestoreReport
+from agent_cli.protocol.operations import Redo, Undo, UserInput
+from agent_cli.protocol.run_outcome import RunOutcome
+
+from .options import AgentError, AgentOptions, checked, setup_of
+from .result import Result, result_of
+from .session import Session
+
+if TYPE_CHECKING:
+    from agent_cli.cli.setup.session_builder import OpenSession
+
+
+class Agent:
+    """A session in this process: no port, no child process for the engine.
+
+    Use it as an async context manager; leaving the block ends and saves the session. Several agents may run at the
+    same time. Prompts of one agent run one after another.
+
+    Raises:
+        AgentError: an option is unknown, or options exclude each other.
+    """
+
+    def __init__(self, **options: Unpack[AgentOptions]) -> None:
+        """See `AgentOptions` for what may be given."""
+        self._options = checked(options)
+        self._opened: OpenSession | None = None
+        self._session: Session | None = None
+        self._running = AsyncExitStack()
+        self._result: Result | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open the session.
+
+        Raises:
+            AgentError: it cannot be opened, or no model can be used.
+        """
+        if self._opened is not None:
+            raise AgentError("an agent is opened once; make another one")
+        self._opened = await _open(self._options)
+        await self._running.enter_async_context(self._opened.running())
+        self._session = Session(self._opened.agent)
+        self._running.push_async_callback(self._session.aclose)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Stop what runs, save and end the session."""
+        self._session = None
+        await asyncio.shield(self._running.aclose())
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session, for `resume` and `fork`."""
+        return self._live().client.snapshot().session_id
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to know about the session, such as files that cannot be used."""
+        return self._opened.notes if self._opened is not None else ()
+
+    @property
+    def result(self) -> Result:
+        """The result of the last prompt.
+
+        Raises:
+            AgentError: no prompt has ended yet.
+        """
+        if self._result is None:
+            raise AgentError("no prompt has ended yet")
+        return self._result
+
+    async def run(self, prompt: str, *, images: Sequence[str | Path] = ()) -> Result:
+        """Carry out a prompt and return its result, whatever its end. Cancelling the task that waits for it
+        interrupts the turn.
+
+        Args:
+            prompt: what to do.
+            images: files of pictures that go along with it.
+
+        Raises:
+            AgentError: the agent is not open, or a picture cannot be read.
+        """
+        async with aclosing(self.stream(prompt, images=images)) as events:
+            async for _ in events:
+                pass
+        return self.result
+
+    async def stream(self, prompt: str, *, images: Sequence[str | Path] = ()) -> AsyncGenerator[AnyEvent, None]:
+        """Carry out a prompt and yield its events; `result` has its result afterwards. Leaving the loop early
+        interrupts the turn.
+
+        Raises:
+            AgentError: as `run`.
+        """
+        session = self._live()
+        asked = _input(prompt, images)
+        async with session.turn, session.time_limit(self._options.get("timeout")):
+            now = session.client.snapshot()
+            outcome = RunOutcome(now.totals, now.session_id)
+            submission = await session.client.submit(asked)
+            async with aclosing(session.events_of(submission)) as events:
+                async for event in events:
+                    outcome.note(event, submission)
+                    yield event
+            self._result = result_of(outcome, session.client.snapshot().totals)
+
+    async def undo(self, turns: int = 1) -> RestoreReport:
+        """Take back the last prompts: their messages and every file they changed.
+
+        Raises:
+            AgentError: there is nothing to take back, or it could not be done.
+        """
+        return await self._restored(Undo(turns))
+
+    async def redo(self) -> RestoreReport:
+        """Bring back what the last undo took away.
+
+        Raises:
+            AgentError: there is nothing to bring back, or it could not be done.
+        """
+        return await self._restored(Redo())
+
+    def replay(self) -> Iterator[AnyEvent]:
+        """Yield the events of the session so far, also of earlier sittings, oldest first."""
+        for turn in reversed(tuple(self._live().client.replay())):
+            yield from turn
+
+    async def diff(self) -> str:
+        """Return the changes of the session as a unified diff."""
+        return await self._live().client.diff()
+
+    async def _restored(self, operation: Undo | Redo) -> RestoreReport:
+        session, report = self._live(), RestoreReport()
+        async with session.turn:
+            submission = await session.client.submit(operation)
+            async with aclosing(session.events_of(submission)) as events:
+                async for event in events:
+                    match event:
+                        case Restored():
+                            report = event.report
+                        case OperationFailed() if event.submission_id == submission:
+                            raise AgentError(event.error.message)
+                        case _:
+                            pass
+        return report
+
+    def _live(self) -> Session:
+        if self._session is None:
+            raise AgentError("the agent is not open: write `async with Agent(…) as agent:`")
+        return self._session
+
+
+def run(prompt: str, *, images: Sequence[str | Path] = (), **options: Unpack[AgentOptions]) -> Result:
+    """Carry out one prompt and return its result, in a program without `async`. Options are those of `Agent`.
+
+    Raises:
+        AgentError: an option is wrong, the session cannot be opened, or the program is async.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_run(prompt, images, options))
+    raise AgentError("run() is for programs without async; here, write `await agent.run(…)`")
+
+
+async def _run(prompt: str, images: Sequence[str | Path], options: AgentOptions) -> Result:
+    async with Agent(**options) as agent:
+        return await agent.run(prompt, images=images)
+
+
+async def _open(options: AgentOptions) -> "OpenSession":
+    from agent_cli.cli.setup.compose import open_session
+    from agent_cli.cli.setup.options import UsageError
+    from agent_cli.config.layer import ConfigError
+    from agent_cli.model.routing import NoModel
+    from agent_cli.model.types.base import ModelError
+    from agent_cli.policy.rules.rule import RuleError
+    from agent_cli.store.session_file import StoreError
+
+    try:
+        return await open_session(setup_of(options), interactive=False)
+    except (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError) as error:
+        raise AgentError(str(error)) from error
+
+
+def _input(prompt: str, images: Sequence[str | Path]) -> UserInput:
+    if not prompt.strip():
+        raise AgentError("the prompt is empty")
+    if not images:
+        return UserInput(prompt)
+    from agent_cli.tools.files.images import PictureError, read_image
+
+    paths = [Path(each).expanduser().absolute() for each in images]
+    try:
+        return UserInput(prompt, tuple(map(read_image, paths)), image_paths=tuple(map(str, paths)))
+    except PictureError as error:
+        raise AgentError(str(error)) from error

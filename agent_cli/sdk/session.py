@@ -1,0 +1,103 @@
+"""A session of the engine inside this process: prompts go in one at a time, their events come out."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from agent_cli.protocol.client import Client
+from agent_cli.protocol.events import (
+    TERMINAL,
+    AnyEvent,
+    ApprovalRequested,
+    ErrorInfo,
+    QuestionAsked,
+    SessionClosed,
+)
+from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer
+from agent_cli.protocol.stop_reason import StopReason
+
+_STOP_S = 10.0
+"""How long a stopped turn may take to end."""
+_NOBODY = "Nobody is here to answer. Decide yourself and say what you assumed."
+
+
+class Session:
+    """An open session; `aclose` ends what it does here, not the engine."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.turn = asyncio.Lock()
+        """Held while a prompt is carried out."""
+        self._events: asyncio.Queue[AnyEvent] = asyncio.Queue()
+        self._is_closed = False
+        self._pump = asyncio.create_task(self._take_events())
+
+    async def aclose(self) -> None:
+        """Take no more events."""
+        self._pump.cancel()
+        await asyncio.gather(self._pump, return_exceptions=True)
+
+    async def events_of(self, submission: str) -> AsyncGenerator[AnyEvent, None]:
+        """Yield the events up to the end of a submission; the last one is that end, or the session's. Where the
+        generator is closed early the submission is stopped, and its end waited for."""
+        if self._is_closed and self._events.empty():
+            yield SessionClosed(session_id="", error=ErrorInfo("closed", "The session is closed."))
+            return
+        has_ended = False
+        try:
+            while not has_ended:
+                event = await self._events.get()
+                has_ended = _ends(event, submission)
+                yield event
+        finally:
+            if not has_ended:
+                await asyncio.shield(self._stopped(submission))
+
+    @contextlib.asynccontextmanager
+    async def time_limit(self, timeout_s: float | None) -> AsyncIterator[None]:
+        """Stop what runs after a time."""
+        limit = asyncio.create_task(self._stop_after(timeout_s)) if timeout_s is not None else None
+        try:
+            yield
+        finally:
+            if limit is not None:
+                limit.cancel()
+
+    async def _stop_after(self, timeout_s: float) -> None:
+        await asyncio.sleep(timeout_s)
+        await self._stop("time_limit")
+
+    async def _stop(self, reason: StopReason) -> None:
+        await self.client.submit(Interrupt(reason))
+
+    async def _stopped(self, submission: str) -> None:
+        await self._stop("interrupted")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_S):
+                while not _ends(await self._events.get(), submission):
+                    pass
+
+    async def _take_events(self) -> None:
+        from agent_cli.ui.text.hints import with_advice
+
+        async for event in self.client.events():
+            if isinstance(event, SessionClosed):
+                self._is_closed = True
+            await self._reply(event)
+            if getattr(event, "error", None) is not None:
+                event = with_advice(event, "shell", self.client.snapshot())
+            self._events.put_nowait(event)
+
+    async def _reply(self, event: AnyEvent) -> None:
+        """Answer what the engine asks."""
+        match event:
+            case ApprovalRequested():  # no decision is a refusal
+                await self.client.submit(ApprovalAnswer(event.request_id))
+            case QuestionAsked():
+                await self.client.submit(QuestionAnswer(event.request_id, _NOBODY))
+            case _:
+                pass
+
+
+def _ends(event: AnyEvent, submission: str) -> bool:
+    return isinstance(event, SessionClosed) or (isinstance(event, TERMINAL) and event.submission_id == submission)

@@ -1,0 +1,322 @@
+"""An agent in this process: prompts, results, events, undo, limits, settings; and what it leaves alone."""
+
+import asyncio
+import inspect
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import agent_cli
+from agent_cli import Agent, AgentError, events, run
+from agent_cli.events import AnswerCompleted, SessionStarted, TextDelta, ToolCallFinished, TurnCompleted
+from agent_cli.protocol.run_outcome import ChangedFile
+from tests.model.server import Call, Reply
+from tests.sdk.conftest import Machine
+
+WRITE = Reply(calls=(Call("write_file", {"path": "a.txt", "content": "one\ntwo\n"}),))
+
+
+async def test_a_prompt_has_a_result(machine: Machine) -> None:
+    machine.script(WRITE, Reply(text="written"))
+    async with machine.agent(mode="auto-edit") as agent:
+        result = await agent.run("write it")
+    assert (result.text, result.stop_reason, result.exit_code) == ("written", "end_turn", 0)
+    assert result.changed_files == (ChangedFile("a.txt", "created", 2, 0),)
+    assert (machine.work / "a.txt").read_text() == "one\ntwo\n"
+    assert result.error is None and result.denied == () and result.data is None
+    assert result.usage.requests == 2 and result.usage.output
+    assert list(machine.state.glob(f"sessions/*/*{result.session_id}*.json"))
+
+
+async def test_a_conversation_goes_on_and_each_prompt_has_its_own_result(machine: Machine) -> None:
+    machine.script(WRITE, Reply(text="written"), Reply(text="nothing to do"))
+    async with machine.agent(mode="auto-edit") as agent:
+        await agent.run("write it")
+        second = await agent.run("again")
+        assert agent.result is second
+    assert second.text == "nothing to do" and second.changed_files == () and second.usage.requests == 1
+    assert machine.prompts() == ["write it", "again"]
+
+
+async def test_events_are_streamed(machine: Machine) -> None:
+    machine.script(WRITE, Reply(text="all is written"))
+    seen: list[events.AnyEvent] = []
+    async with machine.agent(mode="auto-edit") as agent:
+        async for event in agent.stream("write it"):
+            seen.append(event)
+    assert isinstance(seen[0], SessionStarted) and isinstance(seen[-1], TurnCompleted)
+    assert "".join(each.text for each in seen if isinstance(each, TextDelta)) == "all is written"
+    assert [each.tool for each in seen if isinstance(each, ToolCallFinished)] == ["write_file"]
+    assert agent.result.text == "all is written"
+
+
+async def test_undo_takes_files_and_messages_back_and_redo_brings_them_again(machine: Machine) -> None:
+    machine.script(WRITE, Reply(text="written"))
+    async with machine.agent(mode="auto-edit") as agent:
+        await agent.run("write it")
+        report = await agent.undo()
+        assert [each.path for each in report.restored] == ["a.txt"] and not (machine.work / "a.txt").exists()
+        await agent.redo()
+        assert (machine.work / "a.txt").exists() and "+one" in await agent.diff()
+        await agent.undo()
+        with pytest.raises(AgentError):
+            await agent.undo()
+
+
+async def test_calls_that_need_approval_are_refused(machine: Machine) -> None:
+    machine.script(WRITE, Reply(text="I may not"))
+    async with machine.agent(mode="ask") as agent:
+        result = await agent.run("write it")
+    assert not (machine.work / "a.txt").exists()
+    assert [each.tool for each in result.denied] == ["write_file"] and result.exit_code == 6
+
+
+async def test_a_failed_turn_is_a_result(machine: Machine) -> None:
+    machine.script(Reply(status=401))
+    async with machine.agent() as agent:
+        result = await agent.run("hello")
+    assert result.stop_reason == "auth_error" and result.exit_code == 3
+    assert result.error is not None and result.error.hint
+
+
+async def test_cancelling_the_task_interrupts_the_turn_and_the_agent_goes_on(machine: Machine) -> None:
+    machine.script(Reply(text="a b c", piece=2, hang="mid_stream", after=3), Reply(text="here"))
+    async with machine.agent() as agent:
+        begun = asyncio.Event()
+
+        async def watch() -> None:
+            async for event in agent.stream("slow"):
+                if isinstance(event, TextDelta):
+                    begun.set()
+
+        task = asyncio.create_task(watch())
+        await asyncio.wait_for(begun.wait(), 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await agent.run("and now?")).text == "here"
+        ends = [type(each).__name__ for each in agent.replay() if isinstance(each, get_args(events.AnyEvent))]
+    assert "TurnAborted" in ends
+
+
+async def test_leaving_the_loop_interrupts_the_turn(machine: Machine) -> None:
+    machine.script(Reply(text="a b c", piece=2, hang="mid_stream", after=3), Reply(text="here"))
+    async with machine.agent() as agent:
+        async with aclosing(agent.stream("slow")) as stream:
+            async for event in stream:
+                if isinstance(event, TextDelta):
+                    break
+        assert (await agent.run("and now?")).text == "here"
+
+
+async def test_a_prompt_that_takes_too_long_is_stopped(machine: Machine) -> None:
+    machine.script(Reply(text="a b c", piece=2, hang="mid_stream", after=3))
+    async with machine.agent(timeout=0.2) as agent:
+        result = await agent.run("slow")
+    assert result.stop_reason == "time_limit" and result.exit_code == 5
+
+
+async def test_limits_are_those_of_the_command_line(machine: Machine) -> None:
+    machine.script(WRITE, Reply(text="so far"))
+    async with machine.agent(mode="auto-edit", max_turns=1) as agent:
+        result = await agent.run("write it")
+    assert result.stop_reason == "turn_limit" and result.exit_code == 5
+
+
+async def test_tools_prompt_and_picture(machine: Machine) -> None:
+    from PIL import Image
+
+    Image.new("RGB", (4, 4)).save(machine.home / "dot.png")
+    machine.script(Reply(text="a dot"))
+    async with machine.agent(tools=["read_file", "grep"], system_prompt="You look at dots.") as agent:
+        await agent.run("what is it?", images=["dot.png"])
+        with pytest.raises(AgentError, match=r"missing\.png"):
+            await agent.run("and this?", images=["missing.png"])
+    assert machine.tools() == ["read_file", "grep"]
+    assert machine.system().startswith("You look at dots.")
+    assert "image_url" in json.dumps(machine.server.requests[0].body)
+
+
+async def test_several_agents_run_in_one_process(machine: Machine) -> None:
+    machine.script(*(Reply(text="done") for _ in range(3)))
+    folders = [machine.work / name for name in ("one", "two", "three")]
+    for folder in folders:
+        folder.mkdir()
+
+    async def work(folder: Path) -> str:
+        async with machine.agent(cwd=folder) as agent:
+            return (await agent.run("go")).session_id
+
+    assert len(set(await asyncio.gather(*map(work, folders)))) == 3
+
+
+async def test_prompts_of_one_agent_run_one_after_another(machine: Machine) -> None:
+    machine.script(Reply(text="first"), Reply(text="second"))
+    async with machine.agent() as agent:
+        both = await asyncio.gather(agent.run("one"), agent.run("two"))
+    assert [each.text for each in both] == ["first", "second"]
+
+
+async def test_a_session_is_resumed_and_copied(machine: Machine) -> None:
+    machine.script(*(Reply(text=text) for text in ("one", "two", "three", "four")))
+    async with machine.agent() as agent:
+        await agent.run("first")
+        session = agent.session_id
+    async with machine.agent(resume="last") as agent:
+        assert agent.session_id == session
+        await agent.run("second")
+        assert any(isinstance(each, AnswerCompleted) and each.text == "one" for each in agent.replay())
+    assert machine.prompts() == ["first", "second"]
+    async with machine.agent(fork=session) as agent:
+        assert agent.session_id != session
+        await agent.run("third")
+    assert machine.prompts() == ["first", "second", "third"]
+    with pytest.raises(AgentError, match="nowhere"):
+        await machine.agent(resume="nowhere").__aenter__()
+
+
+async def test_a_recording_answers_in_place_of_a_model(machine: Machine) -> None:
+    machine.script(WRITE, Reply(text="written"))
+    async with machine.agent(mode="auto-edit") as agent:
+        session = (await agent.run("write it")).session_id
+    (file,) = machine.state.glob(f"sessions/*/*{session}*.json")
+    (machine.work / "a.txt").unlink()
+    async with machine.agent(model=f"replay/{file}", mode="auto-edit", save=False) as agent:
+        result = await agent.run("write it")
+    assert result.exit_code == 0 and result.text == "written" and (machine.work / "a.txt").exists()
+    assert len(list(machine.state.glob("sessions/*/*.json"))) == 1
+
+
+def _settings(machine: Machine) -> None:
+    (machine.config / "AGENTS.md").write_text("USER-INSTRUCTIONS")
+    (machine.config / "config.yaml").write_text("rules: [USER-RULE]\n")
+    (machine.config / "memory").mkdir()
+    (machine.config / "memory" / "user.md").write_text("USER-MEMORY")
+    (machine.work / "AGENTS.md").write_text("PROJECT-INSTRUCTIONS")
+    for folder, name in ((machine.home / ".agents", "user-skill"), (machine.work / ".agent", "project-skill")):
+        (skill := folder / "skills" / name).mkdir(parents=True)
+        (skill / "SKILL.md").write_text(f"---\nname: {name}\ndescription: does things\n---\nbody\n")
+    (machine.home / ".codex").mkdir()
+    (machine.home / ".codex" / "config.toml").write_text('[mcp_servers.theirs]\ncommand = "nothing-there"\n')
+
+
+OF_USER = {"USER-INSTRUCTIONS", "USER-RULE", "USER-MEMORY", "user-skill"}
+OF_PROJECT = {"PROJECT-INSTRUCTIONS", "project-skill"}
+
+
+@pytest.mark.parametrize(("settings", "read"), [("all", OF_USER | OF_PROJECT), ("user", OF_USER), ("none", set())])
+async def test_settings_say_whose_files_are_read(machine: Machine, settings: str, read: set[str]) -> None:
+    _settings(machine)
+    machine.script(Reply(text="hello"))
+    async with machine.agent(settings=settings) as agent:
+        await agent.run("hi")
+    sent = json.dumps(machine.server.requests[0].body)
+    assert {word for word in OF_USER | OF_PROJECT if word in sent} == read
+    assert ("memory" in machine.tools()) == ("USER-MEMORY" in read)
+
+
+async def test_without_settings_the_environment_decides_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_MODE", "yolo")
+    machine.script(WRITE, Reply(text="no"))
+    async with machine.agent(settings="none") as agent:
+        assert (await agent.run("write it")).denied
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"modell": "x"},
+        {"mode": "god"},
+        {"resume": "last", "fork": "last"},
+        {"settings": "some"},
+        {"tools": ["nope"]},
+    ],
+)
+async def test_wrong_options_are_misuse(machine: Machine, wrong: Mapping[str, Any]) -> None:
+    with pytest.raises(AgentError):
+        await machine.agent(**wrong).__aenter__()
+
+
+async def test_an_agent_that_is_not_open_is_misuse(machine: Machine) -> None:
+    with pytest.raises(AgentError, match="async with"):
+        await machine.agent().run("hi")
+    with pytest.raises(AgentError, match="await"):
+        run("hi", **machine.options())
+    async with machine.agent() as agent:
+        with pytest.raises(AgentError, match="empty"):
+            await agent.run("  ")
+
+
+SCRIPT = """
+import logging, os, signal, sys
+from agent_cli import run
+before = os.getcwd(), logging.root.handlers[:], dict(os.environ), sys.excepthook
+signals = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+result = run("hello", cwd=sys.argv[1], state=sys.argv[2], model="openai/mock-model")
+assert before == (os.getcwd(), logging.root.handlers, dict(os.environ), sys.excepthook)
+assert signals == [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+print(result.text)
+"""
+
+
+async def test_a_script_needs_no_async_and_its_process_is_left_as_it_was(machine: Machine) -> None:
+    machine.script(Reply(text="hello to you"))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SCRIPT, str(machine.work), str(machine.state), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    assert (out.decode(), err.decode()) == ("hello to you\n", "")
+
+
+async def test_no_signal_handler_and_no_folder_is_changed_while_it_runs(machine: Machine) -> None:
+    machine.script(Reply(text="a b c", piece=2, hang="mid_stream", after=3))
+    before = (
+        os.getcwd(),
+        signal.getsignal(signal.SIGINT),
+        signal.getsignal(signal.SIGTERM),
+        logging.root.handlers[:],
+    )
+    async with machine.agent() as agent, aclosing(agent.stream("hi")) as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                now = os.getcwd(), signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+                assert (*now, logging.root.handlers[:]) == before
+                break
+
+
+def test_importing_loads_few_modules() -> None:
+    code = "import sys, asyncio; before = set(sys.modules)\n{}\nprint(*sorted(set(sys.modules) - before))"
+    line = "from agent_cli import Agent, Result, run"
+    done = subprocess.run([sys.executable, "-c", code.format(line)], capture_output=True, text=True, check=True)
+    own = [name for name in done.stdout.split() if name.startswith("agent_cli")]
+    assert not [name for name in own if name.startswith(("agent_cli.cli", "agent_cli.engine", "agent_cli.ui"))]
+    assert len(done.stdout.split()) <= 60, done.stdout
+    nothing = subprocess.run(
+        [sys.executable, "-c", code.format("import agent_cli")], capture_output=True, text=True, check=True
+    )
+    assert nothing.stdout.split() == ["agent_cli"]
+
+
+def test_every_event_can_be_imported() -> None:
+    assert {each.__name__ for each in get_args(events.AnyEvent)} <= set(events.__all__)
+    assert all(hasattr(events, name) for name in events.__all__)
+
+
+def test_names_of_the_library_are_documented_and_typed() -> None:
+    for name in agent_cli.__all__:
+        assert inspect.getdoc(getattr(agent_cli, name)), name
+    with pytest.raises(AttributeError):
+        agent_cli.Nothing  # noqa: B018
+    assert (Path(agent_cli.__file__).parent / "py.typed").is_file()
+    assert inspect.signature(Agent)
