@@ -235,7 +235,7 @@ def test_ctrl_c_saves_and_a_second_one_kills(world: World) -> None:
         asked.clear()
         until(lambda: not _agents(world))
     lines = results(out)
-    assert [each["outcome"] for each in lines] == ["cancelled"] * 4
+    assert [each["outcome"] for each in lines] == ["cancelled"] * 4, lines
     for line in lines:
         found = applied(
             out / f"tasks/{line['id']}/{line['attempt']}/patch.diff", world.work, commit, world.home / "c"

@@ -183,7 +183,10 @@ class _Attempt:
 
     async def _save_patch(self, tree: Tree) -> None:
         try:
-            patch = await tree.save_patch(self._folder / PATCH_FILE)
+            try:
+                patch = await tree.save_patch(self._folder / PATCH_FILE)
+            except (TreeError, OSError):  # its git may have been killed together with the agent
+                patch = await tree.save_patch(self._folder / PATCH_FILE)
         except (TreeError, OSError) as error:
             self._set(outcome="crash", error=Failure("patch", f"{error}; the files are in {tree.path}"))
             return
