@@ -10,7 +10,7 @@ from agent_cli.protocol.stop_reason import USAGE
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 
-from .early_signals import EARLY, StoppedEarly
+from .services.early_signals import EARLY, StoppedEarly
 from .setup.options import COMMANDS, UsageError, asks_to_print, parse
 from .stdio import make_safe
 

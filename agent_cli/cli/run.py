@@ -18,7 +18,7 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
 
-from .early_signals import StoppedEarly
+from .services.early_signals import StoppedEarly
 from .services.trust_prompt import inert_lines, offers
 from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError

@@ -20,7 +20,7 @@ def watch(event, args):
             os.kill(os.getpid(), number)
 from agent_cli import __main__
 sys.argv[1:] = sys.argv[3:]
-hold = __import__("agent_cli.cli.early_signals", fromlist=["EARLY"]).EARLY.hold
+hold = __import__("agent_cli.cli.services.early_signals", fromlist=["EARLY"]).EARLY.hold
 hold()
 sys.addaudithook(watch)
 __main__.main()

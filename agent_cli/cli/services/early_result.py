@@ -19,8 +19,8 @@ from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 from agent_cli.ui.headless.runner import OutputFormat, RunResult, encode
 
-from ..early_signals import StoppedEarly
 from ..setup.options import UsageError
+from .early_signals import StoppedEarly
 from .first_run import cannot_start
 
 _OPTION = "--output-format"

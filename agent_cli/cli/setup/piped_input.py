@@ -15,6 +15,9 @@ MAX_BYTES = 16 * 1024 * 1024
 """More than any window holds; a larger input would only fill the memory."""
 PATIENCE_S = 5.0
 """How long an input that is not needed may stay silent where nobody could end the wait."""
+_CHUNK = 1 << 20
+_AWAKE_S = 0.2
+"""How late a signal may be noticed."""
 
 
 def read_piped(*, patient: bool) -> str | None:
@@ -47,7 +50,14 @@ def read_all() -> str:
     Raises:
         UsageError: there is more than `MAX_BYTES`.
     """
-    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    data = bytearray()
+    while len(data) <= MAX_BYTES:
+        # A signal that comes right before the system call would not end a read that blocks.
+        if select.select([sys.stdin], [], [], _AWAKE_S)[0]:
+            chunk = os.read(sys.stdin.fileno(), _CHUNK)
+            if not chunk:
+                break
+            data += chunk
     if len(data) > MAX_BYTES:
         raise UsageError(
             f"standard input is larger than {MAX_BYTES >> 20} MiB; write it to a file and name that in the prompt"
