@@ -1,12 +1,13 @@
 """No edit of a batch is lost: by a kill while its tree is removed, in repositories inside it, by names."""
 
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
+from tests.e2e.fleet import answering, applied, batch, git, outcomes, repository, results, tasks_file, writes
 from tests.e2e.test_hidden_tests import shell
 from tests.e2e.world import World, until
 from tests.model.server import Reply
@@ -87,3 +88,52 @@ def test_every_name_that_is_allowed_works(world: World, name: str) -> None:
     task: dict[str, Any] = {"id": name, "prompt": "write f.txt: v", "repo": str(world.work)}
     done = batch(world, tasks_file(world, [task]))
     assert done.code == 0 and outcomes(world.home / "out") == {name: ["done"]}, done
+
+
+@pytest.mark.parametrize(
+    ("odd", "left_out"),
+    [
+        ("echo x > git~1", ["git~1"]),
+        ("ln -s README.md .gitmodules", [".gitmodules"]),
+        ("rm README.md; mkfifo README.md", []),
+        ("mkfifo .gitattributes", []),
+    ],
+)
+def test_an_odd_file_does_not_keep_the_others_out_of_the_patch(
+    world: World, odd: str, left_out: list[str]
+) -> None:
+    commit = repository(world.work)
+    answering(world, shell)
+    task = {"id": "one", "prompt": f"run: {odd}; echo new > kept.txt", "repo": str(world.work), **OPEN}
+    out = world.home / "out"
+    done = batch(world, tasks_file(world, [task]))
+    assert done.code == 0 and outcomes(out) == {"one": ["done"]}, done
+    (line,) = results(out)
+    assert line["patch"]["left_out"] == left_out and bool(line["tree"]) == bool(left_out), line
+    assert applied(out / "tasks/one/1/patch.diff", world.work, commit, world.home / "c")["kept.txt"] == "new\n"
+
+
+def test_a_kept_tree_that_somebody_works_in_stays(world: World) -> None:
+    repository(world.work)
+    answering(world, writes)
+    names = ("stashed", "committed", "shell", "left")
+    tasks = [
+        {"id": name, "prompt": "write f.txt: v", "repo": str(world.work), "verify": "false"} for name in names
+    ]
+    out = world.home / "out"
+    assert batch(world, tasks_file(world, tasks)).code == 8
+    trees = {line["id"]: Path(line["tree"]) for line in results(out)}
+    (trees["stashed"] / "README.md").write_text("mine\n", encoding="utf-8")
+    git(trees["stashed"], "stash", "-u")
+    (trees["committed"] / "mine.txt").write_text("mine\n", encoding="utf-8")
+    git(trees["committed"], "add", "-A")
+    git(trees["committed"], "commit", "-qm", "mine")
+    git(trees["committed"], "switch", "-qc", "mine")
+    git(trees["committed"], "switch", "-q", "--detach", "HEAD~1")
+    with subprocess.Popen(["cat"], cwd=trees["shell"], stdin=subprocess.PIPE) as somebody:
+        said = world.run("batch", "clean", str(out)).out
+        somebody.communicate(b"")
+    assert {name: tree.exists() for name, tree in trees.items()} == {
+        "stashed": True, "committed": True, "shell": True, "left": False,
+    }, said  # fmt: skip
+    assert f"process {somebody.pid} is at work in it" in said and "since" in said

@@ -9,7 +9,9 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import read_regular
+from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.worktrees.clean import where_processes_stand
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import WorktreeError, open_worktree
 
@@ -44,6 +46,7 @@ async def bound(out: Path, kept: Sequence[KeptTree], most_bytes: float, runner: 
             continue
         try:
             _check_patch(out, each.result)
+            _check_nobody_is_in(each.result.tree)
             await remove(open_worktree(Path(each.result.tree)), runner.run)
         except (WorktreeError, OSError) as error:
             said.append(msgspec.structs.replace(each, why=str(error)))
@@ -70,6 +73,17 @@ def _check_patch(out: Path, result: AttemptResult) -> None:
     path = out / "tasks" / result.id / str(result.attempt) / PATCH_FILE
     if result.patch is None or hashlib.sha256(read_regular(path)).hexdigest() != result.patch.sha256:
         raise WorktreeError(f"{path} does not hold its changes")
+
+
+def _check_nobody_is_in(tree: str) -> None:
+    """Refuse a tree that a process stands in.
+
+    Raises:
+        WorktreeError: one does.
+    """
+    for pid, folder in where_processes_stand().items():
+        if is_inside(folder, (tree,)):
+            raise WorktreeError(f"process {pid} is at work in it")
 
 
 def _size(folder: str) -> int:

@@ -1,6 +1,7 @@
 """Attempts whose batch was killed: what is finished goes on record, and of the others the patch and the session
 are saved."""
 
+import asyncio
 import contextlib
 import socket
 import time
@@ -20,6 +21,7 @@ from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, work
 from ..attempt import AttemptResult, Failure, Patch
 from ..attempts.run import PATCH_FILE, RESULT_FILE, SESSION_FILE, save_session, state_folder, tree_name
 from ..engine import Job
+from ..trees.attempt_tree import make_readable
 from .folder import JOB_FILE, BatchFolder, read_results
 
 
@@ -60,6 +62,8 @@ async def _lost(path: Path, job: Job, tree: Worktree | None, runner: ProcessRunn
     error = Failure("lost", "the batch was killed while it ran")
     if tree is not None:
         try:
+            if not tree.is_going:
+                await asyncio.to_thread(make_readable, Path(tree.path))
             saved = await save_patch(tree, path / PATCH_FILE, runner.run)
             patch = Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
         except (WorktreeError, OSError) as failure:

@@ -76,7 +76,7 @@ class AttemptTree:
             TreeError: the tree cannot be read, or the file not written.
         """
         try:
-            await asyncio.to_thread(_make_readable, self.path)
+            await asyncio.to_thread(make_readable, self.path)
             saved = await save_patch(open_worktree(self.path), file, self._run)
         except (WorktreeError, OSError) as error:
             raise TreeError(str(error)) from error
@@ -123,17 +123,24 @@ def _lay(top: Path, file: OverlayFile) -> None:
         raise TreeError(f"{file.path} cannot be written: {error.strerror or error}") from error
 
 
-def _make_readable(top: Path) -> None:
-    """Give the owner of a tree back the right to read it: git passes over folders that cannot be listed without a
-    word, and what is in them would be missing from the patch."""
+def make_readable(top: Path) -> None:
+    """Let git read all of a tree. Its owner gets the right to read it back: git passes over folders that cannot be
+    listed without a word, and what is in them would be missing from the patch. Pipes, sockets and devices, which
+    hold nothing, are removed: git would wait for ever for what comes out of one.
+
+    Raises:
+        OSError: that is refused.
+    """
     folders = [os.fspath(top)]
     while folders:
         here = folders.pop()
         with os.scandir(here) as entries:
-            for entry in entries:
-                mode = entry.stat(follow_symlinks=False).st_mode
-                wanted = 0o700 if stat.S_ISDIR(mode) else 0o400 if stat.S_ISREG(mode) else 0
-                if mode & wanted != wanted:
-                    os.chmod(entry.path, stat.S_IMODE(mode) | wanted)
-                if stat.S_ISDIR(mode):
-                    folders.append(entry.path)
+            found = [(entry.path, entry.stat(follow_symlinks=False).st_mode) for entry in entries]
+        for path, mode in found:
+            if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+                os.unlink(path)
+            wanted = 0o700 if stat.S_ISDIR(mode) else 0o400 if stat.S_ISREG(mode) else 0
+            if mode & wanted != wanted:
+                os.chmod(path, stat.S_IMODE(mode) | wanted)
+            if stat.S_ISDIR(mode):
+                folders.append(path)

@@ -57,7 +57,7 @@ async def list_worktrees(
         run: `sandbox.ProcessRunner.run`.
         busy: those that this process works in; others that it has made are not in use.
     """
-    known, standing = worktrees(folder), await asyncio.to_thread(_where_processes_stand)
+    known, standing = worktrees(folder), await asyncio.to_thread(where_processes_stand)
     found = [await _info(each, run, busy, standing) for each in known]
     found += [await asyncio.to_thread(_foreign, path) for path in _unknown(folder, known)]
     return tuple(sorted(found, key=lambda each: each.used))
@@ -108,7 +108,7 @@ async def _info(
     )
 
 
-def _where_processes_stand() -> dict[int, str]:
+def where_processes_stand() -> dict[int, str]:
     """Return the working directory of each process by its number, as far as the system tells: a session that was
     resumed in a worktree has not made it, and a shell may stand in it."""
     found = {}

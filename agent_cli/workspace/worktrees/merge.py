@@ -1,6 +1,7 @@
 """What was changed in a worktree: as a patch, and merged into the main checkout as changes of files, three-way
 where these have changed meanwhile. Index, stash, branches and settings of the user are not touched."""
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -18,6 +19,7 @@ from ..git.repository import GitFolder, git_folder
 from .store import Snapshot, SnapshotStore
 from .worktree import Worktree, WorktreeError, write_record
 
+_LARGEST_REFS = 50_000_000
 OnConflict = Literal["stop", "skip", "markers"]
 """What to do where both have changed a file and the changes cannot be joined: merge nothing at all, leave these
 files as they are, or write both versions with conflict markers into those that are text."""
@@ -82,7 +84,7 @@ async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> SavedPa
     Raises:
         WorktreeError: it cannot be read or written.
     """
-    store, now = _store(worktree, run), await snapshot_of(worktree, run)
+    store, now = _store(worktree, run), await snapshot_of(worktree, run, may_lack=True)
     changes = await _changes(store, worktree, now.tree)
     content = await store.patch(worktree.base, now.tree, changes) if changes else b""
     counts = await store.line_counts(worktree.base, now.tree) if changes else {}
@@ -90,7 +92,7 @@ async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> SavedPa
         replace_file(file, content, durable=True)
         if read_regular(file) != content:
             raise WorktreeError(f"{file} does not hold what was written to it")
-        write_record(msgspec.structs.replace(worktree, saved=now.tree))
+        _write_saved(worktree, now.tree)
     except OSError as error:
         raise WorktreeError(f"{file} cannot be written: {error.strerror}") from error
     return SavedPatch(
@@ -109,7 +111,24 @@ async def mark_saved(worktree: Worktree, run: RunProgram) -> None:
         WorktreeError: it cannot be read.
         OSError: the record cannot be written.
     """
-    write_record(msgspec.structs.replace(worktree, saved=(await snapshot_of(worktree, run)).tree))
+    _write_saved(worktree, (await snapshot_of(worktree, run)).tree)
+
+
+def _write_saved(worktree: Worktree, tree: str) -> None:
+    write_record(msgspec.structs.replace(worktree, saved=tree, saved_refs=refs_of(worktree)))
+
+
+def refs_of(worktree: Worktree) -> str:
+    """Return a hash of HEAD and all refs of git data that belong to a worktree alone: it changes with a commit, a
+    branch or a stash."""
+    if not worktree.is_apart:
+        return ""
+    place, found = worktree.place, hashlib.sha256()
+    refs = [Path(folder, name) for folder, _, names in os.walk(Path(place.common, "refs")) for name in names]
+    for file in (Path(place.own, "HEAD"), Path(place.common, "packed-refs"), *sorted(refs)):
+        with contextlib.suppress(OSError):
+            found.update(os.fsencode(file) + b"\0" + read_regular(file, _LARGEST_REFS) + b"\0")
+    return found.hexdigest()
 
 
 async def merge(
@@ -158,8 +177,8 @@ def _same_repository(worktree: Worktree, into: Path) -> GitFolder:
     return place
 
 
-async def snapshot_of(worktree: Worktree, run: RunProgram) -> Snapshot:
-    """Return the files of the worktree as they are now.
+async def snapshot_of(worktree: Worktree, run: RunProgram, *, may_lack: bool = False) -> Snapshot:
+    """Return the files of the worktree as they are now; with `may_lack` without those that git refuses.
 
     Raises:
         WorktreeError: they cannot be read.
@@ -167,7 +186,7 @@ async def snapshot_of(worktree: Worktree, run: RunProgram) -> Snapshot:
     if worktree.is_going:
         raise WorktreeError(f"the worktree {worktree.name} is being removed")
     index = Path(worktree.place.own, "index")
-    return await _store(worktree, run).snapshot(worktree.name, Path(worktree.path), index)
+    return await _store(worktree, run).snapshot(worktree.name, Path(worktree.path), index, may_lack=may_lack)
 
 
 async def changes_of(worktree: Worktree, tree: str, run: RunProgram) -> dict[str, tuple[Entry, Entry]]:

@@ -12,7 +12,7 @@ from agent_cli.fs.files import PLAIN, first_line, read_regular, wait_for_lock
 from ..checkpoints.git import RunProgram
 from ..git.repository import GitFolder
 from .delete import delete_tree
-from .merge import changes_of, snapshot_of
+from .merge import changes_of, refs_of, snapshot_of
 from .store import STORE_LOCK, index_of, lock_of
 from .worktree import Worktree, WorktreeError, open_worktree, record_of, this_process, write_record
 
@@ -68,6 +68,8 @@ async def _refuse_loss(known: Worktree, run: RunProgram) -> None:
     if not known.is_apart and (commit := _unnamed_commit(known.place, known.commit)):
         advice = f"`git branch NAME {commit[:12]}` names them"
         raise WorktreeError(f"the worktree {known.name} holds commits that no branch has; {advice}")
+    if known.saved_refs and refs_of(known) != known.saved_refs:
+        raise WorktreeError(f"commits, branches or stashes were made in the worktree {known.name} since")
     now = await snapshot_of(known, run)
     if now.nested:
         names = ", ".join(now.nested[:5])

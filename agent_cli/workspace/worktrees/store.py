@@ -16,7 +16,7 @@ from typing import NamedTuple
 from agent_cli.fs.files import PLAIN, make_private, read_regular, replace_file, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
 
-from ..checkpoints.git import PrivateGit, RunProgram
+from ..checkpoints.git import GitFailed, PrivateGit, RunProgram
 from ..checkpoints.restore import Entry
 from ..checkpoints.types import CheckpointError
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up
@@ -40,7 +40,7 @@ class Snapshot(NamedTuple):
 
     tree: str
     nested: tuple[str, ...]
-    """Folders that are repositories of their own; they are left out."""
+    """Folders that are repositories of their own, and what git takes into none; they are left out."""
 
 
 class SnapshotStore:
@@ -86,8 +86,9 @@ class SnapshotStore:
         """Return the private index of a checkout; the main one has the empty name."""
         return index_of(self._folder, name)
 
-    async def snapshot(self, name: str, top: Path, users_index: Path) -> Snapshot:
-        """Save all files of a checkout that are not ignored, and those that `users_index` tracks.
+    async def snapshot(self, name: str, top: Path, users_index: Path, *, may_lack: bool = False) -> Snapshot:
+        """Save all files of a checkout that are not ignored, and those that `users_index` tracks. With `may_lack`
+        files that git refuses, such as one named `git~1`, are left out.
 
         Raises:
             WorktreeError: a file cannot be read, or the store not written.
@@ -100,7 +101,16 @@ class SnapshotStore:
                 nested = [each for each in _names(await unless_held_up(listing, top)) if each.endswith("/")]
                 wanted = [":(literal).", *(f":(exclude,literal){folder}" for folder in nested)]
                 add = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
-                await self._git(*add, work=top, index=index, input=_lines(wanted))
+                try:
+                    await self._git(*add, work=top, index=index, input=_lines(wanted))
+                except GitFailed:
+                    if not may_lack:
+                        raise
+                    await self._git(
+                        *add, "--ignore-errors", work=top, index=index, input=_lines(wanted), accept=(1,)
+                    )
+                    rest = ("ls-files", "-z", "--others", "--modified", "--exclude-standard")
+                    nested = _names(await self._git(*rest, work=top, index=index))
                 await self._add_tracked(top, index, users_index)
                 return Snapshot((await self._git("write-tree", index=index)).decode().strip(), tuple(nested))
         except (CheckpointError, BadIgnoreFile, OSError) as error:

@@ -68,6 +68,8 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
     """Its removal has begun: what lies there is no longer what was made in it."""
     saved: str = ""
     """The tree that was merged or saved as a patch last; what differs from it would be lost by a removal."""
+    saved_refs: str = ""
+    """What `merge.refs_of` gave then."""
 
     @property
     def store(self) -> Path:
