@@ -1,5 +1,6 @@
 """No edit of a batch is lost: by a kill while its tree is removed, in repositories inside it, by names."""
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -137,3 +138,44 @@ def test_a_kept_tree_that_somebody_works_in_stays(world: World) -> None:
         "stashed": True, "committed": True, "shell": True, "left": False,
     }, said  # fmt: skip
     assert f"process {somebody.pid} is at work in it" in said and "since" in said
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"prompt": "\ud800"}, {"repo": "a\0b"}, {"env": {"A=B": "x"}}, {"verify": "a\0b"}, {"meta": {"a": "\udfff"}}],
+)
+def test_values_that_no_program_takes_are_refused_with_their_place(world: World, odd: dict[str, Any]) -> None:
+    repository(world.work)
+    path = tasks_file(world, [{"id": "one", "prompt": "x", "repo": str(world.work), **odd}])
+    done = batch(world, path)
+    assert done.code == 2 and f"{path}:1: " in done.err and "Traceback" not in done.err, done
+    assert not (world.home / "out").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_full_disk_loses_no_edit_and_says_what_to_do(world: World) -> None:
+    commit = repository(world.work)
+    answering(world, writes)
+    out = world.home / "out"
+    out.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o"]
+    subprocess.run([*mount, "size=200k", "tmpfs", str(out)], check=True)
+    try:
+        (out / "fill").write_bytes(b"x" * 120_000)
+        text = "y" * 9000
+        tasks = tasks_file(
+            world,
+            [{"id": f"t{n}", "prompt": f"write f{n}.txt: {text}", "repo": str(world.work)} for n in range(4)],
+        )
+        done = batch(world, tasks, "-j", "2")
+        assert done.code == 1 and "No space left on device" in done.err and "Traceback" not in done.err, done
+        subprocess.run(["mount", "-o", "remount,size=20m", str(out)], check=True)
+        again = batch(world, tasks, "-j", "2")
+        assert again.code == 0, again
+        for line in results(out):
+            found = applied(
+                out / f"tasks/{line['id']}/{line['attempt']}/patch.diff", world.work, commit, world.home / "c"
+            )
+            assert found[f"f{line['id'][1:]}.txt"] == text + "\n"
+    finally:
+        subprocess.run(["umount", str(out)], check=True)

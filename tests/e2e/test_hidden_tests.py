@@ -63,3 +63,15 @@ def test_an_answer_by_schema_with_the_results_in_the_repository(world: World) ->
     out = world.work / "out"
     done = world.run("batch", str(tasks_file(world, [task])), "-o", str(out))
     assert done.code == 0 and outcomes(out) == {"one": ["done"]}, done
+
+
+def test_an_agent_cannot_keep_its_test_away(world: World) -> None:
+    repository(world.work)
+    (world.home / "hidden.sh").write_text("exit 1\n", encoding="utf-8")
+    task = {
+        "id": "one", "prompt": "run: mkdir -p a.sh/x; ln -s /tmp tests; echo x > a.sh/x/y", "repo": str(world.work),
+        "verify": "sh a.sh", "verify_files": {name: str(world.home / "hidden.sh") for name in ("a.sh", "tests/b.sh")},
+    }  # fmt: skip
+    answering(world, shell)
+    done = batch(world, tasks_file(world, [task]))
+    assert done.code == 8 and outcomes(world.home / "out") == {"one": ["unsolved"]}, done

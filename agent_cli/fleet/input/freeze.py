@@ -75,6 +75,7 @@ class Freezer:
         except msgspec.ValidationError as error:
             raise InputError(f"{entry.place}: {_plain(error)}") from error
         _check(task, entry.place)
+        _check_text(task, entry.place)
         repo, ref = await self._source(task, entry)
         return msgspec.structs.replace(task, repo=repo, ref=ref, verify_files=overlay)
 
@@ -170,8 +171,22 @@ def _check(task: Task, place: str) -> None:
         if value is not None and not 0 < value < float("inf"):
             raise InputError(f"{place}: `{name}` is {value:g}; it must be more than 0")
     for name in task.env:
+        if not name or "=" in name:
+            raise InputError(f"{place}: {name!r} in `env` is no name of a variable")
         if _SECRET.search(name):
             raise InputError(f"{place}: `env` must hold no secrets: set {name} yourself and name it in `pass_env`")
+
+
+def _check_text(task: Task, place: str) -> None:
+    """Check that everything in a task can be written down, and given to programs."""
+    try:
+        msgspec.json.encode(task)
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{place}: {error.object[error.start]!r} is half a character; write it as UTF-8"
+        ) from error
+    if b"\\u0000" in msgspec.json.encode(msgspec.structs.replace(task, prompt="", tags={}, meta={})):
+        raise InputError(f"{place}: a value holds a NUL character")
 
 
 def _unknown(key: str) -> str:

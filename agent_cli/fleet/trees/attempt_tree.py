@@ -9,6 +9,7 @@ from pathlib import Path
 from agent_cli.fs.files import replace_file
 from agent_cli.fs.nofollow import dir_entry
 from agent_cli.workspace.checkpoints.git import RunProgram
+from agent_cli.workspace.worktrees.delete import delete_tree
 from agent_cli.workspace.worktrees.merge import mark_saved, save_patch
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
@@ -107,20 +108,36 @@ class AttemptTree:
 
 
 def _lay(top: Path, file: OverlayFile) -> None:
-    """Write a file; a link or file at its path is replaced, missing folders are made, no link is followed.
+    """Write a file. What is in its way is removed, or an agent could keep its tests away; no link is followed.
 
     Raises:
-        TreeError: its path leads out of the tree or to git data, goes through a link, or it cannot be written.
+        TreeError: its path leads out of the tree or to git data, or it cannot be written.
     """
     parts = file.path.split("/")
     if not all(parts) or {"..", ".", ".git"}.intersection(parts) or "\0" in file.path:
         raise TreeError(f"{file.path!r} is no path of a file in the tree")
     mode = 0o755 if file.executable else 0o644
+    real = os.path.realpath(top)
     try:
-        with dir_entry(os.path.join(os.path.realpath(top), file.path), []) as at:
+        _make_way(real, parts)
+        with dir_entry(os.path.join(real, file.path), []) as at:
             replace_file(at.name, file.content, mode=mode, dir_fd=at.folder)
-    except OSError as error:
-        raise TreeError(f"{file.path} cannot be written: {error.strerror or error}") from error
+    except (OSError, WorktreeError) as error:
+        raise TreeError(f"{file.path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _make_way(top: str, parts: Sequence[str]) -> None:
+    """Remove a folder at the place of a file, and a link or file at that of a folder above it."""
+    here = top
+    for number, part in enumerate(parts, 1):
+        here = os.path.join(here, part)
+        if not os.path.lexists(here):
+            return
+        is_folder, is_last = stat.S_ISDIR(os.lstat(here).st_mode), number == len(parts)
+        if is_folder and is_last:
+            delete_tree(here)
+        elif not is_folder and not is_last:
+            os.unlink(here)
 
 
 def make_readable(top: Path) -> None:

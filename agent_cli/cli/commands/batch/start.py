@@ -33,6 +33,7 @@ from agent_cli.fleet.report.summary import summarize
 from agent_cli.fleet.task import Task
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.store.session_file import StoreError
 from agent_cli.ui.signals import signal_handlers
 from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
@@ -80,6 +81,7 @@ def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> i
 
     Raises:
         UsageError: the tasks or the folder are wrong; nothing was started.
+        StoreError: the results cannot be written any more.
     """
     refuse_for_the_model("start a batch")
     out = _out(request)
@@ -87,6 +89,11 @@ def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> i
         return asyncio.run(_run(request, out, tasks))
     except (InputError, BatchError, EngineError) as error:
         raise UsageError(clean(str(error))) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StoreError(clean(f"{out}: {why}; edits are kept, and the same command goes on")) from error
 
 
 def _out(request: BatchRequest) -> Path:
