@@ -24,7 +24,7 @@ def main() -> None:
         sys.exit(0)
     take_signals()
     if arguments[:1] in (["run"], ["-p"]):
-        from agent_cli.cli.services.early_signals import EARLY
+        from agent_cli.ui.headless.early_signals import EARLY
 
         EARLY.hold()
     is_ours = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler

@@ -10,7 +10,6 @@ from agent_cli.protocol.stop_reason import USAGE
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 
-from .services.early_signals import EARLY, StoppedEarly
 from .setup.options import COMMANDS, UsageError, asks_to_print, parse
 from .stdio import make_safe
 
@@ -63,6 +62,8 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    from agent_cli.ui.headless.early_signals import EARLY, StoppedEarly
+
     from .run import run_command
 
     try:

@@ -15,10 +15,10 @@ from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
+from agent_cli.ui.headless.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
 
-from .services.early_signals import StoppedEarly
 from .services.trust_prompt import inert_lines, offers
 from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError

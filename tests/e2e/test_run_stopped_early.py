@@ -1,12 +1,13 @@
 """A run that is stopped before its session is open, at many moments: it says so in its result."""
 
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from tests.e2e.world import World, finish, until
+from tests.e2e.world import World, finish
 from tests.model.server import Reply
 
 AT_A_MOMENT = """
@@ -20,7 +21,7 @@ def watch(event, args):
             os.kill(os.getpid(), number)
 from agent_cli import __main__
 sys.argv[1:] = sys.argv[3:]
-hold = __import__("agent_cli.cli.services.early_signals", fromlist=["EARLY"]).EARLY.hold
+hold = __import__("agent_cli.ui.headless.early_signals", fromlist=["EARLY"]).EARLY.hold
 hold()
 sys.addaudithook(watch)
 __main__.main()
@@ -62,10 +63,12 @@ def test_a_signal_while_the_task_is_read_leaves_a_result(world: World) -> None:
 
 
 def test_a_signal_while_a_server_is_looked_for_leaves_a_result(world: World) -> None:
-    world.script(Reply(hang="before_headers"))
-    env = {"AGENT_MODEL": None, "OPENAI_API_KEY": None, "OPENAI_BASE_URL": None, "OLLAMA_HOST": world.server.url}
-    process = world.start("run", "the task", "--output-format", "json", env=env)
-    until(lambda: world.server.requests)
-    process.send_signal(signal.SIGTERM)
-    done = finish(process)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        host = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        env = {"AGENT_MODEL": None, "OPENAI_API_KEY": None, "OPENAI_BASE_URL": None, "OLLAMA_HOST": host}
+        process = world.start("run", "the task", "--output-format", "json", env=env)
+        with silent.accept()[0]:
+            process.send_signal(signal.SIGTERM)
+            done = finish(process)
     assert (done.code, done.result["stop_reason"]) == (143, "terminated"), done.err

@@ -17,10 +17,10 @@ from agent_cli.protocol.run_outcome import UsageTotals
 from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
+from agent_cli.ui.headless.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import OutputFormat, RunResult, encode
 
 from ..setup.options import UsageError
-from .early_signals import StoppedEarly
 from .first_run import cannot_start
 
 _OPTION = "--output-format"
