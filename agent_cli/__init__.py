@@ -10,13 +10,25 @@ TYPE_CHECKING = False
 """As of `typing`, which takes long to import."""
 if TYPE_CHECKING:
     from .sdk.agent import Agent, run
+    from .sdk.approvals import Allow, ApprovalCall, Deny, Question
     from .sdk.options import AgentError
     from .sdk.result import Result
+    from .sdk.tool import tool
 
 __version__ = "0.1.0"
-__all__ = ["Agent", "AgentError", "Result", "run"]
+__all__ = ["Agent", "AgentError", "Allow", "ApprovalCall", "Deny", "Question", "Result", "run", "tool"]
 
-_HOMES = {"Agent": "agent", "AgentError": "options", "Result": "result", "run": "agent"}
+_HOMES = {
+    "Agent": "agent",
+    "AgentError": "options",
+    "Allow": "approvals",
+    "ApprovalCall": "approvals",
+    "Deny": "approvals",
+    "Question": "approvals",
+    "Result": "result",
+    "run": "agent",
+    "tool": "tool",
+}
 """The module of each name."""
 
 

@@ -31,7 +31,7 @@ from .services.trust_prompt import ask_for_trust
 from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError
 from .setup.piped_input import beside, read_piped, take_terminal
-from .setup.session_builder import OpenSession
+from .setup.session_builder import PERSON, OpenSession
 from .setup.setup import Setup, with_values
 
 _MOST_PICKED = 200
@@ -146,7 +146,7 @@ async def _sessions(setup: Setup, first_input: FirstInput) -> int:
     while True:
         try:
             setup = ready or _setup(chosen)
-            opened = await open_session(setup, interactive=True)
+            opened = await open_session(setup, PERSON)
         except (StoreError, UsageError, NoModel, MissingKey, ModelError) as error:
             if back is None:
                 raise

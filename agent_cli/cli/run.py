@@ -22,7 +22,7 @@ from agent_cli.ui.signals import signal_handlers
 from .services.trust_prompt import inert_lines, offers
 from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError
-from .setup.session_builder import OpenSession
+from .setup.session_builder import NOBODY, OpenSession
 from .setup.setup import Setup, with_values
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ async def _opened(setup: Setup, stopper: Stopper) -> OpenSession:
     Raises:
         StoppedEarly: something did.
     """
-    opening = asyncio.ensure_future(open_session(setup, interactive=False))
+    opening = asyncio.ensure_future(open_session(setup, NOBODY))
     stopped = asyncio.ensure_future(stopper.wait())
     await asyncio.wait({opening, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()

@@ -14,7 +14,8 @@ from agent_cli.protocol.events import AnyEvent, OperationFailed, Restored, Resto
 from agent_cli.protocol.operations import Redo, Undo, UserInput
 from agent_cli.protocol.run_outcome import RunOutcome
 
-from .options import AgentError, AgentOptions, checked, setup_of
+from .opening import answers_of, open_engine
+from .options import AgentError, AgentOptions, checked
 from .result import Result, result_of
 from .session import Session
 
@@ -48,9 +49,9 @@ class Agent:
         """
         if self._opened is not None:
             raise AgentError("an agent is opened once; make another one")
-        self._opened = await _open(self._options)
+        self._opened = await open_engine(self._options)
         await self._running.enter_async_context(self._opened.running())
-        self._session = Session(self._opened.agent)
+        self._session = Session(self._opened.agent, answers_of(self._options))
         self._running.push_async_callback(self._session.aclose)
         return self
 
@@ -177,21 +178,6 @@ def run(prompt: str, *, images: Sequence[str | Path] = (), **options: Unpack[Age
 async def _run(prompt: str, images: Sequence[str | Path], options: AgentOptions) -> Result:
     async with Agent(**options) as agent:
         return await agent.run(prompt, images=images)
-
-
-async def _open(options: AgentOptions) -> "OpenSession":
-    from agent_cli.cli.setup.compose import open_session
-    from agent_cli.cli.setup.options import UsageError
-    from agent_cli.config.layer import ConfigError
-    from agent_cli.model.routing import NoModel
-    from agent_cli.model.types.base import ModelError
-    from agent_cli.policy.rules.rule import RuleError
-    from agent_cli.store.session_file import StoreError
-
-    try:
-        return await open_session(setup_of(options), interactive=False)
-    except (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError) as error:
-        raise AgentError(str(error)) from error
 
 
 def _input(prompt: str, images: Sequence[str | Path]) -> UserInput:

@@ -1,14 +1,15 @@
-"""What an agent is made with, and how that becomes the options and values that the command line works with."""
+"""What an agent is made with."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
 from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode, SandboxLevel
 
 if TYPE_CHECKING:
-    from agent_cli.cli.setup.setup import Setup
+    from .approvals import Answer, Approve
+    from .tool import FunctionTool
 
 
 class AgentError(Exception):
@@ -18,11 +19,6 @@ class AgentError(Exception):
 
 SettingsFiles = Literal["all", "user", "none"]
 """Whose settings are read: those of user and project, of the user alone, or of nobody."""
-_READS: dict[str, frozenset[Literal["user", "project"]]] = {
-    "all": frozenset(("user", "project")),
-    "user": frozenset(("user",)),
-    "none": frozenset(),
-}
 
 
 class AgentOptions(TypedDict, total=False):
@@ -44,8 +40,9 @@ class AgentOptions(TypedDict, total=False):
     """Limit on the model calls of one prompt."""
     timeout: float
     """Limit on the time of one prompt, in seconds; it then ends with `time_limit`."""
-    tools: Sequence[str]
-    """The tools to offer: `core`, `read-only`, `full` or names; `-NAME` leaves one out."""
+    tools: "Sequence[str | FunctionTool[..., Any]]"
+    """The tools to offer: `core`, `read-only`, `full` or names; `-NAME` leaves one out. Functions made a tool by
+    `@tool` are offered beside them; without a name all tools are."""
     system_prompt: str
     """A text to use as the system prompt, in place of the built-in one."""
     settings: SettingsFiles
@@ -54,14 +51,16 @@ class AgentOptions(TypedDict, total=False):
     """The folder for sessions, checkpoints and caches, in place of the user's."""
     save: bool
     """Whether the session is saved; it is if left out."""
+    approve: "Approve"
+    """Decides on calls that need approval, with `Allow` or `Deny`; without it they are refused."""
+    answer: "Answer"
+    """Answers questions of the model; without it there are none."""
+    approve_timeout: float
+    """Seconds that `approve` and `answer` may take; no answer by then is a refusal. 60 if left out."""
     resume: str
     """Resume a session: `last` of the folder, or an id, name or file."""
     fork: str
     """Work on a copy of a session: `last` of the folder, or an id, name or file."""
-
-
-_SAME = ("model", "mode", "sandbox", "effort", "max_turns")
-"""The options that the command line has by the same names."""
 
 
 def checked(options: Mapping[str, Any]) -> AgentOptions:
@@ -77,46 +76,6 @@ def checked(options: Mapping[str, Any]) -> AgentOptions:
             )
     if "resume" in options and "fork" in options:
         raise AgentError("resume and fork exclude each other: fork copies the session that it names")
-    if options.get("settings", "all") not in _READS:
-        raise AgentError(f"settings is one of {', '.join(_READS)}, not {options['settings']!r}")
+    if options.get("settings", "all") not in get_args(SettingsFiles):
+        raise AgentError(f"settings is one of {', '.join(get_args(SettingsFiles))}, not {options['settings']!r}")
     return cast(AgentOptions, dict(options))
-
-
-def setup_of(options: AgentOptions) -> "Setup":
-    """Return what the engine is built from.
-
-    Raises:
-        UsageError, ConfigError: an option has a value that cannot be.
-    """
-    from agent_cli.cli.setup.options import ParsedOptions
-    from agent_cli.cli.setup.setup import Embedding, Setup
-
-    state = options.get("state")
-    embedding = Embedding(
-        reads=_READS[options.get("settings", "all")],
-        state=_absolute(state) if state is not None else None,
-        system_prompt=options.get("system_prompt"),
-    )
-    return Setup(ParsedOptions("run", _values(options)), embedding=embedding)
-
-
-def _values(options: AgentOptions) -> dict[str, Any]:
-    """Return the options of the command line that say the same."""
-    values: dict[str, Any] = {name: options[name] for name in _SAME if name in options}  # type: ignore[literal-required]
-    values["cd"] = str(_absolute(options.get("cwd", ".")))
-    values["no_session"] = not options.get("save", True)
-    if "cost_usd" in options:
-        values["max_cost"] = options["cost_usd"]
-    if "tools" in options:
-        values["tools"] = ",".join(options["tools"])
-    session = options.get("fork") or options.get("resume")
-    if session == "last":
-        values["continue"] = True
-    elif session:
-        values["resume"] = session
-    values["fork"] = "fork" in options
-    return values
-
-
-def _absolute(path: str | Path) -> Path:
-    return Path(path).expanduser().absolute()

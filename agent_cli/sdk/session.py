@@ -4,28 +4,34 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 
+import msgspec
+
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.events import (
     TERMINAL,
     AnyEvent,
     ApprovalRequested,
     ErrorInfo,
+    Notice,
     QuestionAsked,
     SessionClosed,
 )
-from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer
+from agent_cli.protocol.operations import Interrupt
 from agent_cli.protocol.stop_reason import StopReason
+
+from .approvals import Answers
 
 _STOP_S = 10.0
 """How long a stopped turn may take to end."""
-_NOBODY = "Nobody is here to answer. Decide yourself and say what you assumed."
 
 
 class Session:
     """An open session; `aclose` ends what it does here, not the engine."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, answers: Answers) -> None:
         self.client = client
+        self._answers = answers
+        self._replies: set[asyncio.Task[None]] = set()
         self.turn = asyncio.Lock()
         """Held while a prompt is carried out."""
         self._events: asyncio.Queue[AnyEvent] = asyncio.Queue()
@@ -34,8 +40,10 @@ class Session:
 
     async def aclose(self) -> None:
         """Take no more events."""
-        self._pump.cancel()
-        await asyncio.gather(self._pump, return_exceptions=True)
+        tasks = (self._pump, *self._replies)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def events_of(self, submission: str) -> AsyncGenerator[AnyEvent, None]:
         """Yield the events up to the end of a submission; the last one is that end, or the session's. Where the
@@ -83,20 +91,27 @@ class Session:
         async for event in self.client.events():
             if isinstance(event, SessionClosed):
                 self._is_closed = True
-            await self._reply(event)
+            if isinstance(event, ApprovalRequested | QuestionAsked):
+                task = asyncio.create_task(self._reply(event))
+                self._replies.add(task)
+                task.add_done_callback(self._replies.discard)
             if getattr(event, "error", None) is not None:
                 event = with_advice(event, "shell", self.client.snapshot())
             self._events.put_nowait(event)
 
-    async def _reply(self, event: AnyEvent) -> None:
+    async def _reply(self, event: ApprovalRequested | QuestionAsked) -> None:
         """Answer what the engine asks."""
+
+        def warn(text: str) -> None:
+            notice = Notice(level="warning", text=text)
+            place = {"seq": event.seq, "submission_id": event.submission_id, "time": event.time}
+            self._events.put_nowait(msgspec.structs.replace(notice, **place))
+
         match event:
-            case ApprovalRequested():  # no decision is a refusal
-                await self.client.submit(ApprovalAnswer(event.request_id))
+            case ApprovalRequested():
+                await self.client.submit(await self._answers.approval(event, warn))
             case QuestionAsked():
-                await self.client.submit(QuestionAnswer(event.request_id, _NOBODY))
-            case _:
-                pass
+                await self.client.submit(await self._answers.reply(event, warn))
 
 
 def _ends(event: AnyEvent, submission: str) -> bool:

@@ -86,7 +86,7 @@ class Extension:
         if self._is_async:
             said = await self._tool.run(params, context)
         else:
-            said = await _in_a_thread(lambda: self._tool.run(params, context))
+            said = await in_a_thread(lambda: self._tool.run(params, context))
         return said if isinstance(said, ToolOutcome) else ToolOutcome(text="" if said is None else str(said))
 
     def _check(self) -> None:
@@ -104,7 +104,7 @@ class Extension:
             raise ExtensionError(f"{self.name}: a parameter has {error}") from error
 
 
-async def _in_a_thread(work: Callable[[], Any]) -> Any:
+async def in_a_thread(work: Callable[[], Any]) -> Any:
     """Like `asyncio.to_thread`, but in a thread that nobody waits for at the end: work that never ends must not
     keep the program from ending."""
     loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from agent_cli.ui.headless.watcher import Watcher
 
 from ..setup.compose import open_session
 from ..setup.options import ParsedOptions, UsageError
-from ..setup.session_builder import OpenSession
+from ..setup.session_builder import NOBODY, OpenSession
 from ..setup.setup import Setup
 
 
@@ -47,7 +47,7 @@ def _prompts(records: Sequence[AnyRecord]) -> list[str]:
 
 async def watch(setup: Setup, prompts: list[str]) -> int:
     """Submit prompts one after the other and print what happens; returns the last turn's exit code."""
-    opened = await open_session(setup, interactive=False)
+    opened = await open_session(setup, NOBODY)
     async with opened.running():
         return await _consume(opened, prompts, Watcher(setup.config.ui, sys.stdout, opened.agent.snapshot))
 

@@ -24,6 +24,7 @@ from .options import UsageError
 from .sandbox_setup import confining_for
 from .session_builder import (
     ChildOf,
+    FrontEnd,
     OpenSession,
     SessionBuilder,
     confinement_of_servers,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from .debug_log import DebugLog
 
 
-async def open_session(setup: Setup, *, interactive: bool, model: Model | None = None) -> OpenSession:
+async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = None) -> OpenSession:
     """Build the engine for the session that the options ask for; `model` answers instead of the one they name, and
     there are no sub-agents then.
 
@@ -55,7 +56,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
         NoModel, MissingKey: no model can be used.
     """
     enabled, later = without_later(setup.config.tools.enabled)
-    registry, problems = _registry(setup, enabled, interactive)
+    registry, problems = _registry(setup, enabled, front)
     draft = existing(setup)
     env = keyed(os.environ, setup.config_dir)
     identifier, path = (draft.session_id, Path(draft.path)) if draft else new_place(setup)
@@ -82,7 +83,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
         registry = registry.extended(
             servers.offered_tools(int(window * setup.config.tools.mcp_share)), servers.find
         )
-    parts = SessionBuilder(setup, registry, processes, confining, env, interactive, identifier)
+    parts = SessionBuilder(setup, registry, processes, confining, env, front, identifier)
     if servers is not None:
         from agent_cli.mcp.documents import ServerDocuments
 
@@ -90,7 +91,7 @@ async def open_session(setup: Setup, *, interactive: bool, model: Model | None =
         parts.resources = documents = ServerDocuments(servers)
         parts.servers = servers
     parts.agents = agents
-    children = _Children(setup, env, log)
+    children = _Children(setup, env, front, log)
     if draft is None:
         listed = skills.catalogue(window) if skills and skill_tools else ""
         draft = fresh(setup, model, parts.prompts.system(registry.names, listed), identifier, path)
@@ -125,9 +126,10 @@ def _agents(setup: Setup, build: "BuildChild") -> "Subagents":
 class _Children:
     """Builds the sessions of sub-agents."""
 
-    def __init__(self, setup: Setup, env: KeyedEnvironment, log: "DebugLog | None") -> None:
+    def __init__(self, setup: Setup, env: KeyedEnvironment, front: FrontEnd, log: "DebugLog | None") -> None:
         self._setup = setup
         self._env = env
+        self._front = front
         self._log = log
 
     async def __call__(self, plan: "ChildPlan", child: "Child") -> "SessionServices":
@@ -151,9 +153,7 @@ class _Children:
         registry = narrowed(parent.registry, plan.type, mine, own)
         processes = ProcessRunner()
         confining = await confining_for(setup, processes)
-        parts = SessionBuilder(
-            setup, registry, processes, confining, self._env, parent.approvals.interactive, plan.id
-        )
+        parts = SessionBuilder(setup, registry, processes, confining, self._env, self._front, plan.id)
         parts.agents = below
         parts.for_child(ChildOf(parent, child, above.tell))
         child.brought = tuple(_skills_for(setup, plan)) if not plan.is_resumed else ()
@@ -218,7 +218,7 @@ _ROLE = (
 )
 
 
-def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tuple[Registry, list[str]]:
+def _registry(setup: Setup, enabled: tuple[str, ...], front: FrontEnd) -> tuple[Registry, list[str]]:
     """Return the tools of this session, and what is wrong with those of others.
 
     Raises:
@@ -241,7 +241,7 @@ def _registry(setup: Setup, enabled: tuple[str, ...], interactive: bool) -> tupl
             for tools, wrong in found:
                 extra += tools
                 problems += wrong
-        return default_registry(enabled, interactive, extra, web.private_hosts), problems
+        return default_registry(enabled, front.answers, extra, web.private_hosts), problems
     except ToolError as error:
         raise UsageError(str(error)) from error
 

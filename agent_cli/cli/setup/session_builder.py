@@ -84,6 +84,26 @@ _NOT_YOLO = (
 )
 
 
+class FrontEnd(msgspec.Struct, frozen=True):
+    """Who is at a session."""
+
+    approves: bool = False
+    """Somebody can be asked whether a call may run."""
+    answers: bool = False
+    """Somebody can answer questions of the model."""
+    watches: bool = False
+    """A person sees what goes on, and may leave it waiting for hours."""
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether there is anybody."""
+        return self.approves or self.answers
+
+
+NOBODY = FrontEnd()
+PERSON = FrontEnd(approves=True, answers=True, watches=True)
+
+
 class OpenSession(msgspec.Struct, frozen=True):
     """A built engine, and what the user should be told about its session."""
 
@@ -138,7 +158,7 @@ class SessionBuilder:
         processes: ProcessRunner,
         confining: SandboxProfiles,
         env: KeyedEnvironment,
-        interactive: bool,
+        front: FrontEnd,
         session_id: str,
     ) -> None:
         from .redactor import redactor_of
@@ -148,7 +168,7 @@ class SessionBuilder:
         self._processes = processes
         self._confining = confining
         self._env = env
-        self._interactive = interactive
+        self._front = front
         self.resources: Resources | None = None
         self._session: Session | None = None
         self.servers: Servers | None = None
@@ -282,7 +302,7 @@ class SessionBuilder:
         kept = config.mode if saved == "yolo" else saved
         mode = config.mode if asked_for else kept
         notes = [_NOT_YOLO.format(config.mode)] if kept != saved and not asked_for else []
-        notes += [_YOLO] if mode == "yolo" and self._interactive else []
+        notes += [_YOLO] if mode == "yolo" and self._front.watches else []
         return mode, tuple(notes)
 
     def _services(
@@ -315,12 +335,12 @@ class SessionBuilder:
             ),
             registry=self._registry,
             permissions=self._permissions,
-            approvals=_approvals(of, interactive=self._interactive),
+            approvals=_approvals(of, interactive=self._front.can_be_asked),
             undo=_undo(of, session, checkpoints, bus),
             tool_base=self._context(session),
             settings=_settings(config, draft, of),
             prompt_additions=partial(self.prompts.additions, session.header),
-            retry=_retry_policy(config.limits, self._interactive),
+            retry=_retry_policy(config.limits, waits=self._front.watches),
             day=SpendLog(setup.state / "spend"),
             redacted=RequestRedactor(self._redactor).masked,
             rules=setup.tool_rules,
@@ -493,8 +513,8 @@ def _settings(config: Config, draft: SessionStart, of: ChildOf | None) -> Settin
     )
 
 
-def _retry_policy(limits: Limits, interactive: bool) -> RetryPolicy:
-    park_s = limits.park_s if limits.park_s is not None else (PARK_S if interactive else 0.0)
+def _retry_policy(limits: Limits, *, waits: bool) -> RetryPolicy:
+    park_s = limits.park_s if limits.park_s is not None else (PARK_S if waits else 0.0)
     return RetryPolicy(horizon_s=limits.retry_s, park_s=park_s)
 
 

@@ -15,7 +15,7 @@ from agent_cli.ui.signals import signal_handlers
 from ...services.trust_prompt import offers
 from ...setup.compose import open_session
 from ...setup.options import ParsedOptions
-from ...setup.session_builder import OpenSession
+from ...setup.session_builder import NOBODY, PERSON, OpenSession
 from ...setup.setup import Setup, with_values
 
 _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
@@ -107,7 +107,9 @@ class _ToolSessions:
     async def open(self, can_ask: bool) -> _Opened:
         """Open one; `can_ask` says whether the client can put a question to its user."""
         calls = ClientCalls(self._setup.config.model or _NO_MODEL)
-        return await _Opened(await open_session(self._setup, interactive=can_ask, model=calls), calls).begin()
+        return await _Opened(
+            await open_session(self._setup, PERSON if can_ask else NOBODY, model=calls), calls
+        ).begin()
 
 
 class _TaskSessions:
@@ -118,4 +120,4 @@ class _TaskSessions:
 
     async def open(self, can_ask: bool) -> _Opened:
         """Open one; see `_ToolSessions`."""
-        return await _Opened(await open_session(Setup(self._chosen), interactive=can_ask), None).begin()
+        return await _Opened(await open_session(Setup(self._chosen), PERSON if can_ask else NOBODY), None).begin()

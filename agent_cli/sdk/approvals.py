@@ -1,0 +1,180 @@
+"""Approvals and questions that the program answers itself."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from agent_cli.protocol.actions import Reach
+from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope, QuestionAnswer
+
+_NOBODY = "Nobody is here to answer. Decide yourself and say what you assumed."
+_REFUSALS = ("Stop", "Decline")
+"""The last option of questions in which a refusal is one."""
+_T = TypeVar("_T")
+
+
+class Allow(msgspec.Struct, frozen=True):
+    """Let a call run."""
+
+    remember: str = ""
+    """A permission rule to keep, such as `shell(pytest *)`; empty for none."""
+    scope: GrantScope = "session"
+    """How long it is kept: for this session, for this project or for the user."""
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """Do not let it run."""
+
+    message: str = ""
+    """Why, for the model."""
+
+
+class ApprovalCall(msgspec.Struct, frozen=True):
+    """A call of a tool that needs approval."""
+
+    tool: str
+    arguments: dict[str, Any]
+    title: str
+    """One line: the path, pattern or command."""
+    preview: str
+    """The exact command, or the whole unified diff."""
+    preview_kind: Literal["command", "diff", "text"]
+    reason: str
+    """Why it needs approval."""
+    rule: str
+    """The rule or mode that asks."""
+    grant: str
+    """The narrowest rule that would allow it next time; empty when none may be kept."""
+    risk: str
+    """The worst it could do, in one line."""
+    reach: Reach
+    """Where a command runs: in the sandbox, there with the network, or outside."""
+    agent_name: str
+    """The sub-agent that made it; empty for the agent itself."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A question of the model, of an MCP server or of the engine."""
+
+    text: str
+    options: tuple[str, ...]
+    """Answers to choose from; empty for a free text."""
+    server: str
+    """The MCP server that asks; empty for none."""
+    agent_name: str
+    """The sub-agent that asks; empty for the agent itself."""
+
+
+Approve = Callable[[ApprovalCall], Allow | Deny | Awaitable[Allow | Deny]]
+Answer = Callable[[Question], str | Awaitable[str]]
+Warn = Callable[[str], None]
+
+
+class CallbackError(Exception):
+    """A callback of the program failed; the text says how."""
+
+
+async def called(callback: Callable[[Any], Any], value: Any, timeout_s: float | None) -> Any:
+    """Return what a callback of the program returns. One that is not async runs in a thread, so that it holds up
+    nothing.
+
+    Raises:
+        CallbackError: it raised something, or took too long.
+    """
+    from agent_cli.tools.plugins import in_a_thread
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            if inspect.iscoroutinefunction(callback):
+                return await callback(value)
+            said = await in_a_thread(lambda: callback(value))
+            return await said if inspect.isawaitable(said) else said
+    except TimeoutError:
+        raise CallbackError(f"it took longer than {timeout_s:g} s" if timeout_s else "TimeoutError") from None
+    except Exception as error:  # the program's code may raise anything
+        raise CallbackError(f"{type(error).__name__}: {error}") from error
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """How the program answers. Without a callback calls are refused, and questions are left to the model."""
+
+    approve: Approve | None = None
+    answer: Answer | None = None
+    timeout_s: float | None = None
+    """How long a callback may take."""
+
+    async def approval(self, event: ApprovalRequested, warn: Warn) -> ApprovalAnswer:
+        """Return the decisions on a request; what is wrong with the callback is a warning and a refusal."""
+        if self.approve is None:
+            return ApprovalAnswer(event.request_id)
+        decisions = [await self._decision(self.approve, item, event.agent_name, warn) for item in event.items]
+        return ApprovalAnswer(event.request_id, tuple(decisions))
+
+    async def reply(self, event: QuestionAsked, warn: Warn) -> QuestionAnswer:
+        """Return the answer to a question; without one the turn stops where that is an option."""
+        said: str | None = None
+        if self.answer is not None:
+            asked = Question(event.question, event.options, event.server, event.agent_name)
+            try:
+                said = _of_type(await called(self.answer, asked, self.timeout_s), str)
+            except CallbackError as error:
+                warn(f"answer= failed, so the question has no answer: {error}")
+        if said is None:
+            said = event.options[-1] if event.options and event.options[-1] in _REFUSALS else _NOBODY
+        return QuestionAnswer(event.request_id, said)
+
+    async def _decision(self, approve: Approve, item: ApprovalItem, agent_name: str, warn: Warn) -> Decision:
+        try:
+            said = _of_type(await called(approve, _call(item, agent_name), self.timeout_s), Allow | Deny)
+            if isinstance(said, Deny):
+                return Decision(item.call_id, allow=False, feedback=said.message)
+            return Decision(item.call_id, allow=True, grant=_grant(said, item), scope=said.scope)
+        except CallbackError as error:
+            warn(f"approve= failed, so {item.label or item.tool} {item.title} is refused: {error}")
+            return Decision(item.call_id, allow=False)
+
+
+def _call(item: ApprovalItem, agent_name: str) -> ApprovalCall:
+    try:
+        arguments = msgspec.json.decode(item.arguments or "{}", type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise CallbackError(f"the arguments of the call cannot be read: {error}") from error
+    return ApprovalCall(
+        tool=item.tool,
+        arguments=arguments,
+        title=item.title,
+        preview=item.preview,
+        preview_kind=item.preview_kind,
+        reason=item.reason,
+        rule=item.rule,
+        grant=item.grant,
+        risk=item.risk,
+        reach=item.reach,
+        agent_name=agent_name,
+    )
+
+
+def _grant(said: Allow, item: ApprovalItem) -> str:
+    """Return the rule to keep.
+
+    Raises:
+        CallbackError: it is none, or none may be kept.
+    """
+    from agent_cli.policy.rules.rule import RuleError, parse_rule
+
+    if said.remember and not item.grant:
+        raise CallbackError("no rule may be kept for this call; leave out `remember`")
+    try:
+        return parse_rule(said.remember, "allow", "remember").text if said.remember else ""
+    except RuleError as error:
+        raise CallbackError(f"remember={said.remember!r}: {error}") from error
+
+
+def _of_type(value: Any, kind: Any) -> Any:
+    if not isinstance(value, kind):
+        raise CallbackError(f"it returned {type(value).__name__}, not {getattr(kind, '__name__', kind)}")
+    return value

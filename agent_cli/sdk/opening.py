@@ -1,0 +1,92 @@
+"""Open the engine of a session with the options of an agent, as the command line does with its own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from .approvals import Answers
+from .options import AgentError, AgentOptions
+from .tool import adapted
+
+if TYPE_CHECKING:
+    from agent_cli.cli.setup.session_builder import OpenSession
+    from agent_cli.cli.setup.setup import Setup
+
+    from .tool import FunctionTool
+
+_ANSWER_S = 60.0
+_READS: dict[str, frozenset[Literal["user", "project"]]] = {
+    "all": frozenset(("user", "project")),
+    "user": frozenset(("user",)),
+    "none": frozenset(),
+}
+_SAME = ("model", "mode", "sandbox", "effort", "max_turns")
+"""The options that the command line has by the same names."""
+
+
+async def open_engine(options: AgentOptions) -> "OpenSession":
+    """Return the engine of a session, which does not run yet.
+
+    Raises:
+        AgentError: it cannot be opened, or no model can be used.
+    """
+    from agent_cli.cli.setup.compose import open_session
+    from agent_cli.cli.setup.options import UsageError
+    from agent_cli.cli.setup.session_builder import FrontEnd
+    from agent_cli.config.layer import ConfigError
+    from agent_cli.model.routing import NoModel
+    from agent_cli.model.types.base import ModelError
+    from agent_cli.policy.rules.rule import RuleError
+    from agent_cli.store.session_file import StoreError
+
+    answers = answers_of(options)
+    front = FrontEnd(approves=answers.approve is not None, answers=answers.answer is not None)
+    try:
+        return await open_session(_setup_of(options), front)
+    except (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError) as error:
+        raise AgentError(str(error)) from error
+
+
+def answers_of(options: AgentOptions) -> Answers:
+    """Return how the program answers what it is asked."""
+    return Answers(options.get("approve"), options.get("answer"), options.get("approve_timeout", _ANSWER_S))
+
+
+def _setup_of(options: AgentOptions) -> "Setup":
+    from agent_cli.cli.setup.options import ParsedOptions
+    from agent_cli.cli.setup.setup import Embedding, Setup
+
+    state = options.get("state")
+    embedding = Embedding(
+        reads=_READS[options.get("settings", "all")],
+        state=_absolute(state) if state is not None else None,
+        system_prompt=options.get("system_prompt"),
+        tools=adapted(functions) if (functions := _functions(options)) else (),
+    )
+    return Setup(ParsedOptions("run", _values(options)), embedding=embedding)
+
+
+def _values(options: AgentOptions) -> dict[str, Any]:
+    """Return the options of the command line that say the same."""
+    values: dict[str, Any] = {name: options[name] for name in _SAME if name in options}  # type: ignore[literal-required]
+    values["cd"] = str(_absolute(options.get("cwd", ".")))
+    values["no_session"] = not options.get("save", True)
+    if "cost_usd" in options:
+        values["max_cost"] = options["cost_usd"]
+    if words := [each for each in options.get("tools", ()) if isinstance(each, str)]:
+        is_choice = any(not word.startswith("-") for word in words)
+        values["tools"] = ",".join([*words, *(each.name for each in _functions(options) if is_choice)])
+    session = options.get("fork") or options.get("resume")
+    if session == "last":
+        values["continue"] = True
+    elif session:
+        values["resume"] = session
+    values["fork"] = "fork" in options
+    return values
+
+
+def _functions(options: AgentOptions) -> "list[FunctionTool[..., Any]]":
+    return [each for each in options.get("tools", ()) if not isinstance(each, str)]
+
+
+def _absolute(path: str | Path) -> Path:
+    return Path(path).expanduser().absolute()

@@ -1,0 +1,138 @@
+"""Tools that the program writes as plain functions: their types and docstring are what the model is told."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
+
+import msgspec
+
+from .options import AgentError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+SOURCE = "sdk"
+"""In permission rules, such as `mcp(sdk/ticket)`."""
+
+
+class FunctionTool(Generic[P, R]):
+    """A function as a tool. It can still be called as the function.
+
+    Raises:
+        AgentError: a parameter has no type that a schema can say, or there is no docstring.
+    """
+
+    def __init__(self, function: Callable[P, R], *, name: str, reads: bool) -> None:
+        """With `reads` it changes nothing: it runs in every mode without a question."""
+        self._function = function
+        self.name = name
+        self.description = inspect.getdoc(function) or ""
+        if not self.description:
+            raise AgentError(f"the tool {name} has no docstring, which tells the model what it does")
+        self.Params = _params(function, name)
+        if reads:
+            self.actions = _nothing
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    @property
+    def run(self) -> Callable[[Any, Any], Any]:
+        """The function as tools are run: async where it is."""
+        function: Callable[..., Any] = self._function
+
+        async def run_async(params: Any, context: Any) -> Any:
+            return _said(await function(**msgspec.structs.asdict(params)))
+
+        def run(params: Any, context: Any) -> Any:
+            return _said(function(**msgspec.structs.asdict(params)))
+
+        return run_async if inspect.iscoroutinefunction(function) else run
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]:
+    """Make a tool of a function."""
+
+
+@overload
+def tool(*, name: str = "", reads: bool = False) -> Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Return what makes a tool of a function."""
+
+
+def tool(function: Any = None, /, *, name: str = "", reads: bool = False) -> Any:
+    """Make a tool of a function, sync or async; `Agent(tools=[…])` takes it.
+
+    Parameters need types: str, int, float, bool, Literal, lists of them, msgspec Structs, or one of these or None.
+    What it returns is the result: a text, or a value that is given to the model as JSON. What it raises is the
+    error that the model is told.
+
+    Args:
+        function: the function, where the decorator has no brackets.
+        name: what the model calls it; that of the function if left out.
+        reads: it changes nothing, so it runs in every mode without a question. Any other tool asks as tools of MCP
+            servers do, by rules such as `mcp(sdk/NAME)`.
+
+    Raises:
+        AgentError: the function cannot be a tool.
+    """
+
+    def made(function: Callable[P, R]) -> FunctionTool[P, R]:
+        return FunctionTool(function, name=name or function.__name__, reads=reads)
+
+    return made if function is None else made(function)
+
+
+def adapted(tools: "list[FunctionTool[Any, Any]]") -> tuple[Any, ...]:
+    """Return tools as the registry takes them.
+
+    Raises:
+        AgentError: a name is taken, or cannot be one.
+    """
+    from agent_cli.tools.plugins import Extension, ExtensionError
+    from agent_cli.tools.registry import LATER, built_in
+
+    taken = {*(each.name for each in built_in()), *LATER}
+    found = []
+    for each in tools:
+        if each.name in taken:
+            raise AgentError(f"there is another tool named {each.name}; give it a name: @tool(name=…)")
+        taken.add(each.name)
+        try:
+            found.append(Extension(each, SOURCE, asks=False))
+        except ExtensionError as error:
+            raise AgentError(f"a tool cannot be used: {error}") from error
+    return tuple(found)
+
+
+def _nothing(params: Any, context: Any) -> tuple[()]:
+    return ()
+
+
+def _params(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
+    try:
+        types = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise AgentError(f"the tool {name}: a type cannot be found: {error}") from error
+    fields: list[Any] = []
+    for each in inspect.signature(function).parameters.values():
+        if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+            raise AgentError(f"the tool {name}: the parameter {each} cannot be given by name")
+        if each.name not in types:
+            raise AgentError(f"the tool {name}: the parameter {each.name} has no type")
+        has_default = each.default is not each.empty
+        fields.append((each.name, types[each.name], *((_default(each.default),) if has_default else ())))
+    return msgspec.defstruct(f"{name}_params", fields, frozen=True, forbid_unknown_fields=True, kw_only=True)
+
+
+def _default(value: Any) -> Any:
+    """Return the default of a field; an empty list in a signature is not shared between calls."""
+    return msgspec.field(default_factory=lambda: value) if isinstance(value, list | dict | set) else value
+
+
+def _said(value: Any) -> Any:
+    """Return what the model reads: a text as it is, any other value as JSON."""
+    from agent_cli.tools.kit.base import ToolOutcome
+
+    if value is None or isinstance(value, str | ToolOutcome):
+        return value
+    return msgspec.json.encode(value, enc_hook=str).decode()

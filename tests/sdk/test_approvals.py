@@ -1,0 +1,125 @@
+"""Approvals and questions that the program answers, and callbacks that fail."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from agent_cli import Allow, ApprovalCall, Deny, Question
+from agent_cli.events import Notice, ToolCallFinished
+from tests.model.server import Call, Reply
+from tests.sdk.conftest import Machine
+
+WRITE = Reply(calls=(Call("write_file", {"path": "a.txt", "content": "x\n"}),))
+ECHO = Reply(calls=(Call("shell", {"command": "touch made"}),))
+DONE = Reply(text="done")
+
+
+async def events(machine: Machine, *replies: Reply, **options: Any) -> list[Any]:
+    machine.script(*replies)
+    async with machine.agent(mode="ask", **options) as agent:
+        return [event async for event in agent.stream("go")]
+
+
+def calls(seen: list[Any]) -> list[str]:
+    return [each.status for each in seen if isinstance(each, ToolCallFinished)]
+
+
+async def test_the_program_sees_a_call_and_allows_it(machine: Machine) -> None:
+    asked: list[ApprovalCall] = []
+
+    async def approve(call: ApprovalCall) -> Allow | Deny:
+        asked.append(call)
+        return Allow()
+
+    assert calls(await events(machine, WRITE, DONE, approve=approve)) == ["ok"]
+    (call,) = asked
+    assert call.tool == "write_file" and call.arguments == {"path": "a.txt", "content": "x\n"}
+    assert "+x" in call.preview and call.reason
+    assert "ask_user" not in machine.tools()
+
+
+async def test_a_refusal_reaches_the_model_with_its_reason(machine: Machine) -> None:
+    seen = await events(machine, WRITE, DONE, approve=lambda call: Deny("Only tests may be written."))
+    assert calls(seen) == ["denied"]
+    assert "Only tests may be written." in str(machine.server.requests[1].body["messages"])
+
+
+async def test_a_remembered_rule_allows_the_next_call(machine: Machine) -> None:
+    asked: list[str] = []
+
+    def approve(call: ApprovalCall) -> Allow:
+        asked.append(call.title)
+        return Allow(remember="shell(touch *)")
+
+    assert calls(await events(machine, ECHO, ECHO, DONE, approve=approve, sandbox="off")) == ["ok", "ok"]
+    assert len(asked) == 1
+
+
+async def raises(call: ApprovalCall) -> Allow:
+    raise RuntimeError("it broke")
+
+
+async def hangs(call: ApprovalCall) -> Allow:
+    await asyncio.Event().wait()
+    return Allow()
+
+
+def sleeps(call: ApprovalCall) -> Allow:
+    time.sleep(1)
+    return Allow()
+
+
+def answers_nonsense(call: ApprovalCall) -> Any:
+    return True
+
+
+def remembers_nonsense(call: ApprovalCall) -> Allow:
+    return Allow(remember="((")
+
+
+@pytest.mark.parametrize(
+    ("approve", "why"),
+    [
+        (raises, "it broke"),
+        (hangs, "longer than 0.1 s"),
+        (sleeps, "longer than 0.1 s"),
+        (answers_nonsense, "bool"),
+        (remembers_nonsense, "remember"),
+    ],
+)
+async def test_a_callback_that_fails_is_a_refusal_and_a_notice(machine: Machine, approve: Any, why: str) -> None:
+    seen = await events(machine, WRITE, DONE, approve=approve, approve_timeout=0.1)
+    assert calls(seen) == ["denied"] and not (machine.work / "a.txt").exists()
+    assert [why in each.text for each in seen if isinstance(each, Notice)] == [True]
+
+
+async def test_a_denying_rule_holds_whatever_the_program_answers(machine: Machine) -> None:
+    (machine.config / "config.yaml").write_text('permissions:\n  deny: ["edit(a.txt)"]\n')
+    seen = await events(machine, WRITE, DONE, approve=lambda call: Allow())
+    assert calls(seen) == ["denied"]
+
+
+ASK = Reply(calls=(Call("ask_user", {"question": "Which?", "options": ["red", "blue"]}),))
+
+
+async def test_the_program_answers_questions(machine: Machine) -> None:
+    asked: list[Question] = []
+
+    def answer(question: Question) -> str:
+        asked.append(question)
+        return "blue"
+
+    seen = await events(machine, ASK, DONE, answer=answer)
+    assert [(each.text, each.options) for each in asked] == [("Which?", ("red", "blue"))]
+    assert "blue" in str(machine.server.requests[1].body["messages"]) and calls(seen) == ["ok"]
+
+
+async def test_an_answer_that_fails_is_a_notice_and_the_model_decides(machine: Machine) -> None:
+    async def answer(question: Question) -> str:
+        raise RuntimeError("it broke")
+
+    seen = await events(machine, ASK, DONE, answer=answer)
+    assert ["it broke" in each.text for each in seen if isinstance(each, Notice)] == [True]
+    assert "Nobody is here" in str(machine.server.requests[1].body["messages"])
