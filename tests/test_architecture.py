@@ -34,6 +34,7 @@ STANDS_ALONE = {
     "fleet/batch/pace.py": "pure, and tested with a clock of its own",
     "hooks/http.py": "loaded for the first hook that posts to a server",
     "hooks/rewrites.py": "loaded for the first hook that changes a call",
+    "sdk/output.py": "loaded for an answer as data only",
     "tools/base.py": "what plug-ins import",
     "ui/commands/custom.py": "loaded for a command of one's own only",
     "ui/dialogs/hunk_picker.py": "loaded when a change is gone through hunk by hunk",

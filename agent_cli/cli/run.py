@@ -184,7 +184,7 @@ def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":
         return None
     from .services.answer_schema import AnswerSchema
 
-    return AnswerSchema(name)
+    return AnswerSchema.of_file(name)
 
 
 def _check_output_file(chosen: ParsedOptions) -> None:

@@ -55,6 +55,7 @@ class RunOutcome:
     Attributes:
         text: the last answer.
         stop_reason: why the last turn ended.
+        completed: whether that was an end of its own.
         error: the first error that ended a turn.
         turns: model calls.
         unmet_rules: rules about what must be done before the end, where it was not done.
@@ -67,6 +68,7 @@ class RunOutcome:
         self.session_id = session_id
         self.text = ""
         self.stop_reason: StopReason = "internal_error"
+        self.completed = False
         self.error: ev.ErrorInfo | None = None
         self.turns = 0
         self.unmet_rules: tuple[str, ...] = ()
@@ -154,6 +156,7 @@ class RunOutcome:
 
     def _ended(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.stop_reason = event.stop_reason
+        self.completed = isinstance(event, ev.TurnCompleted)
         match event:
             case ev.TurnFailed():
                 self.failed(event.stop_reason, event.error)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from agent_cli.protocol.events import AnyEvent, OperationFailed, Restored, RestoreReport
 from agent_cli.protocol.operations import Redo, Undo, UserInput
@@ -21,6 +21,8 @@ from .session import Session
 
 if TYPE_CHECKING:
     from agent_cli.cli.setup.session_builder import OpenSession
+
+    from .output import Shape
 
 
 class Agent:
@@ -81,23 +83,28 @@ class Agent:
             raise AgentError("no prompt has ended yet")
         return self._result
 
-    async def run(self, prompt: str, *, images: Sequence[str | Path] = ()) -> Result:
+    async def run(self, prompt: str, *, images: Sequence[str | Path] = (), output: Any = None) -> Result:
         """Carry out a prompt and return its result, whatever its end. Cancelling the task that waits for it
         interrupts the turn.
 
         Args:
             prompt: what to do.
             images: files of pictures that go along with it.
+            output: the type of the answer (a msgspec Struct, a dataclass, …) or its JSON Schema; `data` of the
+                result is then such a value. An answer that does not fit is corrected once; after that the exit
+                code is 8 and `data` is None.
 
         Raises:
-            AgentError: the agent is not open, or a picture cannot be read.
+            AgentError: the agent is not open, a picture cannot be read, or there is no schema for `output`.
         """
-        async with aclosing(self.stream(prompt, images=images)) as events:
+        async with aclosing(self.stream(prompt, images=images, output=output)) as events:
             async for _ in events:
                 pass
         return self.result
 
-    async def stream(self, prompt: str, *, images: Sequence[str | Path] = ()) -> AsyncGenerator[AnyEvent, None]:
+    async def stream(
+        self, prompt: str, *, images: Sequence[str | Path] = (), output: Any = None
+    ) -> AsyncGenerator[AnyEvent, None]:
         """Carry out a prompt and yield its events; `result` has its result afterwards. Leaving the loop early
         interrupts the turn.
 
@@ -105,14 +112,13 @@ class Agent:
             AgentError: as `run`.
         """
         session = self._live()
-        asked = _input(prompt, images)
+        shape = _shape(output)
+        asked = _input(prompt, images, shape)
         async with session.turn, session.time_limit(self._options.get("timeout")):
             now = session.client.snapshot()
             outcome = RunOutcome(now.totals, now.session_id)
-            submission = await session.client.submit(asked)
-            async with aclosing(session.events_of(submission)) as events:
+            async with aclosing(_carried_out(session, asked, shape, outcome)) as events:
                 async for event in events:
-                    outcome.note(event, submission)
                     yield event
             self._result = result_of(outcome, session.client.snapshot().totals)
 
@@ -162,7 +168,9 @@ class Agent:
         return self._session
 
 
-def run(prompt: str, *, images: Sequence[str | Path] = (), **options: Unpack[AgentOptions]) -> Result:
+def run(
+    prompt: str, *, images: Sequence[str | Path] = (), output: Any = None, **options: Unpack[AgentOptions]
+) -> Result:
     """Carry out one prompt and return its result, in a program without `async`. Options are those of `Agent`.
 
     Raises:
@@ -171,24 +179,57 @@ def run(prompt: str, *, images: Sequence[str | Path] = (), **options: Unpack[Age
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_run(prompt, images, options))
+        return asyncio.run(_run(prompt, images, output, options))
     raise AgentError("run() is for programs without async; here, write `await agent.run(…)`")
 
 
-async def _run(prompt: str, images: Sequence[str | Path], options: AgentOptions) -> Result:
+async def _run(prompt: str, images: Sequence[str | Path], output: Any, options: AgentOptions) -> Result:
     async with Agent(**options) as agent:
-        return await agent.run(prompt, images=images)
+        return await agent.run(prompt, images=images, output=output)
 
 
-def _input(prompt: str, images: Sequence[str | Path]) -> UserInput:
+async def _carried_out(
+    session: Session, asked: UserInput, shape: "Shape | None", outcome: RunOutcome
+) -> AsyncGenerator[AnyEvent, None]:
+    """Yield the events of a prompt, and of the one that corrects an answer of the wrong shape."""
+    async with aclosing(_turn(session, asked, outcome)) as events:
+        async for event in events:
+            yield event
+    if shape is None or not outcome.completed or not outcome.needs_correction(shape.read):
+        return
+    async with aclosing(_turn(session, outcome.correction(), outcome)) as events:
+        async for event in events:
+            yield event
+    if outcome.completed and outcome.needs_correction(shape.read):
+        outcome.failed("end_turn", session.advised(outcome.misfit()))
+
+
+async def _turn(session: Session, asked: UserInput, outcome: RunOutcome) -> AsyncGenerator[AnyEvent, None]:
+    submission = await session.client.submit(asked)
+    async with aclosing(session.events_of(submission)) as events:
+        async for event in events:
+            outcome.note(event, submission)
+            yield event
+
+
+def _shape(output: Any) -> "Shape | None":
+    if output is None:
+        return None
+    from .output import shape_of
+
+    return shape_of(output)
+
+
+def _input(prompt: str, images: Sequence[str | Path], shape: "Shape | None") -> UserInput:
     if not prompt.strip():
         raise AgentError("the prompt is empty")
+    text = f"{prompt}\n\n{shape.request}" if shape is not None else prompt
     if not images:
-        return UserInput(prompt)
+        return UserInput(text)
     from agent_cli.tools.files.images import PictureError, read_image
 
     paths = [Path(each).expanduser().absolute() for each in images]
     try:
-        return UserInput(prompt, tuple(map(read_image, paths)), image_paths=tuple(map(str, paths)))
+        return UserInput(text, tuple(map(read_image, paths)), image_paths=tuple(map(str, paths)))
     except PictureError as error:
         raise AgentError(str(error)) from error

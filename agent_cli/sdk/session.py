@@ -85,6 +85,12 @@ class Session:
                 while not _ends(await self._events.get(), submission):
                     pass
 
+    def advised(self, error: ErrorInfo) -> ErrorInfo:
+        """Return an error with its hints in words."""
+        from agent_cli.ui.text.hints import error_with_advice, situation
+
+        return error_with_advice(error, situation("shell", self.client.snapshot()))
+
     async def _take_events(self) -> None:
         from agent_cli.ui.text.hints import with_advice
 

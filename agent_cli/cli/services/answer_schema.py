@@ -27,18 +27,20 @@ _REQUEST = (
 
 
 class AnswerSchema:
-    """The schema in a file.
+    """A JSON Schema for answers.
 
     Attributes:
         request: what the model is told of it.
 
     Raises:
-        UsageError: the file cannot be read, or holds no JSON Schema.
+        UsageError: it is no JSON Schema.
     """
 
-    def __init__(self, name: str) -> None:
-        self._option = f"--output-schema {name}"
-        schema = self._decoded(text_of("--output-schema", name))
+    def __init__(self, schema: Any, origin: str) -> None:
+        """`origin` names where the schema comes from, for messages."""
+        self._origin = origin
+        if not isinstance(schema, dict):
+            raise self._wrong('a JSON Schema is an object, such as {"type": "object", "properties": {…}}')
         kind = jsonschema.validators.validator_for(schema)
         try:
             kind.check_schema(schema)
@@ -46,9 +48,25 @@ class AnswerSchema:
             raise self._wrong(f"not a JSON Schema: at {error.json_path}: {_short(error.message)}") from None
         for reference in _references(schema):
             if not reference.startswith("#"):
-                raise self._wrong(f"refers to {reference}; write that part into the file, as `#/$defs/NAME`")
+                raise self._wrong(f"refers to {reference}; write that part into it, as `#/$defs/NAME`")
         self._validator = kind(schema, registry=Registry())  # which fetches nothing from the network
         self.request = f"{_REQUEST}\n{json.dumps(schema, ensure_ascii=False, separators=(',', ':'))}"
+
+    @classmethod
+    def of_file(cls, name: str) -> "AnswerSchema":
+        """Return the schema in a file.
+
+        Raises:
+            UsageError: the file cannot be read, or holds no JSON Schema.
+        """
+        origin = f"--output-schema {name}"
+        try:
+            return cls(json.loads(text_of("--output-schema", name)), origin)
+        except json.JSONDecodeError as error:
+            why = f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        except RecursionError:
+            why = "nested too deeply"
+        raise UsageError(f"{origin}: {why}")
 
     def read(self, text: str) -> object:
         """Return the answer as data. Where it is not JSON as a whole, an object or a list within it counts, if it
@@ -84,19 +102,8 @@ class AnswerSchema:
             return f"the schema refers to what it does not hold: {_short(str(error))}"
         return f"at {errors[0].json_path}: {_short(errors[0].message)}" if errors else ""
 
-    def _decoded(self, text: str) -> Any:
-        try:
-            schema = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise self._wrong(f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}") from None
-        except RecursionError:
-            raise self._wrong("nested too deeply") from None
-        if not isinstance(schema, dict):
-            raise self._wrong('a JSON Schema is an object, such as {"type": "object", "properties": {…}}')
-        return schema
-
     def _wrong(self, why: str) -> UsageError:
-        return UsageError(f"{self._option}: {why}")
+        return UsageError(f"{self._origin}: {why}")
 
 
 def _references(part: Any) -> Iterator[str]:

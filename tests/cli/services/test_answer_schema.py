@@ -12,7 +12,7 @@ from agent_cli.cli.services.answer_schema import AnswerSchema
 def schema(tmp_path: Path) -> AnswerSchema:
     file = tmp_path / "schema.json"
     file.write_text('{"type": "object", "properties": {"risk": {"type": "string"}}, "required": ["risk"]}')
-    return AnswerSchema(str(file))
+    return AnswerSchema.of_file(str(file))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""Answers as data: the shape that the program asks for, told to the model and checked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .options import AgentError
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The shape of an answer."""
+
+    request: str
+    """What the model is told of it."""
+    read: Callable[[str], object]
+    """Returns the answer as data.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+
+
+def shape_of(output: Any) -> Shape:
+    """Return the shape for a type, such as a msgspec Struct or a dataclass, or for a JSON Schema as a dict.
+
+    Raises:
+        AgentError: there is no schema for it, or it is none.
+    """
+    from agent_cli.cli.services.answer_schema import AnswerSchema
+    from agent_cli.cli.setup.options import UsageError
+
+    try:
+        definition = output if isinstance(output, dict) else msgspec.json.schema(output)
+        schema = AnswerSchema(definition, "output=")
+    except (UsageError, TypeError) as error:
+        raise AgentError(str(error)) from error
+    if isinstance(output, dict):
+        return Shape(schema.request, schema.read)
+
+    def read(text: str) -> object:
+        try:
+            return msgspec.convert(schema.read(text), output)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from error
+
+    return Shape(schema.request, read)
