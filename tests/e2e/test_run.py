@@ -328,7 +328,7 @@ def test_the_model_is_told_the_schema_and_what_did_not_fit(world: World) -> None
         (b'{"type": ', "not JSON: line 1, column 10"),
         (b"\xff\xfe", "not UTF-8 text (byte 0); save it as UTF-8"),
         (b"[1]", "a JSON Schema is an object"),
-        (b'{"$ref": "https://example.com/x"}', "refers to https://example.com/x; write that part into the file"),
+        (b'{"$ref": "https://example.com/x"}', "refers to https://example.com/x; write that part into it"),
     ],
 )
 def test_a_schema_that_is_none_starts_nothing(world: World, content: bytes, message: str) -> None:
