@@ -11,18 +11,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .sdk.agent import Agent, run
     from .sdk.approvals import Allow, ApprovalCall, Deny, Question
+    from .sdk.budget import Budget
     from .sdk.options import AgentError
     from .sdk.result import Result
     from .sdk.tool import tool
 
 __version__ = "0.1.0"
-__all__ = ["Agent", "AgentError", "Allow", "ApprovalCall", "Deny", "Question", "Result", "run", "tool"]
+__all__ = ["Agent", "AgentError", "Allow", "ApprovalCall", "Budget", "Deny", "Question", "Result", "run", "tool"]
 
 _HOMES = {
     "Agent": "agent",
     "AgentError": "options",
     "Allow": "approvals",
     "ApprovalCall": "approvals",
+    "Budget": "budget",
     "Deny": "approvals",
     "Question": "approvals",
     "Result": "result",

@@ -20,7 +20,7 @@ from agent_cli.tools.registry import Registry
 from .context.compaction import Briefed, Compactor
 from .context.reminders import Reminders
 from .context.token_meter import OfferedTools, TokenMeter
-from .model_calls.budget import BudgetLimits, DayLedger
+from .model_calls.budget import BudgetLimits, DayLedger, SharedBudget
 from .model_calls.caller import ModelCaller
 from .model_calls.limits import PromptCalls, Settings
 from .model_calls.model_selection import Models
@@ -69,6 +69,8 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     """The session that started this one as a sub-agent."""
     agents: "Subagents | None" = None
     """The sub-agents of this session; None where it may start none."""
+    shared_budget: SharedBudget | None = None
+    """A bound on money together with other sessions; a sub-agent has its parent's."""
 
     @cached_property
     def tools(self) -> ToolContext:
@@ -94,7 +96,9 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     def budget(self) -> BudgetLimits:
         """The limits on money."""
         parent = self.parent.budget if self.parent is not None else None
-        return BudgetLimits(self.session, self.settings.bounds, self.day, self.meter.tokens, parent)
+        return BudgetLimits(
+            self.session, self.settings.bounds, self.day, self.meter.tokens, parent, self.shared_budget
+        )
 
     @cached_property
     def caller(self) -> ModelCaller:

@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
+from agent_cli.protocol.agent_types import AgentType
+
 from .approvals import Answers
-from .options import AgentError, AgentOptions
+from .options import AgentDefinition, AgentError, AgentOptions
 from .tool import adapted
 
 if TYPE_CHECKING:
@@ -60,9 +64,35 @@ def _setup_of(options: AgentOptions) -> "Setup":
         reads=_READS[options.get("settings", "all")],
         state=_absolute(state) if state is not None else None,
         system_prompt=options.get("system_prompt"),
+        values=_configuration(options),
+        agents=tuple(_agent_type(name, given) for name, given in options.get("agents", {}).items()),
+        budget=budget.shared() if (budget := options.get("budget")) is not None else None,
         tools=adapted(functions) if (functions := _functions(options)) else (),
     )
     return Setup(ParsedOptions("run", _values(options)), embedding=embedding)
+
+
+def _configuration(options: AgentOptions) -> dict[str, Any]:
+    """Return what the program gives of the configuration."""
+    values = msgspec.to_builtins(options.get("config", {}))
+    if servers := options.get("mcp_servers"):
+        values["mcp_servers"] = {**values.get("mcp_servers", {}), **msgspec.to_builtins(servers)}
+    return dict(values)
+
+
+def _agent_type(name: str, given: AgentDefinition) -> AgentType:
+    fields = {_AGENT_FIELDS.get(key, key): value for key, value in given.items()}
+    unknown = given.keys() - AgentDefinition.__annotations__.keys()
+    try:
+        if unknown:
+            raise AgentError(f"agents: {name}: there is no key {min(unknown)!r}")
+        return msgspec.convert({"name": name, **fields, "origin": "user"}, AgentType)
+    except msgspec.ValidationError as error:
+        raise AgentError(f"agents: {name}: {error}") from error
+
+
+_AGENT_FIELDS = {"cost_usd": "max_cost_usd", "timeout": "max_time_s"}
+"""What options of agents are called in the engine."""
 
 
 def _values(options: AgentOptions) -> dict[str, Any]:

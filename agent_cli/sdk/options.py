@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, cast, get_args
 
 from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode, SandboxLevel
 
 if TYPE_CHECKING:
     from .approvals import Answer, Approve
+    from .budget import Budget
     from .tool import FunctionTool
 
 
@@ -19,6 +20,27 @@ class AgentError(Exception):
 
 SettingsFiles = Literal["all", "user", "none"]
 """Whose settings are read: those of user and project, of the user alone, or of nobody."""
+
+
+class AgentDefinition(TypedDict, total=False):
+    """A type of sub-agent. What is left out is as the agent has it; it never may more than the agent."""
+
+    description: Required[str]
+    """When to use it, for the model that starts it."""
+    instructions: str
+    """Added to its system prompt."""
+    tools: Sequence[str]
+    """The names of its tools."""
+    mode: Mode
+    """The widest mode it runs in."""
+    model: str
+    effort: Effort
+    cost_usd: float
+    """Limit on the cost of one task."""
+    max_turns: int
+    """Limit on the model calls of one task."""
+    timeout: float
+    """Limit on the time of one task, in seconds."""
 
 
 class AgentOptions(TypedDict, total=False):
@@ -57,6 +79,14 @@ class AgentOptions(TypedDict, total=False):
     """Answers questions of the model; without it there are none."""
     approve_timeout: float
     """Seconds that `approve` and `answer` may take; no answer by then is a refusal. 60 if left out."""
+    agents: "Mapping[str, AgentDefinition]"
+    """Types of sub-agents, by name."""
+    mcp_servers: Mapping[str, Mapping[str, Any]]
+    """MCP servers by name, each as under `mcp_servers` in the configuration."""
+    config: Mapping[str, Any]
+    """Any further key of the configuration."""
+    budget: "Budget"
+    """A bound on the cost of all agents that are given it."""
     resume: str
     """Resume a session: `last` of the folder, or an id, name or file."""
     fork: str

@@ -120,7 +120,8 @@ def _agents(setup: Setup, build: "BuildChild") -> "Subagents":
 
     limits = setup.config.agents
     types = agent_types(setup) if setup.agent_places() else ()
-    return Subagents(SubagentLimits(limits.depth, limits.running, limits.per_prompt), types, build)
+    bounds = SubagentLimits(limits.depth, limits.running, limits.per_prompt)
+    return Subagents(bounds, (*types, *setup.embedding.agents), build)
 
 
 class _Children:

@@ -349,6 +349,7 @@ class SessionBuilder:
             prompt_calls=of.parent.prompt_calls if of else PromptCalls(config.limits.turns),
             parent=of.parent if of else None,
             agents=self.agents,
+            shared_budget=None if of else setup.embedding.budget,
         )
 
     def _hooks(self, session: Session, path: str) -> "HookEngine | None":

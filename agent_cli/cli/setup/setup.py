@@ -19,6 +19,7 @@ from agent_cli.config.yaml_file import parse as parse_file
 from agent_cli.engine.tool_calls.call_rules import BoundRule, as_permissions, bind
 from agent_cli.fs.files import make_private
 from agent_cli.policy.rules.rule import Effect, Rule, RuleError, parse_rule
+from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.records import storable_json
 from agent_cli.store.catalog import Sessions
 from agent_cli.store.state.learned_limits import LearntFile
@@ -28,6 +29,7 @@ from agent_cli.workspace.paths import PathError, Workspace
 from .options import ParsedOptions, UsageError
 
 if TYPE_CHECKING:
+    from agent_cli.engine.model_calls.budget import SharedBudget
     from agent_cli.extensions.places import Kind, Place
     from agent_cli.tools.kit.base import Tool
 
@@ -56,6 +58,10 @@ class Embedding(msgspec.Struct, frozen=True):
     """In place of ours."""
     tools: "tuple[Tool, ...]" = ()
     """Further tools."""
+    agents: tuple[AgentType, ...] = ()
+    """Further types of sub-agents."""
+    budget: "SharedBudget | None" = None
+    """A bound on money that other sessions of the process share."""
 
 
 class Setup:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakSet
 
 import msgspec
 
@@ -37,6 +38,20 @@ class _Left(msgspec.Struct, frozen=True):
     bound: str
 
 
+class SharedBudget:
+    """A bound on the money that several sessions of one process spend together."""
+
+    def __init__(self, cost_usd: float) -> None:
+        self.cost_usd = cost_usd
+        self.spent_usd = 0.0
+        """A call of unknown cost counts as the most it can have cost."""
+        self.sessions: WeakSet[BudgetLimits] = WeakSet()
+
+    def requested_usd(self) -> float:
+        """Return the most that requests under way can cost."""
+        return sum(each.requested_usd() for each in self.sessions)
+
+
 class BudgetLimits:
     """The bounds on money of one session."""
 
@@ -47,9 +62,14 @@ class BudgetLimits:
         day: DayLedger | None,
         tokens: Callable[[], int],
         parent: "BudgetLimits | None" = None,
+        shared: SharedBudget | None = None,
     ) -> None:
-        """`tokens` estimates the next request. What a sub-agent spends counts for its `parent` too."""
+        """`tokens` estimates the next request. What a sub-agent spends counts for its `parent` too; `shared` is of
+        a session that has no parent."""
         self._session = session
+        self._shared = shared
+        if shared is not None:
+            shared.sessions.add(self)
         self._parent = parent
         self._children: set[BudgetLimits] = set()
         """Those of sub-agents that run."""
@@ -75,6 +95,7 @@ class BudgetLimits:
         cost_usd = call.at_most_usd if call.cost_usd is None else call.cost_usd
         if self._day is not None and cost_usd:
             self._day.add(cost_usd)
+        self._book_shared(call)
         if self._parent is not None:
             self._parent._book_of(self._session.header.session_id, call)
 
@@ -85,8 +106,13 @@ class BudgetLimits:
                 call, id=new_id("call"), turn_id="", kind="subagent", agent=call.agent or agent
             )
         )
+        self._book_shared(call)
         if self._parent is not None:
             self._parent._book_of(agent, call)
+
+    def _book_shared(self, call: ModelCalled) -> None:
+        if self._shared is not None:
+            self._shared.spent_usd += (call.at_most_usd if call.cost_usd is None else call.cost_usd) or 0.0
 
     def close(self) -> None:
         """Count no longer for the parent: the sub-agent has ended."""
@@ -100,7 +126,9 @@ class BudgetLimits:
     @property
     def bounded(self) -> bool:
         """Whether there is a bound that unknown prices would undo."""
-        return self._bounds.on_cost or (self._parent is not None and self._parent.bounded)
+        return (
+            self._bounds.on_cost or self._shared is not None or (self._parent is not None and self._parent.bounded)
+        )
 
     def unbounded(self, info: ModelInfo) -> bool:
         """Return whether there is a bound that a model's unknown prices make void."""
@@ -154,7 +182,7 @@ class BudgetLimits:
     def _left(self, asking: "BudgetLimits") -> _Left | None:
         """Return the least that is left under any bound, for the agent that asks; None without one. What others
         have requested counts as the most that it can cost."""
-        requested = self._requested() - asking._pending_usd
+        requested = self.requested_usd() - asking._pending_usd
         spent = self._spent() + requested
         bounds = self._bounds
         each = []
@@ -165,13 +193,16 @@ class BudgetLimits:
         if bounds.day_cost_usd is not None and self._day is not None:
             today = self._day.today_usd() + requested
             each.append(_left(bounds.day_cost_usd, today, "one day", "day_cost_usd"))
+        if self._shared is not None:
+            together = self._shared.spent_usd + self._shared.requested_usd() - asking._pending_usd
+            each.append(_left(self._shared.cost_usd, together, "all agents that share it", ""))
         if self._parent is not None and (left := self._parent._left(asking)) is not None:
             each.append(left)
         return min(each, key=lambda left: left.usd, default=None)
 
-    def _requested(self) -> float:
+    def requested_usd(self) -> float:
         """Return the most that requests under way can cost, those of sub-agents included."""
-        return self._pending_usd + sum(child._requested() for child in self._children)
+        return self._pending_usd + sum(child.requested_usd() for child in self._children)
 
     def _spent(self) -> float:
         """Return what counts towards the bounds: a call of unknown cost as the most it can have cost."""
@@ -182,7 +213,8 @@ class BudgetLimits:
 
 
 def _left(bound_usd: float, spent_usd: float, what: str, key: str) -> _Left:
-    return _Left(bound_usd - spent_usd, f"{_usd(bound_usd)} for {what} (limits.{key}; {_usd(spent_usd)} spent)")
+    named = f"limits.{key}; " if key else ""
+    return _Left(bound_usd - spent_usd, f"{_usd(bound_usd)} for {what} ({named}{_usd(spent_usd)} spent)")
 
 
 def _usd(amount: float) -> str:

@@ -1,0 +1,38 @@
+"""A bound on the cost of several agents together."""
+
+from typing import TYPE_CHECKING
+
+from .options import AgentError
+
+if TYPE_CHECKING:
+    from agent_cli.engine.model_calls.budget import SharedBudget
+
+
+class Budget:
+    """A bound on what all agents that are given it spend together, as long as the program runs.
+
+    A request that might cost more than is left is not made; the turn then ends with `cost_limit`.
+
+    Raises:
+        AgentError: the bound is not greater than 0.
+    """
+
+    def __init__(self, cost_usd: float) -> None:
+        """`cost_usd` is the bound in US dollars."""
+        if not cost_usd > 0:
+            raise AgentError(f"a budget is greater than 0, not {cost_usd!r}")
+        self.cost_usd = cost_usd
+        self._shared: SharedBudget | None = None
+
+    @property
+    def spent_usd(self) -> float:
+        """What has been spent; a call of unknown cost counts as the most it can have cost."""
+        return self._shared.spent_usd if self._shared is not None else 0.0
+
+    def shared(self) -> "SharedBudget":
+        """Return the bound that sessions keep."""
+        if self._shared is None:
+            from agent_cli.engine.model_calls.budget import SharedBudget
+
+            self._shared = SharedBudget(self.cost_usd)
+        return self._shared
