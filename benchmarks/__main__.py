@@ -24,6 +24,7 @@ from . import (
     rendering,
     resume,
     sandbox,
+    sdk,
     search,
     sessions,
     skills,
@@ -62,6 +63,7 @@ def main() -> int:
             batch,
             worktrees,
             engines,
+            sdk,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

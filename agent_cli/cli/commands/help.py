@@ -37,6 +37,7 @@ TOPICS: dict[str, str] = {
     "configuration": "every key, and precedence",
     "providers": "models, keys, local servers, prices, errors and retries",
     "headless": "scripts and CI: non-interactive runs, exit codes, JSON",
+    "sdk": "the agent as a Python library: results, events, approvals, tools",
     "batch": "many tasks in one command: task files, results, budget, trees",
     "evaluation": "suites, scores with intervals, comparisons, SWE-bench, Harbor",
     "cluster": "batches on many machines: Dask, TLS, failures",
