@@ -345,7 +345,7 @@ def heavy(modules: set[str]) -> set[str]:
 
 PATHS: list[tuple[str, str, int, set[str]]] = [
     ("--version", "import sys; sys.argv = ['agent', '--version']\nimport agent_cli.__main__ as m\ntry: m.main()\nexcept SystemExit: pass", 80, {"asyncio", "msgspec"}),
-    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.wire.chat.dialect", 396, {"prompt_toolkit", "httpx"}),
+    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.wire.chat.dialect", 397, {"prompt_toolkit", "httpx"}),
     ("repl", "import agent_cli.cli.main, agent_cli.cli.interactive", 596, {"httpx"}),
 ]  # fmt: skip
 
