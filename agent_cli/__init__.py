@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from .sdk.agent import Agent, run
     from .sdk.approvals import Allow, ApprovalCall, Deny, Question
     from .sdk.budget import Budget
+    from .sdk.hook import Hook, HookEvent
     from .sdk.options import AgentError
     from .sdk.result import Result
     from .sdk.tool import tool
 
 __version__ = "0.1.0"
-__all__ = ["Agent", "AgentError", "Allow", "ApprovalCall", "Budget", "Deny", "Question", "Result", "run", "tool"]
+__all__ = [
+    "Agent", "AgentError", "Allow", "ApprovalCall", "Budget", "Deny", "Hook", "HookEvent", "Question", "Result",
+    "run", "tool",
+]  # fmt: skip
 
 _HOMES = {
     "Agent": "agent",
@@ -26,6 +30,8 @@ _HOMES = {
     "ApprovalCall": "approvals",
     "Budget": "budget",
     "Deny": "approvals",
+    "Hook": "hook",
+    "HookEvent": "hook",
     "Question": "approvals",
     "Result": "result",
     "run": "agent",

@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fleet": {"protocol", "redaction", "fs", "config", "sandbox", "workspace", "store", "session"},
 }
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
-MAY_IMPORT["sdk"] = {"protocol", "config", "model", "policy", "store", "tools", "engine", "ui", "cli"}
+MAY_IMPORT["sdk"] = {"protocol", "config", "model", "policy", "store", "tools", "hooks", "engine", "ui", "cli"}
 
 ORDER: dict[str, tuple[str, ...]] = {
     "policy": ("rules", "shell", ""),

@@ -7,7 +7,7 @@ import msgspec
 
 from agent_cli.protocol.sanitize import clean
 
-from .definition import DECIDING, Hook
+from .definition import DECIDING, Hook, HookProcess
 
 Decision = Literal["allow", "ask", "deny"]
 MAX_OUTPUT = 1_000_000
@@ -25,17 +25,6 @@ _ALLOWS = ("allow", "approve")
 
 class _MeaninglessError(Exception):
     """A part of an answer that means nothing."""
-
-
-class HookProcess(msgspec.Struct, frozen=True):
-    """How the program of a hook ended."""
-
-    exit_code: int | None = None
-    """None when it did not start, or was stopped for the time it took."""
-    stdout: str = ""
-    stderr: str = ""
-    problem: str = ""
-    """Why there is no exit code."""
 
 
 class HookAnswer(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """What a hook is: an event, what it is for, and the program that is asked."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -41,6 +41,21 @@ _ALIASES: dict[str, Event] = {
 _BY_FOLDED_NAME: dict[str, Event] = {name.lower(): name for name in get_args(Event)} | _ALIASES
 _LIST = re.compile(r"[\w\- ,|]*")
 """A matcher of such characters is a list of names; any other is a regular expression."""
+
+
+class HookProcess(msgspec.Struct, frozen=True):
+    """How the program of a hook ended."""
+
+    exit_code: int | None = None
+    """None when it did not start, or was stopped for the time it took."""
+    stdout: str = ""
+    stderr: str = ""
+    problem: str = ""
+    """Why there is no exit code."""
+
+
+Callback = Callable[[bytes, float], Awaitable[HookProcess]]
+"""Takes the event as JSON and the seconds it may take; answers as a program would."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -85,10 +100,14 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     shell: str = ""
     """The shell for its line; empty for the usual one."""
     request: HttpRequest | None = None
+    callback: "Callback | None" = None
+    """A function of the program that embeds the agent, in place of a command."""
 
     @property
     def line(self) -> str:
         """What is run, or where the event goes, in one line."""
+        if self.callback is not None:
+            return "a function of the program"
         if self.request is not None:
             return f"POST {self.request.url}"
         return self.command if isinstance(self.command, str) else " ".join(self.command)

@@ -18,10 +18,10 @@ import msgspec
 from agent_cli.protocol.records import storable_json
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner, shell_program
 
-from .answer import MAX_OUTPUT, Decision, HookAnswer, HookProcess, read_answer
+from .answer import MAX_OUTPUT, Decision, HookAnswer, read_answer
 from .call_names import NamedCall, ToolCallFacts, named_calls
 from .condition import holds
-from .definition import Event, Hook
+from .definition import Event, Hook, HookProcess
 
 _RUNS_KEPT = 200
 _SLOW_S = 0.5
@@ -237,6 +237,8 @@ class HookEngine:
         hook = asked.hook
         if changed := self._changed_file(hook):
             return HookProcess(problem=f"was not run: {changed} has changed since the session began")
+        if hook.callback is not None:
+            return await hook.callback(given, hook.timeout_s)
         if hook.request is not None:
             from .http import post  # the library behind it is large
 

@@ -6,8 +6,8 @@ import re
 from agent_cli.net.addresses import AddressRefused, target_of
 from agent_cli.net.fetch import FetchError, fetch
 
-from .answer import MAX_OUTPUT, HookProcess
-from .definition import HttpRequest
+from .answer import MAX_OUTPUT
+from .definition import HookProcess, HttpRequest
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 

@@ -7,6 +7,7 @@ import msgspec
 
 from agent_cli.protocol.agent_types import AgentType
 
+from . import hook
 from .approvals import Answers
 from .options import AgentDefinition, AgentError, AgentOptions
 from .tool import adapted
@@ -66,6 +67,7 @@ def _setup_of(options: AgentOptions) -> "Setup":
         system_prompt=options.get("system_prompt"),
         values=_configuration(options),
         agents=tuple(_agent_type(name, given) for name, given in options.get("agents", {}).items()),
+        hooks=tuple(map(hook.adapted, options.get("hooks", ()))),
         budget=budget.shared() if (budget := options.get("budget")) is not None else None,
         tools=adapted(functions) if (functions := _functions(options)) else (),
     )

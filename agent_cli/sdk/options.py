@@ -10,6 +10,7 @@ from agent_cli.protocol.actions import Mode, SandboxLevel
 if TYPE_CHECKING:
     from .approvals import Answer, Approve
     from .budget import Budget
+    from .hook import Hook
     from .tool import FunctionTool
 
 
@@ -81,6 +82,8 @@ class AgentOptions(TypedDict, total=False):
     """Seconds that `approve` and `answer` may take; no answer by then is a refusal. 60 if left out."""
     agents: "Mapping[str, AgentDefinition]"
     """Types of sub-agents, by name."""
+    hooks: "Sequence[Hook]"
+    """Functions that are called at events."""
     mcp_servers: Mapping[str, Mapping[str, Any]]
     """MCP servers by name, each as under `mcp_servers` in the configuration."""
     config: Mapping[str, Any]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.hooks.answer import HookProcess, read_answer
-from agent_cli.hooks.definition import DECIDING, Hook, event_named
+from agent_cli.hooks.answer import read_answer
+from agent_cli.hooks.definition import DECIDING, Hook, HookProcess, event_named
 
 
 def answer(printed: Any, *, event: str = "PreToolUse", code: int = 0, **more: Any):  # type: ignore[no-untyped-def]

@@ -47,7 +47,8 @@ def _found(setup: Setup) -> FoundHooks:
         plugins=hooks,
         reads=setup.embedding.reads,
     )
-    return msgspec.structs.replace(found, notes=(*notes, *found.notes))
+    usable = (*setup.embedding.hooks, *found.usable)
+    return msgspec.structs.replace(found, usable=usable, notes=(*notes, *found.notes))
 
 
 def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> HookEngine | None:

@@ -357,6 +357,7 @@ class SessionBuilder:
         setup = self._setup
         if setup.chosen.flag("no_hooks") or not (
             setup.config.hooks
+            or setup.embedding.hooks
             or (setup.embedding.reads and defines_hooks(setup.workspace.root))
             or setup.has_plugins()
         ):

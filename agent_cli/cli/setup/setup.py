@@ -31,6 +31,7 @@ from .options import ParsedOptions, UsageError
 if TYPE_CHECKING:
     from agent_cli.engine.model_calls.budget import SharedBudget
     from agent_cli.extensions.places import Kind, Place
+    from agent_cli.hooks.definition import Hook
     from agent_cli.tools.kit.base import Tool
 
 T = TypeVar("T")
@@ -60,6 +61,8 @@ class Embedding(msgspec.Struct, frozen=True):
     """Further tools."""
     agents: tuple[AgentType, ...] = ()
     """Further types of sub-agents."""
+    hooks: "tuple[Hook, ...]" = ()
+    """Further hooks."""
     budget: "SharedBudget | None" = None
     """A bound on money that other sessions of the process share."""
 
