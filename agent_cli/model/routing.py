@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Probe = Callable[[str, str], Awaitable[tuple[str, ...] | None]]
 """Base URL and key → names of the models a server offers, or None when it does not answer."""
 
-PROBE_S = 0.3
+PROBE_S = 1.0
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 REPLAY = "replay"
 _NO_CHAT = re.compile(r"embed|minilm|\bbge-|rerank|whisper")

@@ -97,7 +97,7 @@ def test_every_name_that_is_allowed_works(world: World, name: str) -> None:
         ("echo x > git~1", ["git~1"]),
         ("ln -s README.md .gitmodules", [".gitmodules"]),
         ("rm README.md; mkfifo README.md", []),
-        ("mkfifo .gitattributes", []),
+        pytest.param("mkfifo .gitattributes", [], marks=pytest.mark.long),
     ],
 )
 def test_an_odd_file_does_not_keep_the_others_out_of_the_patch(

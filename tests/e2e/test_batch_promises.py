@@ -1,6 +1,7 @@
 """What a batch promises, with harm done to it: nothing that was edited is lost, nothing is run twice, the budget
 holds, and a rate limit is nobody's failure."""
 
+import contextlib
 import json
 import os
 import random
@@ -34,7 +35,7 @@ def _agents(world: World) -> list[int]:
     return world.alive(b"agent_cli\0run\0")
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 200))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 200))])
 def test_after_a_kill_the_same_command_runs_what_is_missing_and_nothing_else(
     world: World, own_tmp: None, seed: int
 ) -> None:
@@ -133,7 +134,8 @@ def test_an_agent_that_is_killed_leaves_its_patch(world: World) -> None:
     running = world.start("batch", str(tasks), "-o", str(out), "--json")
     until(lambda: len(asked) > 1)
     for pid in _agents(world):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has ended with the one before
+            os.kill(pid, signal.SIGKILL)
     asked.clear()
     until(lambda: len(asked) > 1)  # it is repeated on its own
     running.send_signal(signal.SIGINT)
@@ -188,7 +190,7 @@ def test_a_budget_for_a_model_without_prices_is_refused(world: World) -> None:
 
 def test_a_rate_limit_is_waited_for_and_is_nobodys_failure(world: World) -> None:
     repository(world.work)
-    limited_s, times = 4.0, {"first": 0.0}
+    limited_s, times = 3.0, {"first": 0.0}
     during: list[str] = []
 
     def answer(received: Received) -> Reply:
