@@ -120,7 +120,7 @@ def test_whatever_the_end_the_edit_is_in_the_patch(world: World) -> None:
         assert found["f.txt"] == f"edited {name}\n", line
 
 
-def test_an_agent_that_is_killed_leaves_its_patch(world: World) -> None:
+def test_an_agent_that_is_killed_leaves_its_patch_and_no_temporary_file(world: World) -> None:
     commit = repository(world.work)
     asked: list[str] = []
 
@@ -131,7 +131,9 @@ def test_an_agent_that_is_killed_leaves_its_patch(world: World) -> None:
     answering(world, answer)
     out = world.home / "out"
     tasks = tasks_file(world, [{"id": "one", "prompt": "write f.txt: kept", "repo": str(world.work)}])
-    running = world.start("batch", str(tasks), "-o", str(out), "--json")
+    temporary = world.home / "tmp"
+    temporary.mkdir()
+    running = world.start("batch", str(tasks), "-o", str(out), "--json", env={"TMPDIR": str(temporary)})
     until(lambda: len(asked) > 1)
     for pid in _agents(world):
         with contextlib.suppress(ProcessLookupError):  # it has ended with the one before
@@ -146,6 +148,7 @@ def test_an_agent_that_is_killed_leaves_its_patch(world: World) -> None:
         found = applied(out / f"tasks/one/{number}/patch.diff", world.work, commit, world.home / "check")
         assert found["f.txt"] == "kept\n"
     assert not _agents(world)
+    until(lambda: not [*temporary.iterdir()])
 
 
 def test_the_budget_holds_with_many_at_once(world: World) -> None:

@@ -41,9 +41,11 @@ def time_limit_s(task: Task) -> float | None:
     return None if task.timeout_s is None else task.timeout_s + _STOP_AFTER_S
 
 
-def agent_environment(job: Job, tree: Tree, state: Path) -> dict[str, str]:
-    """Return the variables of the agent: ours, with a state folder of the batch's own."""
-    return {**os.environ, **job.task.env, **tree.environment(), "AGENT_STATE_DIR": str(state)}
+def agent_environment(job: Job, tree: Tree, state: Path, temporary: Path) -> dict[str, str]:
+    """Return the variables of the agent: ours, with folders of the attempt's own for state and temporary files.
+    An agent that is killed with all its helpers cannot remove what it leaves."""
+    own = {"AGENT_STATE_DIR": str(state), "TMPDIR": str(temporary)}
+    return {**os.environ, **job.task.env, **tree.environment(), **own}
 
 
 def command_environment(job: Job, tree: Tree) -> dict[str, str]:

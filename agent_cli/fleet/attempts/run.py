@@ -121,10 +121,12 @@ class _Attempt:
         if job.task.schema is not None:
             replace_file(schema, msgspec.json.encode(job.task.schema))
         closed = () if job.task.command else job.closed
+        temporary = self._runner.folder() / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
         argv = tree.wrapped(agent_command(job, tree.inside, schema), own_network=False, closed=closed)
         try:
             agent = await AgentProcess.start(
-                self._runner, argv, cwd=tree.path, env=agent_environment(job, tree, self._state),
+                self._runner, argv, cwd=tree.path, env=agent_environment(job, tree, self._state, temporary),
                 prompt=job.task.prompt, output=self._output, log_file=self._folder / "stderr.log",
             )  # fmt: skip
         except (ProcessError, OSError) as error:
