@@ -22,6 +22,8 @@ _OPTIONS = (
 _ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
 _FULL = re.compile(rb"No space left on device|Disk quota exceeded")
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
+_PARTS = ("HEAD", "config", "objects", "refs")
+"""Of a store; without one of them it is none for git."""
 _MAGIC_PATHSPECS = ("check-ignore", "--pathspec-from-file=-")
 """What knows no literal path specifications, and refuses to be told."""
 
@@ -120,7 +122,7 @@ class PrivateGit:
             CheckpointError: it cannot be written.
         """
         try:
-            if not (self.folder / "HEAD").exists():
+            if not all((self.folder / name).exists() for name in _PARTS):  # one that was killed is completed
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 await self("init", "--quiet", "--bare", "--template=", str(self.folder))
             info = self.folder / "info"

@@ -3,6 +3,7 @@ nothing."""
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 from agent_cli.fleet.tree import TreeError
 from agent_cli.fleet.trees.mirror import is_url
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.workspace.worktrees.create import create
+from agent_cli.workspace.worktrees.apart import create_at_commit
+from agent_cli.workspace.worktrees.create import checkout_around, create
 from agent_cli.workspace.worktrees.draft import _Creation
+from agent_cli.workspace.worktrees.merge import changed_files
+from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Owner, record_of, store_of
 from tests.workspace.worktrees.test_worktrees import git, put
 
@@ -169,6 +173,62 @@ async def test_what_a_killed_creation_leaves_is_removed_by_the_next(
     (home,) = place.iterdir()
     assert sorted(each.name for each in home.iterdir()) == [".store", "one", *(["one.git"] if commit else [])]
     assert not list(store_of(home).glob("*.draft")) and record_of(home / "one").exists()
+
+
+REMOVED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.worktrees.apart import create_at_commit
+from agent_cli.workspace.worktrees.create import checkout_around
+from agent_cli.workspace.worktrees.remove import remove
+repo, commit, place, left = sys.argv[1:]
+runner, left, counting = ProcessRunner(), int(left), False
+def watch(event, arguments):
+    global left
+    if counting and event in ("os.remove", "os.rmdir", "os.rename"):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(watch)
+async def main():
+    global counting
+    tree = await create_at_commit(checkout_around(Path(repo)), commit, "one", Path(place), runner.run)
+    counting = True
+    await remove(tree, runner.run)
+    os._exit(0)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+async def test_after_a_removal_that_was_killed_trees_are_made_as_before(
+    repo: Path, place: Path, runner: ProcessRunner, step: int
+) -> None:
+    commit, moment = git(repo, "rev-parse", "old").strip(), 0
+    while True:
+        line = [sys.executable, "-c", REMOVED, str(repo), commit, str(place), str(moment)]
+        done = await asyncio.to_thread(subprocess.run, line, capture_output=True, check=False)
+        assert done.returncode <= 0, done.stderr.decode()
+        tree = await create_at_commit(checkout_around(repo), commit, "two", place, runner.run)
+        Path(tree.path, "new.txt").write_text("new\n", encoding="utf-8")
+        assert await changed_files(tree, runner.run) == ("new.txt",)
+        await remove(tree, runner.run, discard=True)
+        if not done.returncode:
+            break
+        for left in place.glob("*/one*"):
+            shutil.rmtree(left)  # of the tree itself: its record is there, and `clean` removes it
+        moment += step
+    assert moment > 20
+
+
+@pytest.mark.parametrize("missing", ["HEAD", "config", "objects", "refs"])
+async def test_a_store_whose_making_was_killed_is_completed(
+    repo: Path, place: Path, runner: ProcessRunner, missing: str
+) -> None:
+    tree = await create(repo, "one", place, runner.run)
+    await asyncio.to_thread(shutil.rmtree if missing in ("objects", "refs") else os.unlink, tree.store / missing)
+    assert Path((await create(repo, "two", place, runner.run)).path).is_dir()
 
 
 async def test_an_entry_without_a_record_is_removed_by_the_next_creation(
