@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from agent_cli.fleet.tree import Tree
 from agent_cli.fleet.trees.open_tree import open_tree
 from agent_cli.sandbox.mechanisms import bubblewrap
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.worktrees.worktree import open_worktree
 from tests.e2e.world import World
 from tests.model.server import Call, Reply
 from tests.workspace.worktrees.test_worktrees import git, put
@@ -70,3 +72,34 @@ def test_an_agent_works_in_a_tree_at_the_path_of_the_repository(world: World, mo
     assert (tree.path / "b.txt").read_text() == "two\n" and not (repo / "b.txt").exists()
     assert git(repo, "log", "--format=%s") == "one\n" and git(tree.path, "log", "--format=%s") == "mine\none\n"
     assert (repo / "node_modules/x/index.js").read_text() == "original\n"
+
+
+HOSTILE = (
+    "git config core.fsmonitor '{hook}'; git config core.hooksPath .; printf '[core]\\n\\tfsmonitor = {hook}\\n' >> {git}/config;"
+    " mkdir -p {git}/hooks; cp {hook} {git}/hooks/post-index-change; cp {hook} {git}/hooks/reference-transaction;"
+    " mkdir -p own/objects own/refs; echo 'ref: refs/heads/main' > own/HEAD;"
+    " printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = {hook}\\n' > own/config;"
+    " echo {tree}/own > {entry}/commondir; (rm -f .git && cp -r own .git) ; echo done"
+)
+
+
+def test_git_settings_of_an_agent_without_a_sandbox_do_not_run_in_a_kept_tree(world: World) -> None:
+    repo = repository(world)
+    hook, ran = Path(os.path.realpath(world.home)) / "hook.sh", Path(os.path.realpath(world.home)) / "ran"
+    hook.write_text(f"#!/bin/sh\ntouch {ran}\n", encoding="utf-8")
+    hook.chmod(0o755)
+    task = Task(id="one", prompt="-", repo=str(repo), ref=git(repo, "rev-parse", "HEAD").strip())
+    tree = with_tree(task, Path(os.path.realpath(world.home.parent)) / "place")
+    entry = open_worktree(tree.path).entry
+    names = {"hook": hook, "git": Path(entry).parent.parent, "entry": entry, "tree": tree.path}
+    script = put(Path(os.path.realpath(world.home)), "hostile.sh", HOSTILE.format(**names))
+    world.script(Reply(calls=(Call("shell", {"command": f"sh {script}"}),)), Reply(text="Done."))
+    done = world.run(
+        "run", "go", "--mode", "yolo", "--sandbox", "off", before=tree.wrapped([], own_network=False),
+        env=dict(tree.environment()), cwd=tree.path,
+    )  # fmt: skip
+    assert done.code == 0 and "done" in world.messages(-1, "tool")[-1], (done.out, done.err)
+    for words in (["status"], ["diff"], ["log", "-1"], ["add", "-A"]):
+        subprocess.run(["git", *words], cwd=tree.path, capture_output=True, check=False)
+    assert not ran.exists()
+    assert git(tree.path, "log", "--format=%s") == "one\n"

@@ -93,13 +93,17 @@ async def create_copy(source: Path, name: str, folder: Path, run: RunProgram) ->
 
 
 def mounts_inside(worktree: Worktree, objects: str) -> tuple[tuple[str, str], ...]:
-    """Return what to mount read-only so that git works in a tree that is mounted at the path of the main checkout:
-    (what, where). `objects` are those of the repository."""
-    common = Path(worktree.place.common)
+    """Return what to mount read-only so that git works in a tree that is mounted at the path of the main checkout,
+    and so that nothing in the tree decides what git runs there: (what, where). `objects` are those of the
+    repository."""
+    common, entry = Path(worktree.place.common), Path(worktree.entry)
+    fixed = (common / "config", common / "hooks", entry / "commondir")
     return (
+        *((str(each), str(each)) for each in fixed),
+        (str(Path(worktree.path, ".git")), str(Path(worktree.root, ".git"))),
         (objects, str(common / SHARED_OBJECTS)),
         (str(common / "inside" / "alternates"), str(common / "objects" / "info" / "alternates")),
-        (str(common / "inside" / "gitdir"), str(Path(worktree.entry) / "gitdir")),
+        (str(common / "inside" / "gitdir"), str(entry / "gitdir")),
     )
 
 
@@ -119,6 +123,7 @@ def _private_git(draft: Draft, commit: str, carried: Sequence[str]) -> str:
         common / "refs" / "heads",
         common / "info",
         common / "inside",
+        common / "hooks",
     ):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (common / SHARED_OBJECTS).mkdir(exist_ok=True)
