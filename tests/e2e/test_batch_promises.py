@@ -303,6 +303,7 @@ def test_setup_prepares_the_tree_and_its_failure_is_no_verdict(world: World) -> 
     assert done.code == 9, done
     out = world.home / "out"
     assert outcomes(out) == {"good": ["solved"], "bad": ["setup"] * 3}
+    assert [each["cost_usd"] for each in results(out) if each["id"] == "bad"] == [0.0] * 3
     assert (out / "tasks/bad/1/setup.log").read_text(encoding="utf-8") == "no\n"
     assert len(world.bodies()) == 1
 
@@ -351,3 +352,23 @@ def test_the_patch_session_and_cost_of_an_attempt_whose_batch_was_killed_are_sav
     found = applied(out / "tasks/t0/1/patch.diff", world.work, commit, world.home / "check")
     assert found["f0.txt"] == "v0\n" and lost["patch"]["files"] == ["f0.txt"]
     assert json.loads((out / "tasks/t0/1/session.json").read_text(encoding="utf-8"))
+
+
+def test_a_tree_whose_attempt_was_killed_while_it_was_judged_is_cleaned_with_the_others(
+    world: World, own_tmp: None
+) -> None:
+    repository(world.work)
+    answering(world, writes)
+    begun, out = world.home / "begun", world.home / "out"
+    waits = f"test -e {begun}.2 || (touch {begun}; sleep 600)"
+    tasks = tasks_file(world, _tasks(world, 1, sandbox="off", verify=waits))
+    running = world.start("batch", str(tasks), "-o", str(out))
+    until(begun.exists)
+    running.kill()
+    running.wait(WAIT_S)
+    (world.home / "begun.2").touch()
+    assert batch(world, tasks).code == 0
+    lost, solved = results(out)
+    assert (lost["outcome"], solved["outcome"]) == ("lost", "solved") and lost["patch"]["files"] == ["f0.txt"]
+    assert Path(lost["tree"]).is_dir()
+    assert world.run("batch", "clean", str(out)).code == 0 and not Path(lost["tree"]).exists()

@@ -63,7 +63,7 @@ class _Attempt:
         self._result = AttemptResult(
             id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome="crash",
             host=socket.gethostname(), agent_version=__version__, model=job.task.model, started=self._begun,
-            base_commit=job.task.ref,
+            base_commit=job.task.ref, cost_usd=0.0,
         )  # fmt: skip
         self._tree: Tree | None = None
         self._output = AgentOutput(lambda line: report(Progress(job.key, msgspec.Raw(line))))
@@ -131,6 +131,7 @@ class _Attempt:
             )  # fmt: skip
         except (ProcessError, OSError) as error:
             raise _Ended("crash", "start", str(error)) from error
+        self._set(cost_usd=None)  # from now on only the agent can say
         try:
             in_time = await agent.ended(time_limit_s(job.task), job.grace_s)
         except asyncio.CancelledError:

@@ -29,7 +29,7 @@ async def make_branch(out: Path, batch_id: str, task: Task, result: AttemptResul
     patch = out / "tasks" / result.id / str(result.attempt) / PATCH_FILE
     if not task.ref or result.patch is None or not result.patch.files:
         return ""
-    name = f"agent/{batch_id}/{task.id}" + (f"-{result.attempt}" if result.attempt > 1 else "")
+    name = f"agent/{batch_id}/{task.id}" + (f"@{result.attempt}" if result.attempt > 1 else "")
     with tempfile.TemporaryDirectory(prefix="agent-") as folder:
         env = {**os.environ, "GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_TERMINAL_PROMPT": "0"}
 

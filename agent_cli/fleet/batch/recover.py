@@ -43,17 +43,20 @@ async def recover_attempts(folder: BatchFolder, place: Path, runner: ProcessRunn
                 path.rmdir()  # killed before the attempt had begun
             continue
         tree = trees.get(tree_name(job))
-        folder.append(_ended(path) or await _lost(path, job, tree, runner))
+        folder.append(_ended(path, tree) or await _lost(path, job, tree, runner))
         if tree is not None and tree.is_going:
             with contextlib.suppress(WorktreeError, OSError):
                 await remove(tree, runner.run)
 
 
-def _ended(path: Path) -> AttemptResult | None:
-    """Return what an attempt that had ended wrote of itself."""
-    with contextlib.suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(read_regular(path / RESULT_FILE), type=AttemptResult)
-    return None
+def _ended(path: Path, tree: Worktree | None) -> AttemptResult | None:
+    """Return what an attempt that had ended, or was being judged, wrote of itself; its tree may still be there."""
+    try:
+        found = msgspec.json.decode(read_regular(path / RESULT_FILE), type=AttemptResult)
+    except (OSError, msgspec.DecodeError):
+        return None
+    stays = tree is not None and not tree.is_going and not found.tree
+    return msgspec.structs.replace(found, tree=tree.path) if tree and stays else found
 
 
 async def _lost(path: Path, job: Job, tree: Worktree | None, runner: ProcessRunner) -> AttemptResult:
