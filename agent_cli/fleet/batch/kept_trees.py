@@ -11,7 +11,7 @@ import msgspec
 from agent_cli.fs.files import read_regular
 from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.workspace.worktrees.clean import where_processes_stand
+from agent_cli.workspace.worktrees.clean import size_bytes, where_processes_stand
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import WorktreeError, open_worktree
 
@@ -31,7 +31,9 @@ class KeptTree(msgspec.Struct, frozen=True):
 
 def kept_trees(results: Iterable[AttemptResult]) -> list[KeptTree]:
     """Return the trees of these attempts that are still there, the oldest first."""
-    found = [KeptTree(each, _size(each.tree)) for each in results if each.tree and os.path.isdir(each.tree)]
+    found = [
+        KeptTree(each, size_bytes(Path(each.tree))) for each in results if each.tree and os.path.isdir(each.tree)
+    ]
     return sorted(found, key=lambda kept: kept.result.finished)
 
 
@@ -84,15 +86,3 @@ def _check_nobody_is_in(tree: str) -> None:
     for pid, folder in where_processes_stand().items():
         if is_inside(folder, (tree,)):
             raise WorktreeError(f"process {pid} is at work in it")
-
-
-def _size(folder: str) -> int:
-    """Return what a folder takes on the disk; links are not followed."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(path, name)).st_blocks * 512
-            except OSError:
-                continue
-    return total

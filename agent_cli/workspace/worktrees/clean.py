@@ -101,7 +101,7 @@ async def _info(
         name=worktree.name,
         path=worktree.path,
         root=worktree.root,
-        size_bytes=await asyncio.to_thread(_size_bytes, path, private_git(path)),
+        size_bytes=await asyncio.to_thread(size_bytes, path, private_git(path)),
         used=_changed(record_of(path)),
         stays=stays,
         is_in_use=bool(in_it),
@@ -131,10 +131,10 @@ def _unknown(folder: Path, known: tuple[Worktree, ...]) -> Iterator[Path]:
 
 def _foreign(path: Path) -> WorktreeInfo:
     stays = "agent has not made it, or its record is lost"
-    return WorktreeInfo(path.name, str(path), "", _size_bytes(path), _changed(path), stays)
+    return WorktreeInfo(path.name, str(path), "", size_bytes(path), _changed(path), stays)
 
 
-def _size_bytes(*folders: Path) -> int:
+def size_bytes(*folders: Path) -> int:
     """Return what folders take on the disk; no link is followed."""
     total, left = 0, [os.fspath(each) for each in folders]
     while left:
