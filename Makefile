@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # On two processors: many tests wait most of their time, for a person at a terminal or for a command.
 IN_PARALLEL := -n 4 --dist worksteal
 
-.PHONY: demo test test-bare test-long lint types bench pictures standalone mcp-servers clean
+.PHONY: demo test test-bare test-long lint types bench bench-peers pictures standalone mcp-servers clean
 
 demo: $(STAMP)
 	$(BIN)/agent demo
@@ -45,6 +45,11 @@ types: $(TEST_STAMP)
 bench: $(TEST_STAMP)
 	$(BIN)/python -m compileall -q agent_cli $(VENV)/lib || true
 	$(BIN)/python -m benchmarks
+
+# Beside a bare loop in Python and whatever other agents are installed; writes the figures of the README.
+bench-peers: $(TEST_STAMP)
+	$(BIN)/python -m compileall -q agent_cli $(VENV)/lib || true
+	$(BIN)/python -m benchmarks.peers --readme
 
 pictures: $(TEST_STAMP)
 	PYTHONPATH=. $(BIN)/python docs/make_pictures.py

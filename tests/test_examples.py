@@ -23,10 +23,10 @@ from agent_cli.protocol.records import (
     TurnsUndone,
     encode,
 )
-from agent_cli.protocol.titles import title_of
 from agent_cli.session.costs import Costs
 from agent_cli.session.history import repair
 from agent_cli.session.projection import Projection
+from agent_cli.session.titles import title_of
 from agent_cli.store.catalog import describe, totals
 from agent_cli.store.session_file import read_session
 from tests.cli.record_examples import EXAMPLES

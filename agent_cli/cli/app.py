@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,8 +17,8 @@ from agent_cli import __version__
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.stop_reason import USAGE
 
-from .services.completion import session_ids
-from .setup.options import TABLES, Option, UsageError
+from .services.completion import keyword, option_parameter, session_ids
+from .setup.options import TABLES, UsageError
 
 _MODES = get_args(Mode)
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
@@ -26,8 +26,8 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 _ORDER = (
     *"run resume sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
-    *"config doctor demo help".split(),
-    *"list get add update enable disable remove trust test check login logout serve show search".split(),
+    *"serve acp config setup doctor demo help".split(),
+    *"list get add update enable disable remove trust test check login logout show search".split(),
     *"rename fork merge clean".split(),
     *"export import delete prune repair".split(),
 )
@@ -90,9 +90,12 @@ _ELSEWHERE = {
     "sessions": ("commands.sessions.app", "app"),
     "permissions": ("commands.permissions", "permissions"),
     "mcp": ("commands.mcp.app", "mcp"),
+    "acp": ("commands.serve.acp", "acp"),
+    "setup": ("commands.serve.key_setup", "setup_command"),
     "skills": ("commands.skills", "skills"),
     "plugin": ("commands.plugin.app", "plugin"),
     "batch": ("commands.batch.app", "batch"),
+    "serve": ("commands.serve.app_server", "serve_command"),
     "worktree": ("commands.worktree", "worktree"),
     "eval": ("commands.eval.app", "app"),
     "config": ("commands.config", "config"),
@@ -232,62 +235,16 @@ def _signature(command: str, argument: tuple[str, str] | None) -> Any:
             print(f"agent-cli {__version__}")
             raise typer.Exit
 
-    parameters = [_parameter(option) for option in TABLES[command]]
+    parameters = [option_parameter(option) for option in TABLES[command]]
     if argument is not None:
         offered = session_ids if command == "resume" else None
         given = Annotated[
             str | None, typer.Argument(metavar=argument[0], help=argument[1], autocompletion=offered)
         ]
-        parameters.insert(0, _keyword("positional", given, None))
+        parameters.insert(0, keyword("positional", given, None))
     else:
         version = Annotated[bool, typer.Option("--version", "-V", help="Show the version.")]
-        parameters.append(_keyword("version", version, False))
+        parameters.append(keyword("version", version, False))
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     return function
-
-
-def _parameter(option: Option) -> inspect.Parameter:
-    kinds: dict[str, tuple[Any, Any]] = {
-        "text": (str | None, None),
-        "whole": (int | None, None),
-        "number": (float | None, None),
-        "flag": (bool, False),
-        "list": (list[str] | None, None),
-    }
-    kind, default = kinds[option.kind]
-    name = f"{option.key}_" if option.key in ("continue",) else option.key
-    offered = typer.Option(
-        *option.names,
-        help=option.help,
-        metavar="|".join(option.choices) or option.value or None,
-        autocompletion=_offering(option),
-    )
-    return _keyword(name, Annotated[kind, offered], default)
-
-
-def _offering(option: Option) -> Callable[[str], Any] | None:
-    """For a shell's completion: the values of an option, where they are known."""
-    if option.choices:
-        return _beginning(lambda: option.choices)
-    known: dict[str, Callable[[str], Any]] = {"model": _beginning(_models), "resume": session_ids}
-    return known.get(option.key)
-
-
-def _beginning(values: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Offers those values that begin as typed."""
-
-    def offer(incomplete: str) -> list[str]:
-        return [value for value in values() if value.startswith(incomplete)]
-
-    return offer
-
-
-def _models() -> Iterable[str]:
-    from agent_cli.model.catalog.catalog import known
-
-    return (info.name for info in known(""))
-
-
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -16,20 +16,25 @@ from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.headless.early_signals import StoppedEarly
-from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
+from agent_cli.ui.headless.runner import Pipe, RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
 
 from .services.trust_prompt import inert_lines, offers
 from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError
-from .setup.session_builder import NOBODY, OpenSession
+from .setup.session_builder import NOBODY, FrontEnd, OpenSession
 from .setup.setup import Setup, with_values
 
 if TYPE_CHECKING:
-    from .services.answer_schema import AnswerSchema
+    from .services.answers.answer_schema import AnswerSchema
 
 _CANCEL_S = 5.0
 """How long it may take to stop opening a session."""
+
+
+def reads_operations(chosen: ParsedOptions) -> bool:
+    """Return whether standard input holds operations."""
+    return chosen.text("input_format") == "stream-json"
 
 
 def run_command(chosen: ParsedOptions) -> int:
@@ -43,18 +48,47 @@ def run_command(chosen: ParsedOptions) -> int:
     if schema:
         chosen = with_values(chosen, answer_request=schema.request)
     setup = Setup(chosen)
-    given, piped = _task(chosen)
+    is_conversation = reads_operations(chosen)
+    given, piped = _first_task(chosen) if is_conversation else _task(chosen)
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
     _check_output_file(chosen)
     if not chosen.flag("quiet"):
         for line in inert_lines(offers(setup)):
             print(f"{line} Start `agent` once.", file=sys.stderr)
     paths = tuple(str(Path(path).absolute()) for path in chosen.several("image"))
-    prompt = msgspec.structs.replace(_prompt(setup, given, piped), images=images, image_paths=paths)
-    return asyncio.run(_run(setup, prompt, schema.read if schema else None))
+    prompt = None
+    if given:
+        prompt = _with_schema(
+            msgspec.structs.replace(_prompt(setup, given, piped), images=images, image_paths=paths), schema
+        )
+    return asyncio.run(_run(setup, prompt, schema))
 
 
-async def _run(setup: Setup, prompt: UserInput, structure: Callable[[str], object] | None) -> int:
+def _first_task(chosen: ParsedOptions) -> tuple[str, str]:
+    """Return the task that a conversation begins with, empty for none; nothing is piped in beside it.
+
+    Raises:
+        UsageError: other options do not fit operations on standard input.
+    """
+    why = ""
+    if chosen.text("output_format") not in (None, "stream-json"):
+        why = "goes with --output-format stream-json only"
+    elif chosen.positional == "-":
+        why = "takes operations from standard input, so - cannot be the task"
+    elif chosen.text("verify") is not None:
+        why = "does not go with --verify: no single prompt is the task"
+    elif not chosen.positional and chosen.several("image"):
+        why = "needs a task for --image; a line of its own has `images`"
+    if why:
+        raise UsageError(f"--input-format stream-json {why}")
+    return (chosen.positional or "").strip() and (chosen.positional or ""), ""
+
+
+def _with_schema(prompt: UserInput, schema: "AnswerSchema | None") -> UserInput:
+    return msgspec.structs.replace(prompt, answer_schema=schema.definition) if schema else prompt
+
+
+async def _run(setup: Setup, prompt: UserInput | None, schema: "AnswerSchema | None") -> int:
     stopper = Stopper()
     interrupted, terminated = partial(stopper.stop, "interrupted"), partial(stopper.stop, "terminated")
     if (timeout_s := setup.chosen.number("timeout")) is not None:
@@ -66,21 +100,69 @@ async def _run(setup: Setup, prompt: UserInput, structure: Callable[[str], objec
         for text in opened.agent.snapshot().unsent:
             print(f"agent: queued when the program ended, and not sent: {clean(text)}", file=sys.stderr)
         async with opened.running():
-            result = await run_task(
-                opened.agent,
-                prompt,
-                output_format=setup.chosen.values.get("output_format", "text"),
-                quiet=setup.chosen.flag("quiet"),
-                settings=setup.config.ui,
-                out=sys.stdout,
-                err=sys.stderr,
-                verify=_verifier(setup, opened),
-                structure=structure,
-                stopper=stopper,
-            )
+            if reads_operations(setup.chosen):
+                result = await _conversation(setup, opened, prompt, schema, stopper)
+            else:
+                assert prompt is not None
+                result = await run_task(
+                    opened.agent,
+                    prompt,
+                    output_format=setup.chosen.values.get("output_format", "text"),
+                    quiet=setup.chosen.flag("quiet"),
+                    settings=setup.config.ui,
+                    out=sys.stdout,
+                    err=sys.stderr,
+                    verify=_verifier(setup, opened),
+                    structure=schema.read if schema else None,
+                    stopper=stopper,
+                )
         if not _write_file(setup.chosen, result) and result.exit_code < EXIT_CODES["interrupted"]:
             return EXIT_CODES["internal_error"]
         return result.exit_code
+
+
+async def _conversation(
+    setup: Setup,
+    opened: OpenSession,
+    task: UserInput | None,
+    schema: "AnswerSchema | None",
+    stopper: Stopper,
+) -> RunResult:
+    """Carry out what comes on standard input."""
+    from agent_cli.ui.headless.conversation import run_conversation
+    from agent_cli.ui.headless.line_streams import Line, ThreadedOutput, lines_of
+    from agent_cli.ui.headless.operation_lines import OperationLine, read_operation
+
+    def read(line: Line) -> OperationLine:
+        return read_operation(line, lambda given: _with_schema(_prepared(setup, given), schema))
+
+    return await run_conversation(
+        opened.agent,
+        task,
+        lines_of(0, read),
+        out=ThreadedOutput(sys.stdout.fileno()),
+        err=Pipe(sys.stderr),
+        quiet=setup.chosen.flag("quiet"),
+        structure=schema.read if schema else None,
+        schema=schema.definition if schema else None,
+        stopper=stopper,
+    )
+
+
+def _prepared(setup: Setup, given: UserInput) -> UserInput:
+    """Return a prompt as it is sent.
+
+    Raises:
+        ValueError: it calls what cannot be used, or a picture cannot be shown.
+    """
+    from agent_cli.tools.files.images import PictureError, fit_image
+
+    try:
+        called = None if given.is_data else _called(setup, given.text)
+        images = tuple(map(fit_image, given.images))
+    except (UsageError, PictureError) as error:
+        raise ValueError(str(error)) from error
+    return msgspec.structs.replace(called or given, images=images)
 
 
 async def _opened(setup: Setup, stopper: Stopper) -> OpenSession:
@@ -89,7 +171,8 @@ async def _opened(setup: Setup, stopper: Stopper) -> OpenSession:
     Raises:
         StoppedEarly: something did.
     """
-    opening = asyncio.ensure_future(open_session(setup, NOBODY))
+    front = FrontEnd(approves=True, answers=True) if reads_operations(setup.chosen) else NOBODY
+    opening = asyncio.ensure_future(open_session(setup, front))
     stopped = asyncio.ensure_future(stopper.wait())
     await asyncio.wait({opening, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
@@ -134,6 +217,16 @@ def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
 
     if setup.chosen.positional in (None, "-"):
         return UserInput(given, is_data=True)
+    prompt = _called(setup, given) or UserInput(given)
+    return msgspec.structs.replace(prompt, text=beside(prompt.text, piped))
+
+
+def _called(setup: Setup, given: str) -> UserInput | None:
+    """Return what a text stands for that calls a command of the user's own or a skill; None where it calls none.
+
+    Raises:
+        UsageError: the command cannot be used, or comes with the project and is not approved.
+    """
     prompt = None
     if given.startswith("/"):
         from .services.extensions.custom_commands import called_prompt
@@ -143,8 +236,7 @@ def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
         from .services.extensions.skill_calls import called_skill
 
         prompt = called_skill(setup, given)
-    prompt = prompt or UserInput(given)
-    return msgspec.structs.replace(prompt, text=beside(prompt.text, piped))
+    return prompt
 
 
 def _task(chosen: ParsedOptions) -> tuple[str, str]:
@@ -182,7 +274,7 @@ def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":
     name = chosen.text("output_schema")
     if name is None:
         return None
-    from .services.answer_schema import AnswerSchema
+    from .services.answers.answer_schema import AnswerSchema
 
     return AnswerSchema.of_file(name)
 

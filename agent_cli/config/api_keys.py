@@ -11,7 +11,6 @@ Apart from the configuration, which may be shown, shared and kept under version 
 
 import errno
 import os
-import re
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .layer import ConfigError
 
@@ -30,7 +31,7 @@ KEYRING_SERVICE = "agent-cli"
 _KEYRING_SAVE_TIMEOUT_S = 60.0
 """The system may ask for a password to unlock it."""
 _LARGEST_BYTES = 65_536
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXAMPLE = "write lines such as `ANTHROPIC_API_KEY: …`"
 
 

@@ -3,12 +3,13 @@
 Values are expanded when they are used, so that what shows the configuration shows the names, never what they hold.
 """
 
-import re
 from collections.abc import Mapping
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .layer import ConfigError
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_REFERENCE = lazy_regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def expand(text: str, env: Mapping[str, str], key: str) -> str:

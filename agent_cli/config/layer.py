@@ -8,6 +8,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from .schema import Config
 
 _SHORT = 40
@@ -161,12 +163,12 @@ _VALUES = {**_KINDS, "null": "nothing"}
 _BOUNDS = {">=": "of at least", ">": "greater than", "<=": "of at most", "<": "less than"}
 
 
-_EXPECTED = re.compile(
+_EXPECTED = lazy_regex(
     r"Expected `(?P<kinds>[^`]+)`(?: (?P<sign>[<>]=?) (?P<bound>\S+))?(?:, got `(?P<found>[^`]+)`)?"
 )
 
 
-_ENUM = re.compile(r"Invalid enum value (?P<value>.*)")
+_ENUM = lazy_regex(r"Invalid enum value (?P<value>.*)")
 
 
 def validation_message(message: str, choices: tuple[str, ...], value: object = None) -> str:

@@ -12,6 +12,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from functools import partial
+from itertools import dropwhile
 from typing import Any
 
 import msgspec
@@ -108,14 +109,15 @@ class Agent:
             busy=self.is_busy, compacting=compacting, waiting=shown
         )
 
-    def _waiting_inputs(self) -> dict[str, UserInput | Steer | Reshape]:
-        """Return what has not begun and has not been delivered, by submission, oldest first. Of equal guidance the
-        newest waits."""
+    def _waiting_inputs(self, before: str = "") -> dict[str, UserInput | Steer | Reshape]:
+        """Return what has not begun and has not been delivered, by submission, oldest first: all of it, or what
+        was handed in `before` a submission that has not ended. Of equal guidance the newest waits."""
+        later = set(dropwhile(lambda each: each != before, self._waiting))
         steers = Counter(self._dispatcher.steers)
         found = {}
         for submission_id, operation in reversed(list(self._handed_in.items())):
             if submission_id in self._waiting:
-                if submission_id != self._running:
+                if submission_id != self._running and submission_id not in later:
                     found[submission_id] = operation
             elif isinstance(operation, Steer) and steers[operation.text]:
                 steers[operation.text] -= 1
@@ -258,14 +260,14 @@ class Agent:
         elif not isinstance(submission.operation, UserInput):
             self._bus.emit(_completed(submission))
 
-    def _cancel_active(self) -> bool:
+    def _cancel_active(self, before: str = "") -> bool:
         """Stop the running task, or the one about to run. A task that was only just made takes its first
         step before the stop reaches it, so that its input is saved."""
         runs = self._active is not None and not self._active.done()
         if self._active is not None and runs:
             asyncio.get_running_loop().call_soon(self._active.cancel)
         if not runs or self._running == "":
-            self._stop_next = any(not isinstance(each, Steer) for each in self._waiting_inputs().values())
+            self._stop_next = any(not isinstance(each, Steer) for each in self._waiting_inputs(before).values())
         return runs or self._stop_next
 
     def _queue(self, submission: Submission, user_input: UserInput) -> None:
@@ -296,18 +298,17 @@ class Agent:
         """Stop what runs. Because the user stopped something, nothing else begins: what waits is handed back,
         but for a prompt that is about to begin, which is stopped as if it had."""
         self._dispatcher.outcomes.stop_reason = reason
-        waiting = list(self._waiting_inputs()) if reason == "interrupted" else []
+        waiting = list(self._waiting_inputs(submission.id)) if reason == "interrupted" else []
         if self._active is None and not self._between_turns:
             waiting = waiting[1:]
         returned = self._return_input(waiting, submission.id)
-        stopped = self._cancel_active()
+        stopped = self._cancel_active(submission.id)
         self._settle(submission, stopped or returned, "nothing was running")
 
     def _take_back(self, submission: Submission, text: str) -> None:
         """The newest of what waits, or the newest with this text, goes back to the user."""
-        fitting = [
-            each for each, operation in self._waiting_inputs().items() if text in ("", _shown(operation).text)
-        ]
+        waiting = self._waiting_inputs(submission.id).items()
+        fitting = [each for each, operation in waiting if text in ("", _shown(operation).text)]
         self._settle(submission, self._return_input(fitting[-1:], submission.id), "it no longer waits")
 
     def _return_input(self, submissions: Sequence[str], submission_id: str) -> bool:

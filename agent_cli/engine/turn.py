@@ -79,6 +79,7 @@ class Turn:
         self._empty = 0
         self._hook_context = ""
         """What hooks add to the prompt."""
+        self._input = UserInput("")
 
     @property
     def steps(self) -> int:
@@ -107,6 +108,7 @@ class Turn:
             if taken := self._services.inbox.take(user_input.text, prompt=True):
                 self._session.append(*taken)
             return Stop("hook_refused")
+        self._input = user_input
         is_new = await self._begin(user_input)
         try:
             async with asyncio.timeout(self._limits.deadline()):
@@ -202,7 +204,8 @@ class Turn:
 
     async def _ask(self, kind: CallKind) -> tuple[Answer, AssistantMessage | None]:
         request = self._services.request(self._session.visible())
-        if kind == "limit":
+        request = msgspec.structs.replace(request, answer_schema=self._input.answer_schema)
+        if kind == "limit" or self._input.answer_only:
             request = msgspec.structs.replace(request, may_call=False)
         elif (must := self._tools.rules.must_call()) in {tool.name for tool in request.tools}:
             request = msgspec.structs.replace(request, must_call=must)

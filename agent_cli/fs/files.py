@@ -5,11 +5,12 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 AnyPath = str | os.PathLike[str]
 PLAIN = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -17,7 +18,7 @@ PLAIN = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _POLL_S = 0.005
 _LINE_BYTES = 256
-_DRAFT = re.compile(r"\.agent-(\d{1,9})-[0-9a-f]{12}\.tmp")
+_DRAFT = lazy_regex(r"\.agent-(\d{1,9})-[0-9a-f]{12}\.tmp")
 
 
 class Disk:

@@ -6,7 +6,7 @@ half-open connection, an end believed only when the server gave one, refused par
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -115,13 +115,16 @@ class NativeModel:
             ModelError: the call failed.
         """
         connection = await self._connect()
-        async with self._probe.asking(), contextlib.aclosing(self._repaired(connection, request)) as events:
+        async with self._probe.asking() as begun:
             if notice := self._probe.take_notice():
                 yield notice
-            async for event in events:
-                yield event
+            async with contextlib.aclosing(self._repaired(connection, request, begun)) as events:
+                async for event in events:
+                    yield event
 
-    async def _repaired(self, connection: "Connection", request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def _repaired(
+        self, connection: "Connection", request: ModelRequest, begun: Callable[[], None]
+    ) -> AsyncGenerator[ModelEvent, None]:
         for _ in range(_MOST_REPAIRS):
             learnt = self._recall()
             in_words = needs_text(learnt, self.info)
@@ -132,7 +135,7 @@ class NativeModel:
             finder = CallFinder(request.tools if looks else ())
             said = False
             try:
-                async with contextlib.aclosing(self._attempt(connection, written)) as events:
+                async with contextlib.aclosing(self._attempt(connection, written, begun)) as events:
                     async for event in events:
                         said = said or not isinstance(event, Alive)
                         for found in finder.feed(event):
@@ -149,14 +152,14 @@ class NativeModel:
         raise ModelError("bad_request", "the server refuses one part of the request after another")
 
     async def _attempt(
-        self, connection: "Connection", written: EncodedRequest
+        self, connection: "Connection", written: EncodedRequest, begun: Callable[[], None]
     ) -> AsyncGenerator[ModelEvent, None]:
         body = encode(written.body)
         if self._trace is not None:
             with contextlib.suppress(Exception):  # a log that fails changes no request
                 self._trace(self._route.name, written.body)
         with self._masks.applied():
-            async with connection.post(self._dialect.path, body) as response:
+            async with connection.post(self._dialect.path, body, begun) as response:
                 if response.status != 200:
                     raise await _refusal(response, self._route.timeouts.stalled_s)
                 try:

@@ -14,6 +14,7 @@ from agent_cli.config.api_keys import key_of, source_of
 from agent_cli.config.expand import expand
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Config, ModelOverride, Provider, Wire
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .catalog.catalog import model_info
 from .types.base import Memory, Model, ModelError, NotSent, Trace
@@ -27,9 +28,9 @@ Probe = Callable[[str, str], Awaitable[tuple[str, ...] | None]]
 """Base URL and key → names of the models a server offers, or None when it does not answer."""
 
 PROBE_S = 1.0
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 REPLAY = "replay"
-_NO_CHAT = re.compile(r"embed|minilm|\bbge-|rerank|whisper")
+_NO_CHAT = lazy_regex(r"embed|minilm|\bbge-|rerank|whisper")
 """In the name of a model that is for something else."""
 _NATIVE: frozenset[Wire] = frozenset({"chat_completions", "ollama_chat", "anthropic_messages", "openai_responses"})
 """Wire formats with a client of our own; the others go through LiteLLM."""
@@ -98,8 +99,14 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
             for name, value in override.headers.items()
         },
         timeouts=override.timeouts,
-        quirks=Quirks(text_calls=True) if unknown_make else spec.quirks,
+        quirks=Quirks(text_calls=True) if unknown_make else _quirks(spec, model, custom=custom),
     )
+
+
+def _quirks(spec: ProviderSpec, model: str, *, custom: bool) -> Quirks:
+    """Return the quirks of a provider's server; another one at its address need not take all that it does."""
+    beside_tools = (spec.quirks.schema_beside_tools or model.startswith("gemini-3")) and not custom
+    return msgspec.structs.replace(spec.quirks, schema_beside_tools=beside_tools)
 
 
 async def open_model(

@@ -1,12 +1,12 @@
 """Patterns for calls of tools, as rules about the order of calls use them: a tool's name, or what a call does in
 the form of a permission rule."""
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent_cli.protocol.actions import Action, CallExternal, Fetch, ReadPath, RunCommand, WritePath
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .rules.rule import Rule, RuleError, matches_path, matches_words, parse_rule
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .shell.parser import SimpleCommand
 
-_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_NAME = lazy_regex(r"[A-Za-z_][\w.-]*")
 _BARE_KINDS = frozenset({"shell", "write", "read", "fetch", "mcp"})
 _MAX_DEPTH = 4
 _ALTERING = frozenset(

@@ -134,7 +134,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Where the count comes from, such as `last response + estimate`."""
     totals: Totals
     costs: tuple[CostLine, ...]
-    """`totals` by cause and model, dearest first."""
+    """`totals` by cause and model, the most expensive first."""
     spent_today_usd: float | None
     """By all sessions of this machine's user since midnight; None when it is not recorded."""
     cached_share: float | None

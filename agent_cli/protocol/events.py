@@ -299,6 +299,14 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
     """What that was asked to do."""
 
 
+class QuestionResolved(Event, frozen=True, kw_only=True, tag="question_resolved"):
+    """A question is closed."""
+
+    request_id: str
+    outcome: Literal["answered", "cancelled"]
+    """How; `cancelled` when the turn ended first."""
+
+
 class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan_updated"):
     """The model has updated its plan."""
 
@@ -528,9 +536,9 @@ AnyEvent = (
     SessionStarted | TurnStarted | StepStarted | TextDelta | ReasoningDelta | RetryScheduled
     | StreamSilent | FellBack | AnswerCompleted
     | ToolCallRequested | ToolCallStarted | ToolOutput | ToolSilent | ToolCallFinished | ApprovalRequested
-    | ApprovalResolved | QuestionAsked | PlanUpdated | Steered | InputReturned | Notice | HookRan
-    | Compacted | Attached | Renamed | Restored | SettingsChanged | TurnCompleted | TurnAborted | TurnFailed
-    | AgentChanged | AgentEvent | OperationCompleted | OperationFailed | SessionClosed
+    | ApprovalResolved | QuestionAsked | QuestionResolved | PlanUpdated | Steered | InputReturned | Notice
+    | HookRan | Compacted | Attached | Renamed | Restored | SettingsChanged | TurnCompleted | TurnAborted
+    | TurnFailed | AgentChanged | AgentEvent | OperationCompleted | OperationFailed | SessionClosed
 )  # fmt: skip
 
 TERMINAL = (TurnCompleted, TurnAborted, TurnFailed, OperationCompleted, OperationFailed)

@@ -1,6 +1,7 @@
 """What a front end may ask of the engine: a closed union, pushed as a `Submission` on the queue."""
 
-from typing import Literal, assert_never
+import re
+from typing import Annotated, Any, Literal, assert_never
 
 import msgspec
 
@@ -15,6 +16,14 @@ Rewound = Literal["both", "code", "conversation"]
 Choice = Literal["mine", "old", "merge"]
 """What becomes of a file that was changed since: it stays, the state in the checkpoint takes its place, or both
 are merged line by line."""
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class OperationBase(msgspec.Struct, frozen=True, tag_field="type", tag=_snake_case, forbid_unknown_fields=True):
+    """What all operations share: as JSON each has its name as `type`, such as `user_input`."""
 
 
 class UserCommand(msgspec.Struct, frozen=True):
@@ -48,11 +57,11 @@ class BroughtText(msgspec.Struct, frozen=True):
     """Permission rules that allow calls without a question until the turn ends; a deny rule counts more."""
     source: str = ""
     """Where the text came from, when neither the user nor the project wrote it; it is then marked as data."""
-    kind: Literal["skill", "agent"] = "skill"
-    """Instructions of a skill, or the result of a sub-agent."""
+    kind: Literal["skill", "agent", "resource"] = "skill"
+    """Instructions of a skill, the result of a sub-agent, or what a client gives as context."""
 
 
-class UserInput(msgspec.Struct, frozen=True, tag=True):
+class UserInput(OperationBase, frozen=True):
     """A prompt. Empty text carries on with the history as it is and appends no message."""
 
     text: str
@@ -67,24 +76,28 @@ class UserInput(msgspec.Struct, frozen=True, tag=True):
     """Permission rules that allow calls without a question until the turn ends; a deny rule counts more."""
     brought: tuple[BroughtText, ...] = ()
     """Texts that go along with the prompt."""
+    answer_schema: dict[str, Any] | None = None
+    """JSON Schema that the answer has to fit, for servers that hold a model to it; the text tells the model."""
+    answer_only: bool = False
+    """Whether the model is asked for an answer without calls of tools."""
     image_paths: tuple[str, ...] = ()
     """Absolute paths of the files that the first of the images come from."""
 
 
-class Steer(msgspec.Struct, frozen=True, tag=True):
+class Steer(OperationBase, frozen=True):
     """Guidance for the running turn, delivered at its next step; a prompt of its own when none runs."""
 
     text: str
 
 
-class TakeBack(msgspec.Struct, frozen=True, tag=True):
+class TakeBack(OperationBase, frozen=True):
     """Take back what waits: the newest prompt, guidance or command, or the newest one with this text. It comes
     back as `InputReturned`."""
 
     text: str = ""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer to one asked call. Calls without a decision count as refused."""
 
     call_id: str
@@ -100,21 +113,21 @@ class Decision(msgspec.Struct, frozen=True):
     """Which hunks of the diff to make, by number from 0, where the item has `hunks`; null for all."""
 
 
-class ApprovalAnswer(msgspec.Struct, frozen=True, tag=True):
+class ApprovalAnswer(OperationBase, frozen=True):
     """The decisions on one `ApprovalRequested`."""
 
     request_id: str
     decisions: tuple[Decision, ...] = ()
 
 
-class QuestionAnswer(msgspec.Struct, frozen=True, tag=True):
+class QuestionAnswer(OperationBase, frozen=True):
     """The user's words for one `QuestionAsked`."""
 
     request_id: str
     text: str
 
 
-class Interrupt(msgspec.Struct, frozen=True, tag=True):
+class Interrupt(OperationBase, frozen=True):
     """Stop whatever runs, now. When the user stops it, what waits is handed back as `InputReturned`, and nothing
     else begins."""
 
@@ -122,24 +135,24 @@ class Interrupt(msgspec.Struct, frozen=True, tag=True):
     """Why: the user, a signal, or the time of a whole run."""
 
 
-class Undo(msgspec.Struct, frozen=True, tag=True):
+class Undo(OperationBase, frozen=True):
     """Take back the last turns: their messages and every file they changed."""
 
-    turns: int = 1
+    turns: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-class Redo(msgspec.Struct, frozen=True, tag=True):
+class Redo(OperationBase, frozen=True):
     """Bring back what the last undo took away."""
 
 
-class Rewind(msgspec.Struct, frozen=True, tag=True):
+class Rewind(OperationBase, frozen=True):
     """Go back to before a turn: its prompt and everything after it, files, conversation or both."""
 
     turn_id: str
     what: Rewound = "both"
 
 
-class Resolve(msgspec.Struct, frozen=True, tag=True):
+class Resolve(OperationBase, frozen=True):
     """Decide on files that the last undo, redo or rewind left alone."""
 
     choice: Choice
@@ -147,7 +160,7 @@ class Resolve(msgspec.Struct, frozen=True, tag=True):
     """As the report named them; empty for all."""
 
 
-class Compact(msgspec.Struct, frozen=True, tag=True):
+class Compact(OperationBase, frozen=True):
     """Replace the older part of the conversation by a summary."""
 
     focus: str = ""
@@ -155,30 +168,30 @@ class Compact(msgspec.Struct, frozen=True, tag=True):
     """Only show the summary; `KeepSummary` makes it count."""
 
 
-class KeepSummary(msgspec.Struct, frozen=True, tag=True):
+class KeepSummary(OperationBase, frozen=True):
     """Make the summary that was previewed count, or replace the newest one, by this text."""
 
     text: str
 
 
-class Uncompact(msgspec.Struct, frozen=True, tag=True):
+class Uncompact(OperationBase, frozen=True):
     """Take back the last compaction."""
 
 
-class MarkMessage(msgspec.Struct, frozen=True, tag=True):
+class MarkMessage(OperationBase, frozen=True):
     """Pin or drop one message or result, or take that back."""
 
     message_id: str
     mark: Mark
 
 
-class Rename(msgspec.Struct, frozen=True, tag=True):
+class Rename(OperationBase, frozen=True):
     """Give the session a name."""
 
     title: str
 
 
-class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
+class ChangeSettings(OperationBase, frozen=True):
     """Change what is given; takes effect at the next model call or tool call."""
 
     model: str | None = None
@@ -186,14 +199,14 @@ class ChangeSettings(msgspec.Struct, frozen=True, tag=True):
     effort: str | None = None
 
 
-class ControlJob(msgspec.Struct, frozen=True, tag=True):
+class ControlJob(OperationBase, frozen=True):
     """Stop a background command, or let it outlive the session."""
 
     job: str
     action: Literal["stop", "keep"]
 
 
-class ControlAgent(msgspec.Struct, frozen=True, tag=True):
+class ControlAgent(OperationBase, frozen=True):
     """Stop a sub-agent, give it guidance or a further task, or merge what it did in a worktree of its own."""
 
     agent: str
@@ -203,13 +216,13 @@ class ControlAgent(msgspec.Struct, frozen=True, tag=True):
     """What to tell it."""
 
 
-class RemoveGrant(msgspec.Struct, frozen=True, tag=True):
+class RemoveGrant(OperationBase, frozen=True):
     """Remove a permission rule that the user has saved, wherever it is saved."""
 
     rule: str
 
 
-class Shutdown(msgspec.Struct, frozen=True, tag=True):
+class Shutdown(OperationBase, frozen=True):
     """Stop what runs, save, and end."""
 
 

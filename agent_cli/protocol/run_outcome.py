@@ -124,13 +124,15 @@ class RunOutcome:
             self.unfit = str(problem) or "it cannot be read"
         return self.unfit != "" and self.stop_reason == "end_turn"
 
-    def correction(self) -> UserInput:
-        """Return the prompt that asks for an answer that fits."""
-        return UserInput(_AGAIN.format(self.unfit))
+    def correction(self, schema: dict[str, Any] | None) -> UserInput:
+        """Return the prompt that asks for an answer that fits the schema. No tool may be called: where there is
+        only an answer to write, more servers hold a model to a schema."""
+        return UserInput(_AGAIN.format(self.unfit), answer_schema=schema, answer_only=True)
 
-    def misfit(self) -> ev.ErrorInfo:
-        """Return the error of a second answer that does not fit."""
-        return ev.ErrorInfo("schema", _UNFIT.format(self.unfit), hints=(Hint("unfit_answer"),))
+    def misfit(self, *, is_second: bool = True) -> ev.ErrorInfo:
+        """Return the error of an answer that does not fit."""
+        text = (_UNFIT if is_second else _UNFIT_AT_ONCE).format(self.unfit)
+        return ev.ErrorInfo("schema", text, hints=(Hint("unfit_answer"),))
 
     def failed(self, reason: StopReason, error: ev.ErrorInfo) -> None:
         """The run ends with this error; the first one counts."""
@@ -174,6 +176,7 @@ _AGAIN = (
     "it, and nothing else."
 )
 _UNFIT = "The answer does not fit the schema, nor did the one before it: {}"
+_UNFIT_AT_ONCE = "The answer does not fit the schema: {}"
 
 
 def usage_of(spent: Totals) -> UsageTotals:

@@ -11,6 +11,8 @@ import codecs
 import re
 from unicodedata import category
 
+from .lazy_regex import lazy_regex
+
 _MAX_SEQUENCE = 4096
 """Characters after which an unterminated string sequence counts as text."""
 _MAX_LINE = 65536
@@ -18,18 +20,18 @@ _MAX_LINE = 65536
 
 _STRING = rf"[^\x07\x18\x1a\x1b\x80-\x9f]{{0,{_MAX_SEQUENCE}}}"
 _CSI = r"[0-?]{0,128}[ -/]{0,8}"
-_SEQUENCE = re.compile(
+_SEQUENCE = lazy_regex(
     rf"(?:\x1b\[|\x9b){_CSI}[@-~]"
     rf"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_STRING}(?:\x07|\x1b\\|[\x9c\x18\x1a])"
     r"|\x1b[ -/]{1,4}[0-~]"
     r"|\x1b[0-OQ-WYZ\\`-~]"
 )
-_PARTIAL = re.compile(
+_PARTIAL = lazy_regex(
     rf"(?:\x1b\[|\x9b){_CSI}|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_STRING}\x1b?|\x1b[ -/]{{0,4}}"
 )
-_START = re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]")
-_SGR = re.compile(r"\x1b\[([0-9;:]*)m")
-_LINK = re.compile(
+_START = lazy_regex("[\x1b\x90\x98\x9b\x9d-\x9f]")
+_SGR = lazy_regex(r"\x1b\[([0-9;:]*)m")
+_LINK = lazy_regex(
     r"\x1b\]8;(?:id=[0-9a-f]{1,8})?;"
     r"(?:https?://[^\0- /?#@\\\x7f-\U0010ffff]+(?:[/?#][!-~]*)?|mailto:[!-~]+)?\x1b\\",
     re.IGNORECASE,
@@ -37,15 +39,21 @@ _LINK = re.compile(
 """The beginning or the end of a link. No `@` before the path: it would be a user name, perhaps with a password."""
 _MAX_LINK = 2048
 """Characters of a link that terminals take at least."""
-_PLAIN = re.compile(r"[\t\n\x20-\x7e]*")
-_CONTROL = re.compile("[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_OVERPRINT = re.compile("([\r\b\n])")
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+_CONTROL = lazy_regex("[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_OVERPRINT = lazy_regex("([\r\b\n])")
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_INVISIBLE = lazy_regex(f"[{_UNSEEN}]")
 _ACCENTS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-_ACCENT_RUN = re.compile(f"[{_ACCENTS}]+")
+_ACCENT_RUN = lazy_regex(f"[{_ACCENTS}]+")
+_HARMLESS = f"[^\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}{_ACCENTS}]"
+_ASCII = lazy_regex(r"[\t\n\x20-\x7e]*")
+_PLAIN = lazy_regex(f"{_HARMLESS}*")
+"""What no transducer changes. Slow to compile, so ASCII has a pattern of its own."""
+_COLOURED = lazy_regex(rf"(?:{_HARMLESS}++|\x1b\[(?!(?:[0-9;]*;)?0*8[;m])[0-9;]{{0,64}}m)*+")
+"""The same with colours; of these, one with an 8 somewhere may hide text and is looked at closely."""
 _MAX_ACCENTS = 4
 _JOINERS = "\u200c\u200d"
 
@@ -53,7 +61,13 @@ _JOINERS = "\u200c\u200d"
 def clean(text: str, keep_sgr: bool = False, keep_links: bool = False) -> str:
     """Return all of `text` made safe at once; colours (SGR sequences) survive when `keep_sgr`, harmless links
     (OSC 8) when `keep_links`."""
+    if _is_plain(text) or (keep_sgr and _COLOURED.fullmatch(text)):
+        return text
     return Sanitizer(keep_sgr, keep_links).feed(text, final=True)
+
+
+def _is_plain(text: str) -> bool:
+    return (_ASCII if text.isascii() else _PLAIN).fullmatch(text) is not None
 
 
 def is_link(sequence: str) -> bool:
@@ -98,7 +112,7 @@ class Sanitizer:
     def feed(self, data: str | bytes, final: bool = False) -> str:
         """Return the safe text that `data` adds. Unfinished sequences wait for more, or for `final`."""
         text = data if isinstance(data, str) else self._decoder.decode(data, final)
-        if self._idle and _PLAIN.fullmatch(text):
+        if self._idle and _is_plain(text):
             self._overprint.passed(text)
             self._invisible.passed(text)
             return text

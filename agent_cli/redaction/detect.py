@@ -2,13 +2,14 @@
 plain text come first, since nearly every text has nothing to hide.
 """
 
-import re
 from collections.abc import Iterator
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from . import patterns as shapes
 from .span import Span
 
-_PARTIAL_BEGIN = re.compile(r"-----BEGIN[ A-Z0-9]{0,60}-{0,5}")
+_PARTIAL_BEGIN = lazy_regex(r"-----BEGIN[ A-Z0-9]{0,60}-{0,5}")
 
 
 def key_blocks(text: str) -> Iterator[Span]:

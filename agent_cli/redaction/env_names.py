@@ -3,6 +3,9 @@ lead to other programs of the user. Apart, because what it knows is only needed 
 """
 
 import re
+from functools import lru_cache
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .token_shapes import tokens
 
@@ -17,9 +20,9 @@ _UNLESS_PLAIN = frozenset({"KEY", "KEYS", "TOKEN", "TOKENS", "AUTH", "PAT"})
 """Those that do so unless the value is a number or a switch."""
 _GLUED = ("PASSWORD", "PASSWD", "APIKEY", "AUTHTOKEN", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "ACCESSTOKEN")
 """What a word may end in."""
-_HARMLESS = re.compile(r"PWD|OLDPWD|GIT_CONFIG_KEY_\d+|(?:.*_)?PUB(?:LIC)?_KEYS?(?:_.*)?|.*_KEY_BINDINGS?", re.I)
-_PLAIN = re.compile(r"\d{0,9}(?:\.\d+)?|true|false|yes|no|on|off|none|auto|always|never", re.I)
-_SHAPES = re.compile(
+_HARMLESS = lazy_regex(r"PWD|OLDPWD|GIT_CONFIG_KEY_\d+|(?:.*_)?PUB(?:LIC)?_KEYS?(?:_.*)?|.*_KEY_BINDINGS?", re.I)
+_PLAIN = lazy_regex(r"\d{0,9}(?:\.\d+)?|true|false|yes|no|on|off|none|auto|always|never", re.I)
+_SHAPES = lazy_regex(
     r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"  # a URL with a password
     r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY"
     r"|(?i:\b(?:bearer|basic)\s+[a-z0-9._~+/=-]{16,})"
@@ -36,9 +39,10 @@ _LEADING = frozenset(
         *("EMACS_SERVER_FILE", "HYPRLAND_INSTANCE_SIGNATURE", "GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS"),
     }
 )
-_LEADING_SHAPES = re.compile(r".*_SOCK(?:ET)?|VSCODE_.*IPC.*|VSCODE_GIT_ASKPASS_.*", re.I)
+_LEADING_SHAPES = lazy_regex(r".*_SOCK(?:ET)?|VSCODE_.*IPC.*|VSCODE_GIT_ASKPASS_.*", re.I)
 
 
+@lru_cache(maxsize=1024)  # the variables of each command are those of the one before it
 def is_secret(name: str, value: str) -> bool:
     """Return whether a variable holds what lets somebody act as the user elsewhere."""
     if not value:

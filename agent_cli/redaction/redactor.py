@@ -14,13 +14,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from .fingerprints import Recognizer
 from .span import Span, entropy, mask_spans
 
 if TYPE_CHECKING:
     from .streaming import Masking
 
-PLACEHOLDER = re.compile(r"\[masked: [^\]\n]{1,100}\]")
+PLACEHOLDER = lazy_regex(r"\[masked: [^\]\n]{1,100}\]")
 """What stands in place of a secret."""
 
 _SHORTEST = 8
@@ -30,12 +32,12 @@ _TOO_COMMON = frozenset(
     "changeme change_me change-me password passw0rd password1 password123 12345678 123456789 1234567890 "
     "undefined disabled required optional localhost username postgres".split()
 )
-_WORDS = re.compile(r"(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)(?:[-_. /](?:[a-z]+|[A-Z]+|[A-Z][a-z]+))*")
+_WORDS = lazy_regex(r"(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)(?:[-_. /](?:[a-z]+|[A-Z]+|[A-Z][a-z]+))*")
 _LONG_FOR_WORDS = 20
 """Words without a digit, such as `development`, are a secret only when there are as many characters."""
 _GRAM = 3
 _SHORT_TEXT = 2_000
-_MAY_HOLD = re.compile(r"[\w+-]{16}|[=@]|:[ \t]{0,3}\\?[\"']|://|-----|eyJ|:AA|(?i:authorization|bearer|api-key)")
+_MAY_HOLD = lazy_regex(r"[\w+-]{16}|[=@]|:[ \t]{0,3}\\?[\"']|://|-----|eyJ|:AA|(?i:authorization|bearer|api-key)")
 """What a text has that holds anything with the shape of a secret: without it the tables need not be loaded."""
 
 

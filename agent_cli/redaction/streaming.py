@@ -5,6 +5,8 @@ cut. Apart from `redactor`, since only this must know what a text may still beco
 import re
 from typing import TYPE_CHECKING
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from . import patterns as shapes
 from .detect import open_key_block, open_values
 from .span import Span, mask_spans
@@ -20,10 +22,9 @@ _SHORT_PIECE = 200
 _NEAR = 16
 """Within so many characters a separator stands before a value."""
 
-_BEGINS = re.compile(shapes.begins())
-_BEARER = re.compile("[eE][aA][rR][eE][rR]")
-_KEY_GOES_ON = re.compile(r"[\n-]")
-_DELIMITER = re.compile(f"[{re.escape(shapes.DELIMITERS)}]")
+_BEARER = lazy_regex("[eE][aA][rR][eE][rR]")
+_KEY_GOES_ON = lazy_regex(r"[\n-]")
+_DELIMITER = lazy_regex(f"[{re.escape(shapes.DELIMITERS)}]")
 
 
 class Masking:
@@ -74,7 +75,9 @@ class Masking:
         around = self._line[-_NEAR:] + piece
         if "=" in around or ":" in around or _BEARER.search(around):
             return -1
-        return -1 if _BEGINS.search(around, len(around) - len(piece)) else self._redactor.innocent(piece)
+        if shapes.begin_of_token(around, len(around) - len(piece)) >= 0:
+            return -1
+        return self._redactor.innocent(piece)
 
     def _passed(self, text: str) -> None:
         line = self._line + text
@@ -85,9 +88,9 @@ class Masking:
     def _settled(self, text: str, base: int, spans: list[Span]) -> int:
         """Return how much of `text` can be told for good, given its spans so far."""
         token = max(base, _after_last_delimiter(text))
-        begun = _BEGINS.search(text, token)
+        begun = shapes.begin_of_token(text, token)
         in_token = min(
-            begun.start() if begun else len(text),
+            begun if begun >= 0 else len(text),
             min(open_values(text, token, self._assignments), default=len(text)),
         )
         end = min(in_token, self._redactor.begun(text, base))

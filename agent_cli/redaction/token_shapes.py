@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from .span import Span, entropy
 
 LONGEST = 4096
@@ -17,12 +19,12 @@ _LOWEST_ENTROPY = 2.8
 """Bits per character; below lie words, repetitions and placeholders."""
 
 
-_LETTER_OR_DIGIT = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
-_DIGIT = re.compile("[0-9]")
-_PIECES = re.compile(r"[^A-Za-z0-9]+")
-_MARKS = re.compile(r"[!#%^&*~]|(?<=\w)@(?![\w-]+\.\w{2,})")
-_CODE = re.compile(r"==(?!\Z)|\?\?|\?\.|&&|->|::")
-NO_VALUE = re.compile(
+_LETTER_OR_DIGIT = lazy_regex(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
+_DIGIT = lazy_regex("[0-9]")
+_PIECES = lazy_regex(r"[^A-Za-z0-9]+")
+_MARKS = lazy_regex(r"[!#%^&*~]|(?<=\w)@(?![\w-]+\.\w{2,})")
+_CODE = lazy_regex(r"==(?!\Z)|\?\?|\?\.|&&|->|::")
+NO_VALUE = lazy_regex(
     r"[/.~$%@&*=<+-]|.*://|(?:your|example|sample|dummy|fake|placeholder|change|replace|insert|todo|null|none"
     r"|undefined|xxx|process\.env|os\.environ|env\.|secrets\.)",
     re.I,
@@ -46,7 +48,7 @@ def is_token(text: str) -> bool:
     return entropy(text) > _LOWEST_ENTROPY
 
 
-_PLACEHOLDER_PASSWORD = re.compile(
+_PLACEHOLDER_PASSWORD = lazy_regex(
     r"(?:(?:my|your|some|the)[\w-]*|pass(?:word|wd)?|pwd|secret|token|x+|\*+|\.+|\$.*|%.*|example)$", re.I
 )
 
@@ -156,11 +158,11 @@ SHAPES: tuple[Shape, ...] = (
     ),
 )
 
-DISCORD_TAIL = re.compile(f"\\.{_WORD}{{6}}\\.{_WORD}{{27,64}}")
-DISCORD_HEAD = re.compile(rf"(?:^|(?<!{_WORD}))[MNO]{_WORD}{{23,27}}\Z")
+DISCORD_TAIL = lazy_regex(f"\\.{_WORD}{{6}}\\.{_WORD}{{27,64}}")
+DISCORD_HEAD = lazy_regex(rf"(?:^|(?<!{_WORD}))[MNO]{_WORD}{{23,27}}\Z")
 DISCORD_HEAD_LENGTH = 28
-TELEGRAM_TAIL = re.compile(f":AA{_WORD}{{33}}(?!{_WORD})")
-TELEGRAM_HEAD = re.compile(r"(?<![A-Za-z0-9_])\d{8,10}\Z")
+TELEGRAM_TAIL = lazy_regex(f":AA{_WORD}{{33}}(?!{_WORD})")
+TELEGRAM_HEAD = lazy_regex(r"(?<![A-Za-z0-9_])\d{8,10}\Z")
 TELEGRAM_HEAD_LENGTH = 11
 
 _TOKENS = tuple((start, shape) for shape in SHAPES for start in shape.starts)

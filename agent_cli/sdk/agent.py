@@ -7,6 +7,7 @@ async with Agent(cwd="~/shop") as agent:
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -14,13 +15,14 @@ from agent_cli.protocol.events import AnyEvent, OperationFailed, Restored, Resto
 from agent_cli.protocol.operations import Redo, Undo, UserInput
 from agent_cli.protocol.run_outcome import RunOutcome
 
-from .opening import answers_of, open_engine
+from .opening import answers_of, open_engine, session_file
 from .options import AgentError, AgentOptions, checked
 from .result import Result, result_of
 from .session import Session
 
 if TYPE_CHECKING:
     from agent_cli.cli.setup.session_builder import OpenSession
+    from agent_cli.ui.headless.partial_output import PartialAnswer, PartialOutput
 
     from .output import Shape
 
@@ -104,9 +106,9 @@ class Agent:
 
     async def stream(
         self, prompt: str, *, images: Sequence[str | Path] = (), output: Any = None
-    ) -> AsyncGenerator[AnyEvent, None]:
+    ) -> AsyncGenerator["AnyEvent | PartialOutput", None]:
         """Carry out a prompt and yield its events; `result` has its result afterwards. Leaving the loop early
-        interrupts the turn.
+        interrupts the turn. With `output`, a `PartialOutput` has what is there of the answer while it arrives.
 
         Raises:
             AgentError: as `run`.
@@ -138,10 +140,27 @@ class Agent:
         """
         return await self._restored(Redo())
 
-    def replay(self) -> Iterator[AnyEvent]:
-        """Yield the events of the session so far, also of earlier sittings, oldest first."""
-        for turn in reversed(tuple(self._live().client.replay())):
-            yield from turn
+    def replay(self, session: str = "") -> Iterator[AnyEvent]:
+        """Return the events of a session, oldest first: of this one so far, also of earlier sittings; or of
+        another one, by the beginning of its id, its name or its file.
+
+        Raises:
+            AgentError: the agent is not open, or there is no such session.
+        """
+        turns: Iterator[Sequence[AnyEvent]] = self._turns_of(session) if session else self._live().client.replay()
+        return chain.from_iterable(reversed(tuple(turns)))
+
+    def _turns_of(self, session: str) -> Iterator[Sequence[AnyEvent]]:
+        from agent_cli.cli.services.agent_transcripts import agent_transcript
+        from agent_cli.store.session_file import StoreError
+
+        self._live()
+        assert self._opened is not None
+        try:
+            path = session_file(self._options, session)
+            return agent_transcript(path, self._opened.tools, self._opened.redactor).turns
+        except StoreError as error:
+            raise AgentError(str(error)) from error
 
     async def diff(self) -> str:
         """Return the changes of the session as a unified diff."""
@@ -190,26 +209,37 @@ async def _run(prompt: str, images: Sequence[str | Path], output: Any, options: 
 
 async def _carried_out(
     session: Session, asked: UserInput, shape: "Shape | None", outcome: RunOutcome
-) -> AsyncGenerator[AnyEvent, None]:
+) -> AsyncGenerator["AnyEvent | PartialOutput", None]:
     """Yield the events of a prompt, and of the one that corrects an answer of the wrong shape."""
-    async with aclosing(_turn(session, asked, outcome)) as events:
+    partial = _partial_answer() if shape is not None else None
+    async with aclosing(_turn(session, asked, outcome, partial)) as events:
         async for event in events:
             yield event
     if shape is None or not outcome.completed or not outcome.needs_correction(shape.read):
         return
-    async with aclosing(_turn(session, outcome.correction(), outcome)) as events:
+    async with aclosing(_turn(session, outcome.correction(asked.answer_schema), outcome, partial)) as events:
         async for event in events:
             yield event
     if outcome.completed and outcome.needs_correction(shape.read):
         outcome.failed("end_turn", session.advised(outcome.misfit()))
 
 
-async def _turn(session: Session, asked: UserInput, outcome: RunOutcome) -> AsyncGenerator[AnyEvent, None]:
+async def _turn(
+    session: Session, asked: UserInput, outcome: RunOutcome, partial: "PartialAnswer | None"
+) -> AsyncGenerator["AnyEvent | PartialOutput", None]:
     submission = await session.client.submit(asked)
     async with aclosing(session.events_of(submission)) as events:
         async for event in events:
             outcome.note(event, submission)
             yield event
+            if partial is not None and (found := partial.note(event)):
+                yield found
+
+
+def _partial_answer() -> "PartialAnswer":
+    from agent_cli.ui.headless.partial_output import PartialAnswer
+
+    return PartialAnswer()
 
 
 def _shape(output: Any) -> "Shape | None":
@@ -224,12 +254,14 @@ def _input(prompt: str, images: Sequence[str | Path], shape: "Shape | None") -> 
     if not prompt.strip():
         raise AgentError("the prompt is empty")
     text = f"{prompt}\n\n{shape.request}" if shape is not None else prompt
+    schema = shape.definition if shape is not None else None
     if not images:
-        return UserInput(text)
+        return UserInput(text, answer_schema=schema)
     from agent_cli.tools.files.images import PictureError, read_image
 
     paths = [Path(each).expanduser().absolute() for each in images]
     try:
-        return UserInput(text, tuple(map(read_image, paths)), image_paths=tuple(map(str, paths)))
+        pictures = tuple(map(read_image, paths))
+        return UserInput(text, pictures, image_paths=tuple(map(str, paths)), answer_schema=schema)
     except PictureError as error:
         raise AgentError(str(error)) from error

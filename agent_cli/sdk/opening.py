@@ -51,6 +51,15 @@ async def open_engine(options: AgentOptions) -> "OpenSession":
         raise AgentError(str(error)) from error
 
 
+def session_file(options: AgentOptions, name: str) -> Path:
+    """Return the file of a session, by the beginning of its id, its name or its file.
+
+    Raises:
+        StoreError: there is no such session.
+    """
+    return _setup_of(options).sessions.find(name)
+
+
 def answers_of(options: AgentOptions) -> Answers:
     """Return how the program answers what it is asked."""
     return Answers(options.get("approve"), options.get("answer"), options.get("approve_timeout", _ANSWER_S))

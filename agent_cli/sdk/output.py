@@ -11,6 +11,8 @@ from .options import AgentError
 class Shape(msgspec.Struct, frozen=True):
     """The shape of an answer."""
 
+    definition: dict[str, Any]
+    """Its JSON Schema."""
     request: str
     """What the model is told of it."""
     read: Callable[[str], object]
@@ -27,7 +29,7 @@ def shape_of(output: Any) -> Shape:
     Raises:
         AgentError: there is no schema for it, or it is none.
     """
-    from agent_cli.cli.services.answer_schema import AnswerSchema
+    from agent_cli.cli.services.answers.answer_schema import AnswerSchema
     from agent_cli.cli.setup.options import UsageError
 
     try:
@@ -36,7 +38,7 @@ def shape_of(output: Any) -> Shape:
     except (UsageError, TypeError) as error:
         raise AgentError(str(error)) from error
     if isinstance(output, dict):
-        return Shape(schema.request, schema.read)
+        return Shape(schema.definition, schema.request, schema.read)
 
     def read(text: str) -> object:
         try:
@@ -44,4 +46,4 @@ def shape_of(output: Any) -> Shape:
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from error
 
-    return Shape(schema.request, read)
+    return Shape(schema.definition, schema.request, read)

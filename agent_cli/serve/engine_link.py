@@ -91,12 +91,12 @@ class EngineLink:
         while True:
             match await self._events.get():
                 case ApprovalRequested() as event:
-                    decisions = [await _decision(item, _asker(event), ask) for item in event.items]
+                    decisions = [await _decision(item, asker(event), ask) for item in event.items]
                     await self._client.submit(ApprovalAnswer(event.request_id, tuple(decisions)))
                 case QuestionAsked() as event:
-                    asked = "\n".join(filter(None, (_asker(event), event.question)))
+                    asked = "\n".join(filter(None, (asker(event), event.question)))
                     said = await ask(Question(asked, event.options))
-                    await self._client.submit(QuestionAnswer(event.request_id, _reply(said, event.options)))
+                    await self._client.submit(QuestionAnswer(event.request_id, reply(said, event.options)))
                 case ToolCallStarted() as event:
                     await progress(f"{event.label or event.tool} {event.title}")
                 case ToolOutput() as event:
@@ -123,7 +123,7 @@ async def _silently(text: str) -> None:
     return None
 
 
-def _asker(event: ApprovalRequested | QuestionAsked) -> str:
+def asker(event: ApprovalRequested | QuestionAsked) -> str:
     """Return the sub-agent that asks, with its task; empty where none does."""
     task = f" (its task: {visible(event.agent_task)})" if event.agent_task else ""
     return f"The sub-agent {event.agent_name}{task} asks:" if event.agent_name else ""
@@ -131,12 +131,12 @@ def _asker(event: ApprovalRequested | QuestionAsked) -> str:
 
 async def _decision(item: ApprovalItem, asker: str, ask: Ask) -> Decision:
     options = (ALLOW, *((ALLOW_SESSION,) if item.grant else ()), DENY)
-    said = await ask(Question("\n".join(filter(None, (asker, _shown(item)))), options))
+    said = await ask(Question("\n".join(filter(None, (asker, shown(item)))), options))
     grant = item.grant if said == ALLOW_SESSION else ""
     return Decision(item.call_id, allow=said in (ALLOW, ALLOW_SESSION), grant=grant)
 
 
-def _shown(item: ApprovalItem) -> str:
+def shown(item: ApprovalItem) -> str:
     """Return all that a person needs for a decision."""
     lines = [
         f"{item.label or item.tool} {item.title}".strip(),
@@ -148,7 +148,8 @@ def _shown(item: ApprovalItem) -> str:
     return visible("\n".join(filter(None, lines)))
 
 
-def _reply(said: str | None, options: tuple[str, ...]) -> str:
+def reply(said: str | None, options: tuple[str, ...]) -> str:
+    """Return the words for the engine: the user's, or those of somebody who gives none."""
     if said is not None:
         return said
     return options[-1] if options and options[-1] in _REFUSALS else _NO_ANSWER

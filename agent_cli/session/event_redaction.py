@@ -46,6 +46,7 @@ from agent_cli.protocol.events import (
     TurnFailed,
     TurnStarted,
 )
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, CompactionSaved, HookNoted
 from agent_cli.redaction.fingerprints import Recognizer
@@ -291,7 +292,7 @@ def _with_attachments(message: UserMessage, redactor: Redactor) -> UserMessage:
     return msgspec.structs.replace(message, attachments=hidden)
 
 
-_NO_SECRET = re.compile(r"(?:[/~]|\.\.?/)\S*$|\d{1,11}$|[a-z][a-z0-9+.-]*://\S*$", re.IGNORECASE)
+_NO_SECRET = lazy_regex(r"(?:[/~]|\.\.?/)\S*$|\d{1,11}$|[a-z][a-z0-9+.-]*://\S*$", re.IGNORECASE)
 """Paths, small numbers, and addresses, of which the password alone is secret."""
 
 

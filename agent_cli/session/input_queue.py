@@ -1,6 +1,8 @@
 """Prompts and guidance that wait: on disk from the moment they are handed in, so that neither a crash nor a closed
 terminal loses what was typed."""
 
+from collections import deque
+
 from agent_cli.protocol.messages import Image, new_id
 from agent_cli.protocol.records import InputQueued, InputTaken
 
@@ -52,6 +54,8 @@ class Inbox:
 
 def _matching(waiting: dict[str, str], texts: tuple[str, ...], ids: list[str]) -> list[str]:
     """`ids`, and for each text the first that waits and is not among them yet."""
-    for text in texts:
-        ids += [each for each, held in waiting.items() if held == text and each not in ids][:1]
-    return ids
+    taken, by_text = set(ids), dict[str, deque[str]]()
+    for each, held in waiting.items():
+        if each not in taken:
+            by_text.setdefault(held, deque()).append(each)
+    return ids + [by_text[text].popleft() for text in texts if by_text.get(text)]

@@ -179,7 +179,7 @@ class Session:
 
     def title(self) -> str:
         """Return the user's name for the session, else one made of its first prompt."""
-        from agent_cli.protocol.titles import title_of
+        from .titles import title_of
 
         prompts = self.view.prompts
         return self.view.name or (title_of(prompts[0].text) if prompts else "")

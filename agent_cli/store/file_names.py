@@ -1,16 +1,17 @@
 """What session files are called, and what a folder's listing tells of them."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-GIVEN_ID = re.compile(rf"[0-9a-f]{{8}}|{_UUID}")
+GIVEN_ID = lazy_regex(rf"[0-9a-f]{{8}}|{_UUID}")
 """What an id may be that is given from outside: one of our own form, or a UUID."""
-NAME = re.compile(rf"(\d{{8}}T\d{{6}}Z)-({GIVEN_ID.pattern})\.json")
+NAME = lazy_regex(rf"(\d{{8}}T\d{{6}}Z)-({GIVEN_ID.pattern})\.json")
 """How a session file is called: when it began, and its id."""
-ID = re.compile(r"[0-9a-z]{1,32}")
+ID = lazy_regex(r"[0-9a-z]{1,32}")
 """What an id may be in a file with another name: it names folders, so it is never anything else."""
 Progress = Callable[[int, int], None]
 """Called with how many sessions of how many have been read."""

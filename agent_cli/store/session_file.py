@@ -285,6 +285,11 @@ class SessionFile:
             return  # it cannot be seen, and still be written
         if (status.st_dev, status.st_ino) != self._inode:
             raise self._replaced()
+        if status.st_size < self._end:
+            raise StoreError(
+                f"session {self.path} was cut off by another program while it was in use here. Nothing more is "
+                f"saved. `agent sessions repair {identity(self.path, '')}` keeps what is left of it."
+            )
 
     def _put_back(self) -> None:
         """Write what was removed anew, from the descriptor, which still has it."""

@@ -19,7 +19,7 @@ from agent_cli.protocol.records import (
     TurnsUndone,
     decode,
 )
-from agent_cli.protocol.titles import title_of
+from agent_cli.session.titles import title_of
 from agent_cli.session.undo_state import taken_back
 
 Role = Literal["you", "agent"]

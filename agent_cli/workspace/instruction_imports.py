@@ -3,7 +3,6 @@ changed. Apart from `instructions`, since what may be brought in is a question o
 names goes to the model unasked, so it may name another text of the same project and nothing else."""
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.nofollow import dir_entry
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 MAX_FILE_BYTES = 32_768
 """Of each file; what is beyond is left out, and said to be."""
@@ -21,10 +21,10 @@ _MAX_IMPORTS = 100
 _SETTLED_NS = 50_000_000
 """A file younger than this may change again without a trace: a tick of the clock is as long."""
 _TEXTS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".adoc"})
-_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})")
-_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
-_NAMED = re.compile(r"(?<![\w@/.`])@(?:\"([^\"\n]+)\"|([^\s`\"'<>()\[\]{}|*,;]+))")
-_BULLET = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
+_FENCE = lazy_regex(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})")
+_CODE = lazy_regex(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+_NAMED = lazy_regex(r"(?<![\w@/.`])@(?:\"([^\"\n]+)\"|([^\s`\"'<>()\[\]{}|*,;]+))")
+_BULLET = lazy_regex(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
 
 _Stamp = tuple[str, int, int, int, int]
 

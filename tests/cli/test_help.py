@@ -110,7 +110,7 @@ WRONG = (
     (["hlep"], "there is no command 'hlep'; did you mean `agent help`? As a prompt: `agent -- hlep`"),
     (["help", "zzz"], "there is no help on 'zzz'; `agent help` lists it all"),
     (["help", "sesions"], "there is no help on 'sesions'; did you mean `agent help sessions`?"),
-    (["help", "se"], "there is no help on 'se'; did you mean `agent help security` or `agent help sessions`?"),
+    (["help", "se"], "there is no help on 'se'; did you mean `agent help security` or `agent help sessions` or `agent help serve`?"),
     (["sessions", "bogus"], "No such command 'bogus'; see `agent sessions --help`"),
     (["sessions", "lst"], "No such command 'lst'. Did you mean 'list'?"),
     (["sessions", "show"], "Missing argument 'ID'; see `agent sessions show --help`"),
@@ -259,7 +259,7 @@ def test_the_completion_script_of_a_shell_is_shown(world: World, shell: str) -> 
 
 
 COMPLETED = (
-    ("agent se", ["sessions"]),
+    ("agent se", ["serve", "sessions", "setup"]),
     ("agent he", ["help"]),
     ("agent sessions de", ["delete"]),
     ("agent run --output-fo", ["--output-format"]),

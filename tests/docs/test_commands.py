@@ -50,6 +50,11 @@ NOT_RUN: dict[str, str] = {
     "# by ssh, in a network that you trust": "needs several machines",
     "# Slurm: a file on the shared disk says where the scheduler is; other batch systems work the same way": "needs Slurm",
     "openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=agents-ca -addext keyUsage=critical,keyCertSign -keyout ca-key.pem -out ca.pem": "needs OpenSSL",
+    "// Zed": "the configuration of an editor",
+    "// JetBrains": "the configuration of an editor",
+    "-- CodeCompanion": "the configuration of an editor",
+    "-- avante.nvim": "the configuration of an editor",
+    ";; agent-shell": "the configuration of an editor",
     "tar -xf agent-*.tar.xz -C /opt": "needs an archive that takes a minute to pack, and containers",
 }
 """By the first line of a block: why it is no command."""

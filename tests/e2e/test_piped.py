@@ -85,12 +85,12 @@ def test_a_command_takes_no_piped_text(world: World, prompt: str) -> None:
 def test_more_than_any_window_holds_is_refused_before_anything_starts(world: World) -> None:
     for command in (("explain",), ("run", "explain"), ("run",)):
         with Path("/dev/zero").open("rb") as zeros:
-            head = subprocess.Popen(["head", "-c", "17M"], stdin=zeros, stdout=subprocess.PIPE)
+            head = subprocess.Popen(["head", "-c", "257M"], stdin=zeros, stdout=subprocess.PIPE)
             assert head.stdout is not None
             done = finish(world.start(*command, stdin=head.stdout))
             head.stdout.close()
             head.wait(10)
-        assert done.code == 2 and "larger than 16 MiB" in done.err and not world.sessions()
+        assert done.code == 2 and "larger than 256 MiB" in done.err and not world.sessions()
 
 
 def test_names_in_the_prompt_beside_a_pipe_are_followed(world: World) -> None:

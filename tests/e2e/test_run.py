@@ -180,6 +180,8 @@ def test_wrong_usage_starts_nothing(world: World) -> None:
         (["--system-prompt", "nowhere.md"], "--system-prompt nowhere.md: there is no such file; check the path"),
         (["--system-prompt", "."], "--system-prompt .: this is a folder; name a file in it"),
         (["--add-dir", "nowhere"], "nowhere: there is no such folder; make it, or check the name"),
+        (["--add-dir", "/"], "--add-dir /: is your home directory or contains it; name a folder in it"),
+        (["--add-dir", str(world.home)], "is your home directory"),
         (["--add-dir", "notes.txt"], "notes.txt: is a file; name its folder"),
         (["-o", "nowhere/out.txt"], "its folder does not exist"),
         (["--set", "limits.turn=1"], "did you mean `turns`"),
@@ -306,6 +308,24 @@ def test_output_schema(world: World, answers: list[str], code: int, structured: 
     assert ("nor did the one before it: at $.n: 'y' is not of type 'integer'" in done.err) == (code == 8)
 
 
+MULTIPLIED = {f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(22)}
+WITHOUT_END = {
+    "pattern": ({"properties": {"mail": {"pattern": r"^([a-zA-Z0-9]+\.?)+@x$"}}}, {"mail": "a" * 40 + "!"}),
+    "pattern of keys": ({"patternProperties": {"^(a|aa)+$": {"type": "string"}}}, {"a" * 80 + "!": "x"}),
+    "alternatives": ({"$defs": {**MULTIPLIED, "d22": {"type": "string"}}, "$ref": "#/$defs/d0"}, {}),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_END)
+def test_an_answer_that_cannot_be_checked_does_not_fit(world: World, name: str) -> None:
+    schema, answer = WITHOUT_END[name]
+    (world.work / "schema.json").write_text(json.dumps({"type": "object", **schema}), encoding="utf-8")
+    world.script(*[Reply(text=json.dumps(answer))] * 2)
+    done = world.run("run", "ask", "--output-schema", "schema.json", "--output-format", "stream-json")
+    assert done.code == 8 and [line["type"] for line in done.lines].count("result") == 1
+    assert name == "pattern" or "could not be checked within 2 s" in done.err
+
+
 def test_the_model_is_told_the_schema_and_what_did_not_fit(world: World) -> None:
     (world.work / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
     world.script(Reply(text="1"), Reply(text='{"n": 1}'), Reply(text="free words"))
@@ -319,6 +339,27 @@ def test_the_model_is_told_the_schema_and_what_did_not_fit(world: World) -> None
         and second["messages"] == third["messages"][: len(second["messages"])]
     )
     assert "JSON Schema" not in world.messages(2)[-1] and "JSON Schema" not in str(first["messages"][0])
+    # This server may let no tool be called where the answer is held to a schema.
+    assert [each.get("response_format") is not None for each in (first, second, third)] == [False, True, False]
+    assert (second["tools"], second["tool_choice"]) == (first["tools"], "none")
+
+
+def test_the_answer_is_there_in_parts_while_it_arrives(world: World) -> None:
+    (world.work / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    world.script(Reply(text='{"n": 1}', piece=2))
+    done = world.run("run", "ask", "--output-schema", "schema.json", "--output-format", "stream-json")
+    parts = [line["value"] for line in done.lines if line["type"] == "partial_output"]
+    assert parts[0] == {} and parts[-1] == done.result["structured"] == {"n": 1}
+    assert [line["seq"] for line in done.lines] == list(range(1, len(done.lines) + 1))
+
+
+def test_a_server_that_refuses_the_schema_is_told_of_it_in_words(world: World) -> None:
+    (world.work / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    refused = {"error": {"message": "This response_format type is unavailable now"}}
+    world.script(Reply(text="1"), Reply(status=400, body=refused), Reply(text='{"n": 1}'))
+    done = world.run("run", "ask", "--output-schema", "schema.json", "--output-format", "json")
+    assert (done.code, done.result["structured"]) == (0, {"n": 1}), done.err
+    assert ["response_format" in body for body in world.bodies()] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -328,6 +369,7 @@ def test_the_model_is_told_the_schema_and_what_did_not_fit(world: World) -> None
         (b'{"type": ', "not JSON: line 1, column 10"),
         (b"\xff\xfe", "not UTF-8 text (byte 0); save it as UTF-8"),
         (b"[1]", "a JSON Schema is an object"),
+        (b'{"$ref": "#/nope"}', "refers to #/nope, which it does not hold"),
         (b'{"$ref": "https://example.com/x"}', "refers to https://example.com/x; write that part into it"),
     ],
 )

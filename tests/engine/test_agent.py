@@ -11,6 +11,7 @@ from agent_cli.protocol.events import (
     OperationCompleted,
     OperationFailed,
     QuestionAsked,
+    QuestionResolved,
     SessionClosed,
     SessionStarted,
     SettingsChanged,
@@ -167,6 +168,22 @@ async def test_new_text_at_a_question_of_the_model_waits(tmp_path: Path) -> None
         assert isinstance(end, TurnCompleted) and (end.stop_reason, end.text) == ("end_turn", "blue")
         end = await it.until_ended(second)
         assert isinstance(end, TurnCompleted) and end.text == "ok"
+
+
+async def test_every_question_is_closed_whether_answered_or_not(tmp_path: Path) -> None:
+    ask = say(call("ask_user", question="Which?"))
+    async with engine(tmp_path, ask, say("blue"), ask) as it:
+        await it.submit(UserInput("go"))
+        first = await it.until_type(QuestionAsked)
+        await it.submit(QuestionAnswer(first.request_id, "blue"))
+        closed = await it.until_type(QuestionResolved)
+        assert (closed.request_id, closed.outcome) == (first.request_id, "answered")
+        stopped = await it.submit(UserInput("again"))
+        await it.until(lambda event: len(it.of(QuestionAsked)) == 2)
+        await it.submit(Interrupt())
+        assert isinstance(await it.until_ended(stopped), TurnAborted)
+    asked, closed = it.of(QuestionAsked)[-1], it.of(QuestionResolved)[-1]
+    assert (closed.request_id, closed.outcome) == (asked.request_id, "cancelled")
 
 
 async def test_a_snapshot_is_computed_anew_only_when_something_has_changed(tmp_path: Path) -> None:

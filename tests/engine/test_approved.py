@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.protocol.events import ApprovalRequested, Notice, OperationCompleted, ToolCallFinished
+from agent_cli.protocol.events import (
+    ApprovalRequested,
+    Notice,
+    OperationCompleted,
+    ToolCallFinished,
+    TurnCompleted,
+)
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
@@ -308,3 +314,14 @@ async def test_a_saved_rule_that_is_removed_does_not_hold_any_more(tmp_path: Pat
     async with engine(tmp_path, say(call("shell", command="touch more")), say("ok"), interactive=False) as it:
         await it.prompt("go")
         assert it.of(ToolCallFinished)[0].status == "denied", "nor after a restart"
+
+
+@pytest.mark.parametrize("answers", [(False, True), (True, False)])
+async def test_of_two_decisions_on_one_call_the_refusal_counts(tmp_path: Path, answers: tuple[bool, bool]) -> None:
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("done"), mode="ask") as it:
+        await it.submit(UserInput("go"))
+        asked = await it.until_type(ApprovalRequested)
+        decisions = tuple(Decision(asked.items[0].call_id, allow=allow) for allow in answers)
+        await it.submit(ApprovalAnswer(asked.request_id, decisions))
+        await it.until_type(TurnCompleted)
+        assert not (tmp_path / "work" / "made").exists()

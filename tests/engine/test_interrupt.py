@@ -235,3 +235,25 @@ async def test_the_end_of_a_stopped_turn_carries_its_text_and_its_reason(tmp_pat
         end = await it.until_ended(submission)
         assert isinstance(end, TurnAborted)
         assert (end.stop_reason, end.text) == ("time_limit", "half an answer")
+
+
+async def test_what_is_handed_in_behind_a_stop_is_not_stopped(tmp_path: Path) -> None:
+    """A program writes without waiting in between; a person cannot."""
+    async with engine(tmp_path, hang(), say("second"), say("third"), say("fourth")) as it:
+        first = await it.submit(UserInput("one"))
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
+        await it.submit(UserInput("waits"))
+        await it.submit(Interrupt())
+        second = await it.submit(UserInput("two"))
+        assert isinstance(await it.until_ended(first), TurnAborted)
+        assert isinstance(await it.until_ended(second), TurnCompleted)
+        assert [each.texts for each in it.of(InputReturned)] == [("waits",)]
+        stop = await it.submit(Interrupt())  # nothing runs
+        third = await it.submit(UserInput("three"))
+        assert isinstance(await it.until_ended(stop), OperationFailed)
+        assert isinstance(await it.until_ended(third), TurnCompleted)
+        back = await it.submit(TakeBack())
+        fourth = await it.submit(UserInput("four"))
+        assert isinstance(await it.until_ended(back), OperationFailed)
+        await it.until_ended(fourth)
+        assert [each.texts for each in it.of(InputReturned)] == [("waits",)]

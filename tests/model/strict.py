@@ -4,9 +4,11 @@ import json
 import re
 from typing import Any, Literal, NamedTuple
 
+from .strict_schemas import openai_complaint
+
 _FIELDS = {
     "model", "messages", "stream", "stream_options", "tools", "tool_choice", "max_tokens",
-    "max_completion_tokens", "reasoning_effort", "temperature",
+    "max_completion_tokens", "reasoning_effort", "temperature", "response_format",
 }  # fmt: skip
 _MESSAGE_FIELDS = {
     "system": {"role", "content"},
@@ -54,8 +56,17 @@ def complaint(body: Any, extra_fields: frozenset[str] = frozenset(), flavour: st
     if not isinstance(body.get("model"), str) or not body["model"]:
         return "model: missing"
     messages = body["messages"]
-    problem = _tools_complaint(body.get("tools", [])) or _messages_complaint(messages)
+    problem = _tools_complaint(body.get("tools", [])) or _messages_complaint(messages) or _format_complaint(body)
     return problem or _flavour_complaint(messages, FLAVOURS[flavour])
+
+
+def _format_complaint(body: dict[str, Any]) -> str:
+    form = body.get("response_format")
+    if form is None:
+        return ""
+    if form.keys() != {"type", "json_schema"} or form["type"] != "json_schema":
+        return "Unknown parameter: 'response_format'."
+    return openai_complaint(form["json_schema"], "response_format")
 
 
 def _flavour_complaint(messages: list[dict[str, Any]], flavour: Flavour) -> str:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from .strict_schemas import anthropic_complaint
+
 Json = dict[str, Any]
 
 _FIELDS = {
@@ -69,7 +71,7 @@ def _settings_complaint(body: Json) -> str:
     config = body.get("output_config", {})
     if config.keys() - {"effort", "format"} or config.get("effort", "low") not in _EFFORTS:
         return f"output_config.effort: Input should be one of {sorted(_EFFORTS)}"
-    return ""
+    return anthropic_complaint(config["format"]) if "format" in config else ""
 
 
 def _system_complaint(system: Any) -> str:

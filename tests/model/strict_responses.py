@@ -5,6 +5,8 @@ import json
 import re
 from typing import Any
 
+from .strict_schemas import not_strict, openai_complaint
+
 Json = dict[str, Any]
 
 _FIELDS = {
@@ -58,11 +60,20 @@ def _settings_complaint(body: Json) -> str:
         "detailed",
     ):
         return f"Invalid value: '{reasoning}'."
+    if "text" in body and (why := _text_complaint(body["text"])):
+        return why
     if body.get("max_output_tokens", _SHORTEST_OUTPUT) < _SHORTEST_OUTPUT:
         return "Invalid 'max_output_tokens': integer below minimum value."
     if len(body.get("prompt_cache_key", "")) > 64:
         return "Invalid 'prompt_cache_key': string too long. Expected a string with maximum length 64"
     return ""
+
+
+def _text_complaint(text: Json) -> str:
+    form = text.get("format", {})
+    if text.keys() != {"format"} or form.get("type") != "json_schema":
+        return "Unknown parameter: 'text'."
+    return openai_complaint({key: value for key, value in form.items() if key != "type"}, "text.format")
 
 
 def _tools_complaint(body: Json) -> str:
@@ -74,28 +85,13 @@ def _tools_complaint(body: Json) -> str:
             return f"Invalid 'tools[{place}].name'"
         if tool.get("parameters", {}).get("type") != "object":
             return f"Invalid schema for function '{tool['name']}'"
-        if tool.get("strict", True) and (why := _not_strict(tool["parameters"])):
+        if tool.get("strict", True) and (why := not_strict(tool["parameters"])):
             return f"Invalid schema for function '{tool['name']}': In context=(), {why}"
     choice = body.get("tool_choice")
     named = [{"type": "function", "name": tool["name"]} for tool in tools]
     if choice is not None and (not tools or choice not in ("none", "auto", "required", *named)):
         return "Invalid value: 'tool_choice'."
     return ""
-
-
-def _not_strict(schema: Json) -> str:
-    """What a strict function's schema lacks."""
-    kinds = schema.get("type") if isinstance(schema.get("type"), list) else [schema.get("type")]
-    if "array" in kinds:
-        return _not_strict(schema["items"])
-    if "object" not in kinds:
-        return ""
-    if schema.get("additionalProperties") is not False:
-        return "'additionalProperties' is required to be supplied and to be false."
-    missing = set(schema["properties"]) - set(schema.get("required", ()))
-    if missing:
-        return f"'required' is required to be supplied and to include every key in properties. Missing '{min(missing)}'."
-    return next(filter(None, map(_not_strict, schema["properties"].values())), "")
 
 
 def _input_complaint(items: Any) -> str:

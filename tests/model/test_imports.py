@@ -53,19 +53,29 @@ asyncio.run(open_model("anthropic/claude-x", Config(), {"ANTHROPIC_API_KEY": "k"
     assert not loaded_by(code) & HEAVY
 
 
-def test_the_http_client_comes_without_its_command_line() -> None:
-    assert loaded_by("import agent_cli.model.transport.http") & HEAVY == {"httpx"}
+def test_http_is_spoken_without_a_client_library() -> None:
+    heavy = {*HEAVY, "httpcore", "anyio", "h2", "socksio", "http.client", "urllib.request", "email", "zlib"}
+    assert not loaded_by("import agent_cli.model.transport.http") & heavy
 
 
-def test_certificates_are_loaded_for_https_only() -> None:
+def test_certificates_are_loaded_for_a_handshake_only() -> None:
     code = """
+import asyncio
 from agent_cli.config.schema import Timeouts
 from agent_cli.model.transport import http
+from agent_cli.model.types.base import ModelError
 from agent_cli.net import certificates
-http.Connection("http://127.0.0.1:1/v1", {}, Timeouts())
-assert certificates.context_for.cache_info().currsize == 0
-http.Connection("https://api.invalid/v1", {}, Timeouts())
-assert certificates.context_for.cache_info().currsize == 1
+
+async def main():
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    for scheme, loaded in (("http", 0), ("https", 1)):
+        try:
+            await http.Connection(f"{scheme}://127.0.0.1:{port}/v1", {}, Timeouts()).get("/models", 10)
+        except ModelError:
+            pass
+        assert certificates.context_for.cache_info().currsize == loaded
+asyncio.run(main())
 """
     loaded_by(code)
 

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -31,5 +32,6 @@ async def main(folder: Path, command: str, keep: bool, confined: list[str]) -> N
 
 
 take_signals()
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` before the tests would have it ignored
 rest = sys.argv[3:]
 asyncio.run(main(Path(sys.argv[1]), sys.argv[2], rest == ["keep"], rest[1:] if rest[:1] == ["confined"] else []))

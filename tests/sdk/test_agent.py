@@ -17,7 +17,14 @@ import pytest
 
 import agent_cli
 from agent_cli import Agent, AgentError, events, run
-from agent_cli.events import AnswerCompleted, SessionStarted, TextDelta, ToolCallFinished, TurnCompleted
+from agent_cli.events import (
+    AnswerCompleted,
+    SessionStarted,
+    TextDelta,
+    ToolCallFinished,
+    TurnCompleted,
+    TurnStarted,
+)
 from agent_cli.protocol.run_outcome import ChangedFile
 from tests.model.server import Call, Reply
 from tests.sdk.conftest import Machine
@@ -320,3 +327,18 @@ def test_names_of_the_library_are_documented_and_typed() -> None:
         agent_cli.Nothing  # noqa: B018
     assert (Path(agent_cli.__file__).parent / "py.typed").is_file()
     assert inspect.signature(Agent)
+
+
+async def test_the_events_of_another_session(machine: Machine) -> None:
+    machine.script(Reply(text="one"), Reply(text="two"), Reply(text="three"))
+    async with machine.agent() as first:
+        await first.run("the first prompt")
+        await first.run("the second prompt")
+        first_id = first.session_id
+    async with machine.agent() as second:
+        await second.run("another prompt")
+        prompts = [each.text for each in second.replay(first_id) if isinstance(each, TurnStarted)]
+        own = [each.text for each in second.replay() if isinstance(each, TurnStarted)]
+        with pytest.raises(AgentError, match="no session begins with 'nothing'"):
+            second.replay("nothing")
+    assert prompts == ["the first prompt", "the second prompt"] and own == ["another prompt"]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from agent_cli import AgentError
+from agent_cli.events import PartialOutput
 from tests.model.server import Reply
 from tests.sdk.conftest import Machine
 
@@ -70,3 +71,21 @@ async def test_what_has_no_schema_is_misuse(machine: Machine, wrong: Any) -> Non
     async with machine.agent() as agent:
         with pytest.raises(AgentError):
             await agent.run("count", output=wrong)
+
+
+async def test_the_answer_is_there_in_parts_while_it_arrives(machine: Machine) -> None:
+    machine.script(Reply(text='{"files": 12, "names": ["a", "b"]}', piece=4, event_delay_s=0.12))
+    schema = {"type": "object", "properties": {"files": {"type": "integer"}, "names": {"type": "array"}}}
+    async with machine.agent() as agent:
+        parts = [
+            each.value async for each in agent.stream("count", output=schema) if isinstance(each, PartialOutput)
+        ]
+        assert agent.result.data == parts[-1] == {"files": 12, "names": ["a", "b"]}
+    assert {"files": 12} in parts and len(parts) > 2
+    assert all(list(each) == ["files", "names"][: len(each)] for each in parts)
+
+
+async def test_without_a_schema_there_are_no_parts(machine: Machine) -> None:
+    machine.script(Reply(text='{"files": 12}', piece=4))
+    async with machine.agent() as agent:
+        assert not [each async for each in agent.stream("count") if isinstance(each, PartialOutput)]

@@ -88,7 +88,8 @@ EXACT: list[ev.AnyEvent] = [
     ev.Restored(kind="undo", turns=1, prompt="T", report=ev.RestoreReport()),
 ]
 WITHOUT_TEXT = {
-    ev.SessionStarted, ev.StepStarted, ev.StreamSilent, ev.ToolSilent, ev.ApprovalResolved, ev.SettingsChanged,
+    ev.SessionStarted, ev.StepStarted, ev.StreamSilent, ev.ToolSilent, ev.ApprovalResolved, ev.QuestionResolved,
+    ev.SettingsChanged,
 }  # fmt: skip
 PIECES = {ev.TextDelta, ev.ReasoningDelta, ev.ToolOutput}
 

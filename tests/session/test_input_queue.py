@@ -15,6 +15,7 @@ from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import Steer, TakeBack, UserInput
 from agent_cli.protocol.records import InputQueued
 from agent_cli.session import history
+from agent_cli.session.input_queue import _matching
 from agent_cli.session.projection import Projection
 from agent_cli.store.session_file import read_session
 from tests.engine.harness import Engine, engine
@@ -114,3 +115,20 @@ async def test_guidance_that_was_taken_back_is_not_delivered(tmp_path: Path) -> 
         (it.root / "go").touch()
         assert isinstance(await it.until_ended(turn), TurnCompleted)
         assert [event.text for event in it.events if isinstance(event, Steered)] == ["left", "right"]
+
+
+def test_thousands_of_equal_prompts_are_handed_back_at_once() -> None:
+    """Each is compared a few times, however many wait."""
+    compared = 0
+
+    class Text(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)  # type: ignore[arg-type]
+
+        __hash__ = str.__hash__
+
+    waiting: dict[str, str] = {f"q{number}": Text("x") for number in range(5_000)}
+    found = _matching(waiting, tuple(Text("x") for _ in range(5_000)), [])
+    assert found == list(waiting) and compared < 50_000

@@ -337,3 +337,13 @@ def test_folders_are_made_for_their_owner_alone(tmp_path: Path) -> None:
         os.umask(before)
     made = [path for path in tmp_path.rglob("*") if path.is_dir()]
     assert len(made) == 5 and {path.stat().st_mode & 0o777 for path in made} == {0o700}
+
+
+def test_a_file_that_was_cut_off_in_use_is_not_written_on(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    file = written(path, 3)
+    os.truncate(path, 40)
+    with pytest.raises(StoreError, match="was cut off by another program"):
+        file.append([message(9)])
+    assert path.stat().st_size == 40
+    file.close()

@@ -38,6 +38,8 @@ TOPICS: dict[str, str] = {
     "providers": "models, keys, local servers, prices, errors and retries",
     "headless": "scripts and CI: non-interactive runs, exit codes, JSON",
     "sdk": "the agent as a Python library: results, events, approvals, tools",
+    "serve": "sessions for other programs: JSON-RPC on standard streams or a unix socket",
+    "editors": "the agent in Zed, JetBrains, Neovim and Emacs",
     "batch": "many tasks in one command: task files, results, budget, trees",
     "evaluation": "suites, scores with intervals, comparisons, SWE-bench, Harbor",
     "cluster": "batches on many machines: Dask, TLS, failures",

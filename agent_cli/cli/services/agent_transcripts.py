@@ -1,4 +1,4 @@
-"""What a sub-agent's session holds so far, as the events of its turns."""
+"""What a session on disk holds so far, as the events of its turns."""
 
 import contextlib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from agent_cli.ui.services import AgentTranscript
 
 
 def agent_transcript(path: Path, registry: Registry, redactor: Redactor) -> AgentTranscript:
-    """Read the session of a sub-agent, which may go on meanwhile; secrets are masked.
+    """Read a session, such as that of a sub-agent, which may go on meanwhile; secrets are masked.
 
     Raises:
         StoreError: it cannot be read.

@@ -1,12 +1,18 @@
-"""Sessions, servers and plug-ins for a shell's completion.
+"""Sessions, servers and plug-ins for a shell's completion, and the options of the table as typer reads them.
 
-Apart from the commands, several of which take the id of a session.
+Apart from the commands, several of which take the id of a session, or options that the fast commands have.
 """
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import typer
 
 from agent_cli.config.layer import ConfigError
 from agent_cli.store.session_file import StoreError
 
-from ..setup.options import ParsedOptions, UsageError
+from ..setup.options import Option, ParsedOptions, UsageError
 
 _OFFERED = 20
 _TITLE_CHARS = 60
@@ -51,3 +57,51 @@ def plugin_names(incomplete: str) -> list[str]:
     except (UsageError, ConfigError, PluginError, OSError):
         return []
     return [name for name in found if name.startswith(incomplete)]
+
+
+def option_parameter(option: Option) -> inspect.Parameter:
+    """Return an option of the table as a parameter for typer."""
+    kinds: dict[str, tuple[Any, Any]] = {
+        "text": (str | None, None),
+        "whole": (int | None, None),
+        "number": (float | None, None),
+        "flag": (bool, False),
+        "list": (list[str] | None, None),
+    }
+    kind, default = kinds[option.kind]
+    name = f"{option.key}_" if option.key in ("continue",) else option.key
+    offered = typer.Option(
+        *option.names,
+        help=option.help,
+        metavar="|".join(option.choices) or option.value or None,
+        autocompletion=_offering(option),
+    )
+    return keyword(name, Annotated[kind, offered], default)
+
+
+def _offering(option: Option) -> Callable[[str], Any] | None:
+    """For a shell's completion: the values of an option, where they are known."""
+    if option.choices:
+        return _beginning(lambda: option.choices)
+    known: dict[str, Callable[[str], Any]] = {"model": _beginning(_models), "resume": session_ids}
+    return known.get(option.key)
+
+
+def _beginning(values: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Offers those values that begin as typed."""
+
+    def offer(incomplete: str) -> list[str]:
+        return [value for value in values() if value.startswith(incomplete)]
+
+    return offer
+
+
+def _models() -> Iterable[str]:
+    from agent_cli.model.catalog.catalog import known
+
+    return (info.name for info in known(""))
+
+
+def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter that is given by name."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

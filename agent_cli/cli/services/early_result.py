@@ -23,8 +23,6 @@ from agent_cli.ui.headless.runner import OutputFormat, RunResult, encode
 from ..setup.options import UsageError
 from .first_run import cannot_start
 
-_OPTION = "--output-format"
-
 
 def end_early(arguments: Sequence[str], error: BaseException) -> int | None:
     """Print the result where JSON is wanted. Returns the exit code of an error that is explained here, None for
@@ -51,15 +49,21 @@ def end_early(arguments: Sequence[str], error: BaseException) -> int | None:
 
 def wants_json(arguments: Sequence[str]) -> bool:
     """Tell from a command line, parsable or not, whether the output is to be JSON; the last option counts."""
+    known = [value for value in _given(arguments, "--output-format") if value in get_args(OutputFormat)]
+    if not known:
+        return _given(arguments, "--input-format")[-1:] == ["stream-json"]
+    return known[-1] != "text"
+
+
+def _given(arguments: Sequence[str], option: str) -> list[str]:
+    """Return the values that a command line gives to an option."""
     words = list(arguments)
     words = words[: words.index("--")] if "--" in words else words
-    given = [
-        value if word == _OPTION else word.partition("=")[2]
+    return [
+        value if word == option else word.partition("=")[2]
         for word, value in zip(words, [*words[1:], ""], strict=False)
-        if word == _OPTION or word.startswith(f"{_OPTION}=")
+        if word == option or word.startswith(f"{option}=")
     ]
-    known = [value for value in given if value in get_args(OutputFormat)]
-    return bool(known) and known[-1] != "text"
 
 
 def _explained(error: BaseException) -> tuple[StopReason, ErrorInfo]:

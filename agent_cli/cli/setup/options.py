@@ -15,7 +15,7 @@ Kind = Literal["text", "whole", "number", "flag", "list"]
 COMMANDS = frozenset(
     (
         *"sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
-        *"config doctor demo help".split(),
+        *"serve acp config setup doctor demo help".split(),
     )
 )
 """The sub-commands beside `run` and `resume`, served by typer."""
@@ -90,6 +90,12 @@ PRINT = Option(("--print", "-p"), "flag", "Run one task non-interactively, as `a
 
 RUN_ONLY: tuple[Option, ...] = (
     Option(("--session-id",), "text", "Id of the new session: a UUID, or 8 hexadecimal digits.", value="ID"),
+    Option(
+        ("--input-format",),
+        "text",
+        "What standard input holds: the task as text, or prompts and answers as JSON lines.",
+        ("text", "stream-json"),
+    ),
     Option(("--output-format",), "text", "Output format.", ("text", "json", "stream-json")),
     Option(("--output-schema",), "text", "JSON Schema file that the answer must match.", value="FILE"),
     Option(("--output-file", "-o"), "text", "Also write the final text to this file.", value="FILE"),
@@ -204,7 +210,7 @@ def _refuse_other_commands(command: str, words: Sequence[str]) -> None:
         raise UsageError(f"there is no command {words[0]!r}: {OTHER_COMMANDS[words[0]]}")
 
 
-_KEY = "set a provider's key, such as ANTHROPIC_API_KEY; `agent help providers` names them all"
+_KEY = "`agent setup` asks for a key of a provider; `agent help providers` names every variable"
 _RUN = "one task without a person is `agent run TASK`"
 _UPDATE = "update with the tool that installed it, such as `pipx upgrade agent-cli`"
 OTHER_COMMANDS = {
@@ -219,7 +225,6 @@ OTHER_COMMANDS = {
     "logout": "there is no login to end; `agent mcp logout NAME` ends one at a server",
     "plugins": "`agent plugin list` lists plug-ins; `agent help plugins` explains them",
     "review": 'write it as a task: `agent run "Review the last commit"`',
-    "setup": "`agent doctor` says what is missing; `agent help getting-started` explains the first steps",
     "setup-token": _KEY,
     "update": _UPDATE,
     "upgrade": _UPDATE,

@@ -11,8 +11,9 @@ import sys
 
 from .options import UsageError
 
-MAX_BYTES = 16 * 1024 * 1024
-"""More than any window holds; a larger input would only fill the memory."""
+MAX_BYTES = 256 * 1024 * 1024
+"""A prompt takes about seven times its size in memory until it is sent; an input that never ends, such as
+`yes |`, must not take all there is. No model reads a tenth of this."""
 PATIENCE_S = 5.0
 """How long an input that is not needed may stay silent where nobody could end the wait."""
 _CHUNK = 1 << 20
@@ -60,7 +61,8 @@ def read_all() -> str:
             data += chunk
     if len(data) > MAX_BYTES:
         raise UsageError(
-            f"standard input is larger than {MAX_BYTES >> 20} MiB; write it to a file and name that in the prompt"
+            f"standard input is larger than {MAX_BYTES >> 20} MiB, which no model could read; write it to a file "
+            "and name that in the prompt"
         )
     return data.decode("utf-8", "replace")
 

@@ -410,6 +410,7 @@ class SessionBuilder:
             memory=self._memory if self._setup.reads_user else None,
             redactor=self._redactor,
             resources=self.resources,
+            buffers=self._setup.embedding.buffers,
         )
         if left_off := working_directory(session.records, session.root):
             context.shell.cwd = Path(left_off)

@@ -20,6 +20,7 @@ from agent_cli.engine.tool_calls.call_rules import BoundRule, as_permissions, bi
 from agent_cli.fs.files import make_private
 from agent_cli.policy.rules.rule import Effect, Rule, RuleError, parse_rule
 from agent_cli.protocol.agent_types import AgentType
+from agent_cli.protocol.paths import is_inside
 from agent_cli.protocol.records import storable_json
 from agent_cli.store.catalog import Sessions
 from agent_cli.store.state.learned_limits import LearntFile
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from agent_cli.engine.model_calls.budget import SharedBudget
     from agent_cli.extensions.places import Kind, Place
     from agent_cli.hooks.definition import Hook
-    from agent_cli.tools.kit.base import Tool
+    from agent_cli.tools.kit.base import Buffers, Tool
 
 T = TypeVar("T")
 
@@ -63,6 +64,8 @@ class Embedding(msgspec.Struct, frozen=True):
     """Further types of sub-agents."""
     hooks: "tuple[Hook, ...]" = ()
     """Further hooks."""
+    buffers: "Buffers | None" = None
+    """Files in the user's editor."""
     budget: "SharedBudget | None" = None
     """A bound on money that other sessions of the process share."""
 
@@ -95,6 +98,8 @@ class Setup:
         for folder in extra:
             if not folder.is_dir():
                 raise UsageError(f"--add-dir {folder}: {_no_folder(folder)}")
+            if is_inside(os.path.realpath(home_dir()), [os.path.realpath(folder)]):
+                raise UsageError(f"--add-dir {folder}: is your home directory or contains it; name a folder in it")
         try:
             self.workspace = Workspace(self.root, extra)
         except PathError as error:

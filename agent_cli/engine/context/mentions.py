@@ -15,6 +15,7 @@ import msgspec
 
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE
 from agent_cli.protocol.actions import Action, Allow, Ask, CallExternal, Deny, Fetch, ReadPath, Verdict
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Attachment, AttachmentKind, AttachmentSummary, Image, new_id
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.files.read import ReadFile, ReadParams
@@ -33,13 +34,13 @@ _MOST = 40
 """Things of one prompt that are looked at."""
 _FOLDER_DEPTH = 3
 
-_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"(?<!`)(`+)(?!`)[^`\n]*?(?<!`)\1(?!`)")
-_NAMED = re.compile(r"(?<![\w@/.`\\])@(?:\"([^\"\n]+)\"((?::\d+(?:-\d+)?)?)|((?:\\ |[^\s\"'`<>|])+))")
-_LINES = re.compile(r"(.+?):(\d+)(?:-(\d+))?")
-_WORD = re.compile(r"(?:^|(?<=\s))(?:'([^'\n]+)'|\"([^\"\n]+)\"|((?:\\.|[^\s'\"\\])+))(?=\s|$)")
-_PICTURE = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?)\b", re.IGNORECASE)
-_FILE = re.compile(
+_FENCED = lazy_regex(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = lazy_regex(r"(?<!`)(`+)(?!`)[^`\n]*?(?<!`)\1(?!`)")
+_NAMED = lazy_regex(r"(?<![\w@/.`\\])@(?:\"([^\"\n]+)\"((?::\d+(?:-\d+)?)?)|((?:\\ |[^\s\"'`<>|])+))")
+_LINES = lazy_regex(r"(.+?):(\d+)(?:-(\d+))?")
+_WORD = lazy_regex(r"(?:^|(?<=\s))(?:'([^'\n]+)'|\"([^\"\n]+)\"|((?:\\.|[^\s'\"\\])+))(?=\s|$)")
+_PICTURE = lazy_regex(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?)\b", re.IGNORECASE)
+_FILE = lazy_regex(
     r"^(?!@).*\w\.(?:pyi?|ipynb|[jt]sx?|mjs|cjs|vue|svelte|go|rs|java|kt|swift|lua|rb|php|cs|[ch]|cc|[ch]pp|sh|sql|html?|s?css"
     r"|mdx?|rst|txt|jsonc?|ya?ml|toml|ini|cfg|xml|csv)$"
 )

@@ -90,6 +90,10 @@ class TokenMeter:
         """Id of the call it was learnt from."""
         self._distrusted = ""
         """Id of the last call, where its count is known to be wrong."""
+        self._counted: dict[str, tuple[Message, int]] = {}
+        """Each message that was estimated, by its id, and its tokens: it is the same in the next request."""
+        self._offered: tuple[tuple[ToolSpec, ...], int] = ((), 0)
+        """The tools, and their tokens."""
 
     def window(self) -> int | None:
         """Return the context window in tokens, if known."""
@@ -159,7 +163,17 @@ class TokenMeter:
 
     def _estimated(self) -> int:
         fixed = text_tokens(self._session.header.system) + self._tool_tokens()
-        return fixed + estimate(self._session.visible())
+        visible = self._session.visible()
+        tokens = sum(map(self._message_tokens, visible))
+        if len(self._counted) > len(visible):  # what is no longer sent is not held
+            self._counted = {message.id: self._counted[message.id] for message in visible}
+        return fixed + tokens
+
+    def _message_tokens(self, message: Message) -> int:
+        counted = self._counted.get(message.id)
+        if counted is None or counted[0] is not message:
+            counted = self._counted[message.id] = (message, message_tokens(message))
+        return counted[1]
 
     def source(self) -> str:
         """Return where `tokens` comes from, in words."""
@@ -192,7 +206,10 @@ class TokenMeter:
         return added[1:] if added and isinstance(added[0], AssistantMessage) else added
 
     def _tool_tokens(self) -> int:
-        return text_tokens(msgspec.json.encode(self._tools()).decode())
+        tools = self._tools()
+        if self._offered[0] is not tools:
+            self._offered = (tools, text_tokens(msgspec.json.encode(tools).decode()))
+        return self._offered[1]
 
 
 def part_of(message: Message) -> str:

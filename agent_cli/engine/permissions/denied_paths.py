@@ -117,8 +117,14 @@ def further_names(path: str, home: str, closed: Callable[[], Iterable[str]]) -> 
     return (*((secret,) if secret != path else ()), *named)
 
 
+@lru_cache(maxsize=4096)
+def _begins_in(rule: Rule, root: str) -> tuple[str, bool]:
+    """Return the folder (or file) that the pattern of a rule begins with, and whether anything follows it."""
+    return fixed_part(absolute_pattern(rule, root))
+
+
 def _covered(rule: Rule, policy: Policy) -> Iterator[str]:
-    folder, is_pattern = fixed_part(absolute_pattern(rule, policy.root))
+    folder, is_pattern = _begins_in(rule, policy.root)
     if folder == "/" or folder in policy.roots:  # as most rules; spares a look at the disk for each of them
         return
     path = os.path.realpath(folder)

@@ -4,19 +4,19 @@ connection, so that a new rule, another mode or untrusted text hold at once.
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent_cli.policy.rules.rule import Rule
 from agent_cli.protocol.actions import Action, Allow, Deny, Fetch, Verdict
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 
 if TYPE_CHECKING:
     from agent_cli.net.host_proxy import HostProxy
 
-_OWN_PORT = re.compile(r"(localhost|127\.0\.0\.1):(\d{1,5})")
+_OWN_PORT = lazy_regex(r"(localhost|127\.0\.0\.1):(\d{1,5})")
 
 
 class EgressProxy:

@@ -60,6 +60,9 @@ class SandboxProfiles:
         self._tracked: TrackedFiles | None = None
         self._policy: Policy | None = None
         self._has_own_rules = False
+        self._closed_under: Sequence[Rule] = ()
+        self._closed_by_rules: set[str] = set()
+        """Usual secrets outside the workspace that the rules of `_closed_under` close."""
         self._hidden = HiddenFiles(workspace.roots, self._is_closed)
         self._fixed = HiddenFiles(workspace.roots, self._is_fixed)
         self._denied = DeniedFiles(workspace)
@@ -219,8 +222,19 @@ class SandboxProfiles:
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
         from .denied_paths import closed_outside, usual_secrets
 
-        usual = (path for path in usual_secrets(policy.home) if watched(path, path, policy) is not None)
+        if self._closed_under != policy.rules:
+            self._closed_under, self._closed_by_rules = policy.rules, set()
+        usual = (path for path in usual_secrets(policy.home) if self._is_closed_outside(path, policy))
         return tuple(sorted({*usual, *closed_outside(policy)}))
+
+    def _is_closed_outside(self, path: str, policy: Policy) -> bool:
+        """Return whether a usual secret is closed. What the rules say of its name is asked once."""
+        if path in self._closed_by_rules:
+            return True
+        is_closed = watched(path, path, policy) is not None
+        if is_closed and not policy.hidden(path, False):
+            self._closed_by_rules.add(path)
+        return is_closed
 
     def _is_fixed(self, path: str) -> bool:
         policy = self._policy

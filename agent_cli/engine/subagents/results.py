@@ -1,8 +1,8 @@
 """What the parent reads of a sub-agent: its answer as data, with what it changed and cost."""
 
-import re
 from collections.abc import Iterable
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Record, ToolResult, UserMessage
 from agent_cli.protocol.operations import BroughtText
 from agent_cli.tools.kit.base import ToolOutcome
@@ -15,7 +15,7 @@ _MOST_FILES = 40
 _ATTACHED = "agent "
 
 
-_ID = re.compile(r'<agent_result name="[^"\n]*" id="([0-9a-f]+)"')
+_ID = lazy_regex(r'<agent_result name="[^"\n]*" id="([0-9a-f]+)"')
 
 
 def read_at(records: Iterable[Record]) -> dict[str, float]:

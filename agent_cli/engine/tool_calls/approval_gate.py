@@ -169,7 +169,7 @@ class ApprovalGate:
             if _asks_for_more(pending.authorized.verdict, seen):
                 return  # what was seen is not what this would do: it is asked again
         if decision.grant and pending.result is None:
-            if not self._add_grant(decision):
+            if not self._add_grant(decision, pending.authorized.verdict):
                 return  # a rule that cannot be kept is no yes: it is asked again
             self.judge(pending)
             if isinstance(pending.authorized.verdict, Ask):
@@ -213,9 +213,11 @@ class ApprovalGate:
         pending.arguments, pending.edited, pending.ruling = arguments, True, None
         self.judge(pending)
 
-    def _add_grant(self, decision: Decision) -> bool:
-        """Keep a rule; False when it cannot be read or saved."""
+    def _add_grant(self, decision: Decision, verdict: Verdict) -> bool:
+        """Keep a rule; False when it cannot be read or saved, or the call is one to be asked about each time."""
         try:
+            if isinstance(verdict, Ask) and not verdict.grant:
+                raise RuleError("no rule may be kept for this call")
             rule = self._permissions.add_grant(decision.grant, decision.scope)
         except (RuleError, StoreError) as error:
             self._scope.notice(f"The rule was not saved, and the call has not run: {error}")
@@ -268,7 +270,7 @@ class ApprovalGate:
         if decision is None or not decision.allow:
             pending.feedback = decision.feedback.strip() if decision else ""
             return None
-        if decision.grant and not self._add_grant(decision):
+        if decision.grant and not self._add_grant(decision, verdict):
             return None
         return outcome.needs
 

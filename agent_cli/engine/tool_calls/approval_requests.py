@@ -3,7 +3,13 @@
 import asyncio
 from typing import Literal, TypeVar
 
-from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, ApprovalResolved, QuestionAsked
+from agent_cli.protocol.events import (
+    ApprovalItem,
+    ApprovalRequested,
+    ApprovalResolved,
+    QuestionAsked,
+    QuestionResolved,
+)
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
 from agent_cli.session.turn_scope import TurnScope
@@ -40,7 +46,8 @@ class ApprovalRequests:
             del self._approvals[request_id]
             resolved = ApprovalResolved(request_id=request_id, outcome=outcome)
             scope.emit(resolved)
-        return {decision.call_id: decision for decision in decisions}
+        refused = {decision.call_id: decision for decision in decisions if not decision.allow}
+        return {decision.call_id: decision for decision in decisions} | refused  # of two, the refusal counts
 
     async def question(self, text: str, options: tuple[str, ...], scope: TurnScope, *, server: str = "") -> str:
         """Ask the person something, for an MCP server where one is named; returns their words."""
@@ -52,10 +59,14 @@ class ApprovalRequests:
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._questions[request_id] = future
         scope.emit(QuestionAsked(request_id=request_id, question=text, options=options, server=server))
+        outcome: Literal["answered", "cancelled"] = "cancelled"
         try:
-            return await future
+            answer = await future
+            outcome = "answered"
         finally:
             del self._questions[request_id]
+            scope.emit(QuestionResolved(request_id=request_id, outcome=outcome))
+        return answer
 
     def answer(self, answer: ApprovalAnswer) -> bool:
         """Deliver decisions; False when the request is no longer open."""

@@ -5,12 +5,12 @@ Hint first, stop later; detection never ends the session.
 """
 
 import hashlib
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
 
 HINT_AT = (3, 2, 2, 2, 2)
@@ -130,10 +130,10 @@ _MALFORMED_HINT = (
 )
 
 
-_POLLING = re.compile(r"\s*(sleep|timeout\s+\S+\s+tail|inotifywait|wait)\b")
+_POLLING = lazy_regex(r"\s*(sleep|timeout\s+\S+\s+tail|inotifywait|wait)\b")
 """A command that begins by waiting asks after something that runs: the same answer twice means nothing."""
 
-_DURATION = re.compile(r"\b\d+(\.\d+)? ?m?s\b")
+_DURATION = lazy_regex(r"\b\d+(\.\d+)? ?m?s\b")
 """Run times differ from call to call without meaning anything."""
 
 

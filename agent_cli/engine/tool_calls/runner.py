@@ -235,14 +235,35 @@ class ToolRunner:
                     self._record(pending, pending.result)
 
     async def _run_alone(self, pending: PendingCall, prepared: list[PendingCall]) -> None:
+        await self._refuse_unsaved(pending)
         if pending.result is None:
             await self._decide(pending, prepared[prepared.index(pending) :])
+            await self._refuse_unsaved(pending)  # the user may have typed while they were asked
         try:
             if pending.result is None:
                 await self._execute(pending)
         finally:
             if pending.result is not None:
                 self._record(pending, pending.result)
+
+    async def _refuse_unsaved(self, pending: PendingCall) -> None:
+        """Refuse to change a file that the user has changed in their editor and not saved."""
+        if self._context.buffers is None or pending.result is not None or pending.authorized.command:
+            return
+        from agent_cli.tools.kit.editor_buffers import UNSAVED, unsaved_text
+
+        for path in pending.authorized.writes:
+            if await unsaved_text(self._context.buffers, path) is not None:
+                pending.result = failure(pending, "failed", UNSAVED.format(path))
+                return
+
+    async def _show_written(self, pending: PendingCall, outcome: ToolOutcome) -> None:
+        """Have the editor's buffers agree with the files that a tool has written."""
+        if self._context.buffers is None or pending.authorized.command or not outcome.changes:
+            return
+        from agent_cli.tools.kit.editor_buffers import show_written
+
+        await show_written(self._context.buffers, self._places(outcome))
 
     async def _decide(self, pending: PendingCall, rest: list[PendingCall]) -> None:
         """Settle whether a call may run. Hooks are asked again about one that the person edited, and the person
@@ -288,6 +309,7 @@ class ToolRunner:
             outcome = await self._with_changes(pending, await self._outcome(pending))
             status = "ok" if outcome.ok else "failed"
             outcome = await self._after_edit(pending, outcome)
+            await self._show_written(pending, outcome)
             if self._hooks is not None:
                 outcome = await self._hooks.after(pending, outcome, time.monotonic() - started)
             ending = self.rules.ended_by(pending.name, authorized.actions) if outcome.ok else ""

@@ -3,10 +3,11 @@
 Apart from the catalogue, because the generator and the reader of the table share it.
 """
 
-import re
 from typing import Any
 
 import msgspec
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from ..types.info import RATES, Facts, LongPrompt, Prices, Rates, Source
 
@@ -21,7 +22,7 @@ _COSTS = {
     "cache_write": "cache_creation_input_token_cost{}",
     "cache_write_1h": "cache_creation_input_token_cost_above_1hr{}",
 }
-_TIER = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")
+_TIER = lazy_regex(r"input_cost_per_token(_above_(\d+)k_tokens)")
 
 Money = float | None
 Tier = tuple[int, Money, Money, Money, Money, Money]

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.learned import EFFORTS
 
 from ..types.info import Facts, Prices
@@ -22,7 +23,7 @@ _WINDOWS = (
     "max_input_tokens",
 )  # fmt: skip
 _OUTPUTS = ("max_completion_tokens", "max_output_tokens")
-_NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
+_NUM_CTX = lazy_regex(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
 
 
 def from_list(answer: Any, model: str) -> Facts | None:

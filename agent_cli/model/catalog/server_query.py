@@ -1,9 +1,8 @@
-"""Asking a server about its model: once, when the first message is sent, within bounds, and never in the way
-of an answer. Apart from the clients, because each server has its own endpoints for it.
+"""Asking a server about its model: once, beside the first answer, within bounds, and never in the way of it.
+Apart from the clients, because each server has its own endpoints for it.
 
-A server on this machine or network is asked before the request is written, since what it says may change
-how that is written; a remote one beside the request. Hosted providers whose figures are known are not
-asked at all.
+Where what it says changes how the request is written, as with Ollama's own endpoint, it is asked before that.
+Hosted providers whose figures are known are not asked at all.
 """
 
 import asyncio
@@ -87,20 +86,27 @@ class CapabilityProbe:
         return Adjusted(f"Pictures are left out: {name} takes none.") if blind else None
 
     @contextlib.asynccontextmanager
-    async def asking(self) -> AsyncIterator[None]:
-        """Ask what is left to ask: for a server nearby before the block, else beside it. What is not
-        answered by the end of the block is given up, and tried once more the next time."""
-        if self._route is None or not self._questions:
-            yield
-            return
-        local = _is_local(self._route)
-        task = asyncio.create_task(self._ask(self._route, local))
-        try:
-            if local:
+    async def asking(self) -> AsyncIterator[Callable[[], None]]:
+        """Ask what is left to ask: before the block where that changes the request, else when the block calls what
+        it is given, once the request is sent. A server nearby has answered at the end of the block; another one
+        that has not is given up, and asked once more the next time."""
+        route, task = self._route, None
+
+        def begun() -> None:
+            nonlocal task
+            if task is None and route is not None and self._questions:
+                task = asyncio.create_task(self._ask(route, _is_local(route)))
+
+        if route is not None and route.wire == "ollama_chat" and _is_local(route):
+            begun()
+            if task is not None:
                 await asyncio.wait({task})
-            yield
+        try:
+            yield begun
+            if task is not None and route is not None and _is_local(route):
+                await asyncio.wait({task})
         finally:
-            if not task.done():
+            if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait({task})
 

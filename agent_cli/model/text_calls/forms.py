@@ -4,23 +4,24 @@ Each form is read strictly: a known tool, arguments that are an object with ever
 behind the calls but the end of the answer. Where in an answer a form may begin is up to `finder`.
 """
 
-import re
 from collections.abc import Callable
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ..types.base import ToolSpec
 from .reader import Found, Incomplete, NoMatch, Reader
 
-_NAME = re.compile(r"[\w.-]+")
-_PARAMETER = re.compile(r"<parameter=([^>\n]+)>")
-_PARAMETER_END = re.compile(r"</parameter>\s*(?=<parameter=|</function>)|\n(?=<parameter=|</function>)")
+_NAME = lazy_regex(r"[\w.-]+")
+_PARAMETER = lazy_regex(r"<parameter=([^>\n]+)>")
+_PARAMETER_END = lazy_regex(r"</parameter>\s*(?=<parameter=|</function>)|\n(?=<parameter=|</function>)")
 """Some models leave the closing tag out."""
-_INVOKE = re.compile(r'<(?:\|DSML\|)?invoke name="([^"\n]+)">')
-_INVOKE_NEXT = re.compile(r"<(?:\|DSML\|)?invoke ")
-_INVOKE_END = re.compile(r"</(?:\|DSML\|)?invoke>")
-_NAMED = re.compile(r'<(?:\|DSML\|)?parameter name="([^"\n]+)"(?: string="(true|false)")?[^>\n]*>')
-_NAMED_END = re.compile(r"</(?:\|DSML\|)?parameter>(?=\s*</?(?:\|DSML\|)?(?:parameter|invoke)\b)")
+_INVOKE = lazy_regex(r'<(?:\|DSML\|)?invoke name="([^"\n]+)">')
+_INVOKE_NEXT = lazy_regex(r"<(?:\|DSML\|)?invoke ")
+_INVOKE_END = lazy_regex(r"</(?:\|DSML\|)?invoke>")
+_NAMED = lazy_regex(r'<(?:\|DSML\|)?parameter name="([^"\n]+)"(?: string="(true|false)")?[^>\n]*>')
+_NAMED_END = lazy_regex(r"</(?:\|DSML\|)?parameter>(?=\s*</?(?:\|DSML\|)?(?:parameter|invoke)\b)")
 _TRAILING = (
     "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_sentence|>", "<|end|>", "<|endoftext|>", "</s>",
     "<end_of_turn>",

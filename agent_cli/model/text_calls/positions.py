@@ -4,16 +4,17 @@ Goes through Markdown as it arrives, and remembers only where it stands: in a co
 the beginning of a line.
 """
 
-import re
 from collections.abc import Iterator
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .forms import FORMS, WHOLE
 from .reader import plain
 
-_THINKING = re.compile(r"\s*<think>")
-_PREFIX = re.compile(r"[ \t]*(?:>[ \t]*)*")
-_RUN = re.compile(r"`+|~+")
-_NEXT = re.compile(r"[\n`<\[{]")
+_THINKING = lazy_regex(r"\s*<think>")
+_PREFIX = lazy_regex(r"[ \t]*(?:>[ \t]*)*")
+_RUN = lazy_regex(r"`+|~+")
+_NEXT = lazy_regex(r"[\n`<\[{]")
 _LONGEST = max(map(len, FORMS))
 _SENTENCE_ENDS = frozenset(".!?…。！？")
 _ENDS = _SENTENCE_ENDS | {":", "："}

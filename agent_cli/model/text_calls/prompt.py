@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 
 from ..types.base import Fallback, LearnedLimits, ModelRequest, ToolSpec
@@ -16,7 +17,7 @@ from ..types.info import ModelInfo
 
 TOOLS_REPAIR = Fallback(
     "tools",
-    re.compile(
+    lazy_regex(
         r"(not|n't) support (tools?|functions?)\b|support tool use"
         r"|\btools?\b(?![.\[]\d| ?['\"“`]\w|.{0,40}(?:reasoning|effort|thinking))"
         r".{0,40}(not supported|unsupported)"
@@ -56,7 +57,8 @@ def as_text(request: ModelRequest) -> ModelRequest:
     if not request.may_call:
         messages += (UserMessage(id="", text=_NO_MORE, origin="hint"),)
     system = "\n\n".join(part for part in (request.system, _described(request.tools)) if part)
-    return msgspec.structs.replace(request, system=system, messages=messages, tools=())
+    schema = None if request.may_call else request.answer_schema  # a call is text too
+    return msgspec.structs.replace(request, system=system, messages=messages, tools=(), answer_schema=schema)
 
 
 def _described(tools: Iterable[ToolSpec]) -> str:

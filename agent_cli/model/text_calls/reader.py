@@ -9,18 +9,20 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ..types.base import ToolSpec
 from ..types.json import Json
 
 _SAME = str.maketrans({"\uff5c": "|", "\u2581": "_"})
 """DeepSeek's tokens have a full-width bar and a low block for `|` and `_`; many servers write plain ones."""
 _JSON = json.JSONDecoder(strict=False)
-_BEGINS_LIKE_A_CALL = re.compile(r'\s*[\[{][\s{]*"(?:name|type|function|tool|id|arguments|parameters)"\s*:')
-_MAY_BEGIN_SO = re.compile(r'\s*[\[{][\s{]*(?:"[a-z]{0,10}"?\s*)?')
-_NAMED_FIRST = re.compile(r'\s*[\[{][\s{]*"name"\s*:\s*"([^"\\]*)"')
-_CUT = re.compile(r"-|\.|[eE][+-]?|tr?u?|fa?l?s?|nu?l?")
+_BEGINS_LIKE_A_CALL = lazy_regex(r'\s*[\[{][\s{]*"(?:name|type|function|tool|id|arguments|parameters)"\s*:')
+_MAY_BEGIN_SO = lazy_regex(r'\s*[\[{][\s{]*(?:"[a-z]{0,10}"?\s*)?')
+_NAMED_FIRST = lazy_regex(r'\s*[\[{][\s{]*"name"\s*:\s*"([^"\\]*)"')
+_CUT = lazy_regex(r"-|\.|[eE][+-]?|tr?u?|fa?l?s?|nu?l?")
 """What may be left at the end of JSON that is cut inside a number or a word."""
-_ANY_NAME = re.compile(r"[\w.:/-]{1,64}")
+_ANY_NAME = lazy_regex(r"[\w.:/-]{1,64}")
 _CALL_KEYS = {"type", "id", "name", "function", "tool", "arguments", "parameters"}
 
 Found = tuple[str, str]

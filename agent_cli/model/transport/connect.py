@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_connection(route: Route, headers: Mapping[str, str]) -> "Connection":
-    """Return a connection with the route's headers. Loads the HTTP library: 70 ms the first time.
+    """Return a connection with the route's headers. Loads the transport: 10 ms the first time.
 
     Raises:
         ModelError: address, key or proxy settings are unusable.

@@ -1,47 +1,50 @@
-"""The one place that touches the HTTP library. Imported only when a request is about to be made.
+"""HTTP for models: requests over connections that are kept open between calls.
 
-A `Connection` is one base URL with its client, which keeps connections open between calls. It adds what
-the library lacks: a limit for connecting, one for the first byte and one between chunks, all of which hold
-on a half-open connection too, and every failure as a `ModelError` that says how far the request got.
+A `Connection` is one base URL. HTTP/1.1 is spoken by h11; here are the limits for connecting, for the first byte
+and between chunks, all of which hold on a half-open connection too, and every failure is a `ModelError` that says
+how far the request got.
 """
 
 import asyncio
 import contextlib
 import ipaddress
 import math
-import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
+import h11
 import msgspec
 
 from agent_cli.config.schema import Timeouts
 from agent_cli.net.certificates import tls_context as tls_context
-from agent_cli.net.proxies import Proxy
 
 from ..types.base import ModelError
 from .bounds import MOST_BYTES, too_long
-from .connection_errors import Hop, broken, proxy_broke, proxy_refused, reason, too_slow, usable_proxy
+from .byte_stream import ByteStream
+from .connection_errors import broken, proxy_refused, reason, too_slow, usable_proxy
+from .hops import MOST_HEADERS, Way, answer_of, basic, proxy_headers, target_of
 
-if not TYPE_CHECKING and "httpx" not in sys.modules:
-    sys.modules.setdefault("httpx._main", None)  # its command line, which would load click, rich and pygments
-import httpx
+if TYPE_CHECKING:
+    from .content_coding import Decoder
 
 FIRST_BYTE_S = 120.0
 FIRST_BYTE_LOCAL_S = 600.0
 """A server on this machine or network may load the model first."""
 _KEEP_ALIVE_S = 20.0
+_PATH = "/%:@!$&'()*+,;=~-._"
+"""What stays as it is in a path."""
 
 
 class Response:
     """An answer of which status and headers have arrived."""
 
-    def __init__(self, response: httpx.Response, first_byte_by: float, idle_s: float) -> None:
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-        if place := response.extensions.get("location"):
-            self.headers = {**self.headers, "location": place}
-        self._response = response
+    def __init__(self, exchange: "_Exchange", answer: h11.Response, first_byte_by: float, idle_s: float) -> None:
+        self.status = answer.status_code
+        self.headers: Mapping[str, str] = {
+            bytes(name).decode("ascii"): bytes(value).decode("latin-1") for name, value in answer.headers
+        }
+        self._exchange = exchange
         self._first_byte_by = first_byte_by
         self._idle_s = idle_s
         self._end_by = math.inf
@@ -57,8 +60,8 @@ class Response:
             ModelError: `stalled` when nothing comes any more, `connection` when it breaks off.
         """
         clock = asyncio.get_running_loop().time
-        with _translated(self._response.url):
-            iterator = self._response.aiter_bytes()
+        decoder = _decoder(self.headers.get("content-encoding", ""))
+        with _translated():
             silence_s = max(0.001, self._first_byte_by - clock())
             while True:
                 limit_s = min(silence_s, self._end_by - clock())
@@ -66,12 +69,13 @@ class Response:
                     raise ModelError("stalled", "the answer did not end in time")
                 try:
                     async with asyncio.timeout(limit_s):
-                        chunk = await anext(iterator)
-                except StopAsyncIteration:
-                    return
+                        chunk = await self._exchange.chunk()
                 except TimeoutError:
                     raise ModelError("stalled", f"nothing arrived for {limit_s:.0f} s") from None
-                yield chunk
+                if data := decoder.decoded(chunk) if decoder is not None else chunk:
+                    yield data
+                if not chunk:
+                    return
                 silence_s = self._idle_s
 
     async def read(self) -> bytes:
@@ -105,7 +109,7 @@ class Response:
 
 
 class Connection:
-    """A base URL, its headers and its time limits, over one client that is kept until `aclose`."""
+    """A base URL, its headers and its time limits, over connections that are kept until `aclose`."""
 
     def __init__(self, base_url: str, headers: Mapping[str, str], timeouts: Timeouts) -> None:
         """Raises:
@@ -114,21 +118,29 @@ class Connection:
         self._base_url = base_url.rstrip("/")
         self._timeouts = timeouts
         self._first_byte_s = first_byte_limit_s(base_url, timeouts)
+        self._target = target_of(base_url)
         self._via = usable_proxy(base_url)
-        self._client = _client(base_url, headers, self._via)
+        ours = {
+            "host": self._target.host_header,
+            "accept-encoding": "gzip, deflate",
+            "content-type": "application/json",
+        }
+        self._headers = _checked({**ours, **{name.lower(): value for name, value in headers.items()}})
+        self._idle: list[tuple[ByteStream, float]] = []
+        """Open connections that nothing uses, and until when they may be used; the one used last is the last."""
 
     @contextlib.asynccontextmanager
-    async def post(self, path: str, content: bytes) -> AsyncIterator[Response]:
+    async def post(
+        self, path: str, content: bytes, sent: Callable[[], None] | None = None
+    ) -> AsyncIterator[Response]:
         """Send JSON; the answer may be read inside the block, and the socket is closed or given back
-        at its end, at once when it is left early.
+        at its end, at once when it is left early. `sent` is called when the request is on its way.
 
         Raises:
             ModelError: `connection`, `timeout`, `stalled`; not to be tried again when a certificate is not
                 trusted or a proxy refuses.
         """
-        url = self._base_url + path
-        request = self._client.build_request("POST", url, content=content)
-        async with self._sent(request, self._first_byte_s) as response:
+        async with self._sent("POST", path, content, self._first_byte_s, sent) as response:
             yield response
 
     async def get(self, path: str, limit_s: float) -> tuple[int, bytes]:
@@ -137,75 +149,136 @@ class Connection:
         Raises:
             ModelError: as `post`.
         """
-        request = self._client.build_request("GET", self._base_url + path)
         try:
-            async with asyncio.timeout(limit_s), self._sent(request, limit_s) as response:
+            async with asyncio.timeout(limit_s), self._sent("GET", path, b"", limit_s) as response:
                 return response.status, await response.read()
         except TimeoutError:
             raise ModelError("timeout", f"no answer within {limit_s:g} s") from None
 
     async def aclose(self) -> None:
-        """Close all connections."""
-        await self._client.aclose()
+        """Close all connections that nothing uses."""
+        while self._idle:
+            self._idle.pop()[0].close()
 
     @contextlib.asynccontextmanager
-    async def _sent(self, request: httpx.Request, first_byte_s: float) -> AsyncIterator[Response]:
-        way = _Way(request.url, self._via, first_byte_s)
-        request.extensions["trace"] = way.passed
-        with _translated(request.url, way):
-            try:
-                async with asyncio.timeout(self._timeouts.connect_s) as way.limit:
-                    response = await self._client.send(request, stream=True)
-            except TimeoutError:
-                if way.hop != "http":
-                    raise too_slow(way.hop, way.place, self._timeouts.connect_s, self._via) from None
-                raise ModelError("stalled", f"no answer within {first_byte_s:g} s") from None
-            finally:
-                await way.leave()
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        first_byte_s: float,
+        sent: Callable[[], None] | None = None,
+    ) -> AsyncIterator[Response]:
+        way = Way(self._target, self._via)
+        request = self._request(method, path, content, way)
+        loop = asyncio.get_running_loop()
+        stream: ByteStream | None = None
+        is_free = False
         try:
-            if response.status_code == 407 and self._via is not None:
-                raise proxy_refused(way.place, 407, response.reason_phrase, self._via)
-            yield Response(response, way.first_byte_by, self._timeouts.idle_s)
+            with _translated(way):
+                try:
+                    async with asyncio.timeout(self._timeouts.connect_s) as limit:
+                        stream = self._unused() or await way.open(tls_context)
+                        way.hop = "http"
+                        first_byte_by = loop.time() + first_byte_s
+                        limit.reschedule(first_byte_by)
+                        exchange = _Exchange(stream)
+                        await exchange.send(request, content)
+                        if sent is not None:
+                            sent()
+                        answer = await exchange.answer()
+                except TimeoutError:
+                    if way.hop != "http":
+                        raise too_slow(way.hop, way.target.place, self._timeouts.connect_s, self._via) from None
+                    raise ModelError("stalled", f"no answer within {first_byte_s:g} s") from None
+            if answer.status_code == 407 and self._via is not None:
+                words = bytes(answer.reason).decode("ascii", "replace")
+                raise proxy_refused(way.target.place, 407, words, self._via)
+            yield Response(exchange, answer, first_byte_by, self._timeouts.idle_s)
+            is_free = exchange.is_over
         finally:
-            await response.aclose()
+            if stream is not None and is_free:
+                self._idle.append((stream, loop.time() + _KEEP_ALIVE_S))
+            elif stream is not None:
+                stream.close()
+
+    def _unused(self) -> ByteStream | None:
+        """Return an open connection; those that have been idle for too long are closed."""
+        now = asyncio.get_running_loop().time()
+        found = None
+        while self._idle and found is None:
+            stream, until = self._idle.pop()
+            if stream.is_quiet and until > now:
+                found = stream
+            else:
+                stream.close()
+        return found
+
+    def _request(self, method: str, path: str, content: bytes, way: Way) -> h11.Request:
+        target = _path(self._base_url + path)
+        headers = list(self._headers)
+        if way.target.credentials is not None:
+            headers = [each for each in headers if each[0] != "authorization"]
+            headers.append(("authorization", basic(*way.target.credentials)))
+        if content or method == "POST":
+            headers.append(("content-length", str(len(content))))
+        if way.is_forwarded and self._via is not None:
+            target = f"http://{way.target.host_header}{target}"
+            headers += proxy_headers(self._via)
+        return h11.Request(method=method, target=target, headers=headers)
 
 
-class _Way:
-    """How far one request has got. The limit for connecting holds until the server itself is spoken to, then
-    the one for its first byte."""
+class _Exchange:
+    """One request and its answer on a connection."""
 
-    limit: asyncio.Timeout
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEADERS)
+        self._broken: OSError | None = None
+        """What went wrong while the request was sent."""
 
-    def __init__(self, url: httpx.URL, via: Proxy | None, first_byte_s: float) -> None:
-        self.hop: Hop = "tcp"
-        self.host = url.host
-        self.place = _place(url)
-        self.via = via
-        self.first_byte_by = 0.0
-        self._first_byte_s = first_byte_s
-        self._opened: Any = None
+    @property
+    def is_over(self) -> bool:
+        """Whether both sides have said all, and the connection may be used again."""
+        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
-    async def passed(self, event: str, info: Mapping[str, Any]) -> None:
-        """The library's account of its steps, such as `connection.start_tls.started`."""
-        step = event.partition(".")[2]
-        if step == "connect_tcp.complete":
-            self._opened = info["return_value"]
-        to_proxy = step == "send_request_headers.started" and info["request"].method == b"CONNECT"
-        if step == "start_tls.started":
-            self.hop = "tls"
-        elif to_proxy or step == "setup_socks5_connection.started":
-            self.hop = "proxy"
-        elif step == "send_request_headers.started":
-            self.hop = "http"
-            self.first_byte_by = asyncio.get_running_loop().time() + self._first_byte_s
-            self.limit.reschedule(self.first_byte_by)
+    async def send(self, request: h11.Request, content: bytes) -> None:
+        """Send a request. A connection that breaks meanwhile is told by `answer`: there may be one already."""
+        data = [self._http.send(request), self._http.send(h11.Data(content)), self._http.send(h11.EndOfMessage())]
+        try:
+            await self._stream.send(b"".join(each or b"" for each in data))
+        except OSError as error:
+            self._broken = error
 
-    async def leave(self) -> None:
-        """Close a connection that never came to the request: the library forgets one whose TLS handshake is
-        cancelled, and it would stay open."""
-        if self._opened is not None and self.hop != "http":
-            with contextlib.suppress(Exception):
-                await self._opened.aclose()
+    async def answer(self) -> h11.Response:
+        """Return the beginning of the answer.
+
+        Raises:
+            h11.RemoteProtocolError: what comes is no answer.
+            OSError: the connection broke.
+        """
+        try:
+            return await answer_of(self._http, self._stream)
+        except (OSError, h11.RemoteProtocolError) as error:
+            raise (self._broken or error) from None
+
+    async def chunk(self) -> bytes:
+        """Return the next piece of the body; nothing at its end.
+
+        Raises:
+            h11.RemoteProtocolError, OSError: it broke off.
+        """
+        while True:
+            event = self._http.next_event()
+            match event:
+                case h11.Data():
+                    return bytes(event.data)
+                case h11.EndOfMessage():
+                    return b""
+                case h11.NEED_DATA:
+                    self._http.receive_data(await self._stream.receive())
+                case _:
+                    raise h11.RemoteProtocolError(f"{type(event).__name__} in the middle of an answer")
 
 
 def first_byte_limit_s(base_url: str, timeouts: Timeouts) -> float:
@@ -248,82 +321,61 @@ class _ModelList(msgspec.Struct, frozen=True):
     data: tuple[_ListedModel, ...]
 
 
-def _client(base_url: str, headers: Mapping[str, str], via: Proxy | None) -> httpx.AsyncClient:
+def _checked(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return headers that can be sent.
+
+    Raises:
+        ModelError: one cannot.
+    """
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             kind = "auth" if name.lower() == "authorization" else "bad_request"
             raise ModelError(kind, f"the {name} header holds characters that cannot be sent")  # type: ignore[arg-type]
+    found = [(name, value.strip()) for name, value in headers.items()]
     try:
-        return httpx.AsyncClient(
-            headers={"content-type": "application/json", **headers},
-            timeout=None,  # `_sent` and `Response` hold the limits
-            verify=False if base_url.lower().startswith("http:") else tls_context(),  # loading takes 20 ms
-            limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_S),
-            trust_env=False,
-            proxy=_proxy(via) if via is not None else None,
-            event_hooks={"response": [_keep_location]},
-        )
-    except (ValueError, ImportError) as error:
-        source = f" of {via.source}" if via is not None else ""
-        raise ModelError("unsupported", f"the proxy settings{source} cannot be used: {error}") from error
+        h11.Request(method="GET", target="/", headers=found)
+    except h11.LocalProtocolError as error:
+        raise ModelError("bad_request", f"the headers cannot be sent: {error}") from error
+    return found
 
 
-async def _keep_location(response: httpx.Response) -> None:
-    """Put a redirect's address aside: the library reads it even when it does not follow, and fails where it is
-    no usable one."""
-    if "location" in response.headers:
-        response.extensions["location"] = response.headers.pop("location")
+def _decoder(encoding: str) -> "Decoder | None":
+    if encoding.strip().lower() in ("", "identity"):
+        return None
+    from .content_coding import Decoder
 
-
-def _proxy(via: Proxy) -> httpx.Proxy:
-    return httpx.Proxy(via.url, ssl_context=tls_context() if via.url.startswith("https:") else None)
+    return Decoder(encoding)
 
 
 @contextlib.contextmanager
-def _translated(url: httpx.URL, way: _Way | None = None) -> Iterator[None]:
-    """The library's exceptions as `ModelError`. Without a `way` the answer has begun."""
+def _translated(way: Way | None = None) -> Iterator[None]:
+    """What goes wrong on a connection as `ModelError`. Without a `way` the answer has begun."""
     try:
         yield
-    except httpx.ProxyError as error:
-        raise _proxy_failure(error, way) from error
-    except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-        raise ModelError("not_found", f"{url} is no usable address: {error}") from error
-    except httpx.DecodingError as error:
-        raise ModelError("malformed", f"the answer cannot be decompressed: {error}") from error
-    except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-        failure = broken(error, way.hop, way.host, way.place, way.via) if way is not None else None
+    except (h11.RemoteProtocolError, OSError) as error:
+        if isinstance(error, TimeoutError) and way is not None:
+            raise
+        failure = broken(error, way.hop, way.target.host, way.target.place, way.via) if way is not None else None
         if failure is not None:
             raise failure from error
-        if isinstance(error, httpx.RemoteProtocolError):
+        if isinstance(error, h11.RemoteProtocolError):
             raise ModelError("connection", _closed_early(error)) from error
         raise ModelError("connection", f"the connection broke: {reason(error)}") from error
 
 
-def _closed_early(error: httpx.RemoteProtocolError) -> str:
+def _closed_early(error: h11.RemoteProtocolError) -> str:
     words = reason(error)
     if "incomplete" in words:  # the library's words for a body that lacks its end
         return "the server closed the connection in the middle of the answer"
     return f"the server closed the connection early ({words})"
 
 
-def _proxy_failure(error: httpx.ProxyError, way: _Way | None) -> ModelError:
-    """Return what a proxy said to CONNECT: the library puts status and reason into the text."""
-    status, _, words = str(error).partition(" ")
-    if way is None or way.via is None:
-        return ModelError("connection", f"the proxy failed: {reason(error)}")
-    if not status.isdigit():  # SOCKS has no status that is known here
-        return proxy_broke(reason(error), way.via)
-    return proxy_refused(way.place, int(status), words, way.via)
-
-
 def _host(base_url: str) -> str:
-    try:
-        return httpx.URL(base_url).host
-    except httpx.InvalidURL as error:
-        raise ModelError("not_found", f"{base_url} is no usable address: {error}") from error
+    return target_of(base_url).host
 
 
-def _place(url: httpx.URL) -> str:
-    """HOST:PORT, for people."""
-    port = url.port or {"https": 443, "http": 80}.get(url.scheme, 0)
-    return f"[{url.host}]:{port}" if ":" in url.host else f"{url.host}:{port}"
+def _path(url: str) -> str:
+    """Return the path and query of an address, as they are sent."""
+    parts = urlsplit(url)
+    query = f"?{quote(parts.query, safe=_PATH + '?')}" if parts.query else ""
+    return quote(parts.path or "/", safe=_PATH) + query

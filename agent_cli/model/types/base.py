@@ -40,6 +40,9 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """False: the answer must be text. The tools are still sent, so that the request keeps its prefix."""
     must_call: str = ""
     """The tool that the answer has to call; empty where that is up to the model."""
+    answer_schema: dict[str, Any] | None = None
+    """JSON Schema of an object that the answer has to fit, where the server can hold the model to it; the model is
+    told of it besides. It binds texts, not calls."""
     effort: str = ""
     """none, minimal, low, medium, high, xhigh, max; empty leaves it to the provider."""
     max_output_tokens: int | None = None

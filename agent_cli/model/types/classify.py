@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.learned import MOST_TOKENS
 
 from .base import ErrorKind, ModelError
@@ -24,8 +25,8 @@ _SHOWN_CHARS = 200
 _TELLING = frozenset({"error", "errors", "message", "detail", "code", "response"})
 """Keys of a body that tells of an error."""
 _LONGEST_NUMBER = 1 << 64
-_REQUEST_ID = re.compile(r"request ID (req_\w+)", re.IGNORECASE)
-_PER_DAY = re.compile(r"per_?day", re.IGNORECASE)
+_REQUEST_ID = lazy_regex(r"request ID (req_\w+)", re.IGNORECASE)
+_PER_DAY = lazy_regex(r"per_?day", re.IGNORECASE)
 _WAITS: frozenset[ErrorKind] = frozenset({"rate_limit", "overloaded"})
 """Kinds for which every hint at a wait is meant."""
 _MAY_WAIT: frozenset[ErrorKind] = frozenset({"server", "timeout"})

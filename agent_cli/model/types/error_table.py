@@ -8,6 +8,8 @@ import re
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from .base import ErrorKind
 
 BY_CODE: dict[str, ErrorKind] = {
@@ -116,7 +118,7 @@ class Phrase(msgspec.Struct, frozen=True):
 
 
 def _phrase(words: str, statuses: set[int], kind: ErrorKind, source: str) -> Phrase:
-    return Phrase(re.compile(words, re.IGNORECASE), frozenset(statuses), kind, source)
+    return Phrase(lazy_regex(words, re.IGNORECASE), frozenset(statuses), kind, source)
 
 
 _OVERFLOW = {400, 413, 422, 429, 500}
@@ -196,7 +198,7 @@ PHRASES: tuple[Phrase, ...] = (
 """In this order; the first that fits decides. The only place in which message texts are read for a kind."""
 
 _N = r"(\d[\d,]*)"
-LIMIT = re.compile(
+LIMIT = lazy_regex(
     rf"maximum (?:context|prompt) length (?:is|of|:) ?{_N}|maximum context length: {_N}"  # OpenAI, xAI
     rf"|> {_N} maximum|context limit: [\d,+ ]+> {_N}"  # Anthropic
     rf"|context size \({_N}|n_ctx \({_N}"  # llama.cpp, LM Studio

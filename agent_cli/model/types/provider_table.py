@@ -4,14 +4,14 @@ A provider is the part of a model's name before the first slash, spelt as LiteLL
 in this table is left to LiteLLM, unless the configuration gives it a base URL.
 """
 
-import re
 from typing import Literal
 
 import msgspec
 
 from agent_cli.config.schema import Timeouts, Wire
+from agent_cli.protocol.lazy_regex import lazy_regex
 
-_USER = re.compile(r"(?<=://)[^/?#]*@")
+_USER = lazy_regex(r"(?<=://)[^/?#]*@")
 
 
 class ImageLimits(msgspec.Struct, frozen=True):
@@ -48,6 +48,9 @@ class Quirks(msgspec.Struct, frozen=True):
     thought_signatures: bool = False
     """Calls come with a signature in `extra_content.google` that must be sent back (Gemini)."""
     images: ImageLimits = ImageLimits()
+    schema_beside_tools: bool = False
+    """Takes a schema for the answer together with tools that may be called. Servers that constrain what the model
+    writes by a grammar then keep it from calling any."""
     text_calls: bool = False
     """Its servers may hand on tool calls as the text a model wrote them in, which is then searched for them."""
 
@@ -111,14 +114,14 @@ PROVIDERS: dict[str, ProviderSpec] = {
         base_url_vars=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         key_vars=("ANTHROPIC_API_KEY",),
         default_model="claude-sonnet-5-5",
-        quirks=Quirks(images=ImageLimits(largest_bytes=5_000_000)),
+        quirks=Quirks(images=ImageLimits(largest_bytes=5_000_000), schema_beside_tools=True),
     ),
     "openai": ProviderSpec(
         base_url="https://api.openai.com/v1",
         base_url_vars=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         key_vars=("OPENAI_API_KEY",),
         default_model="gpt-5.6",
-        quirks=Quirks(max_tokens_field="max_completion_tokens"),
+        quirks=Quirks(max_tokens_field="max_completion_tokens", schema_beside_tools=True),
     ),
     "gemini": ProviderSpec(
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 _UNITS_S = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
-_PART = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE | re.ASCII)
-_JOINT = re.compile(r"\s*(?:,|and)?\s*", re.IGNORECASE)
-_TRY_AGAIN = re.compile(
+_PART = lazy_regex(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE | re.ASCII)
+_JOINT = lazy_regex(r"\s*(?:,|and)?\s*", re.IGNORECASE)
+_TRY_AGAIN = lazy_regex(
     r"(?:(?:try again|retry|wait|reset)s?(?: in| after| for)? (?:about |approximately )?)"
     rf"(\d+(?:\.\d+)?\s*{_UNIT}(?:\s*(?:,|and)?\s*\d+(?:\.\d+)?\s*{_UNIT})*)",
     re.IGNORECASE | re.ASCII,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.learned import EFFORTS
 
 from ..types.base import Fallback, LearnedLimits, ModelError, ModelRequest
@@ -20,16 +21,16 @@ from ..types.provider_table import Route
 if TYPE_CHECKING:
     from .event_stream import EventStream
 
-_REJECTED = re.compile(
+_REJECTED = lazy_regex(
     r"unsupported|\b(?:not?|only|never)\b.{0,60}?support|n't support|unrecogni[sz]ed|unknown|unexpected|invalid"
     r"|extra (?:inputs?|fields?)|extra_forbidden|not (?:be )?(?:permitted|allowed|enabled|available)|only works"
     r"|mandatory|cannot unmarshal|(?:found|find) field",
     re.IGNORECASE,
 )
-_LISTED = re.compile(r"['\"“`](none|minimal|low|medium|high|xhigh|max)['\"”`]")
-_REFUSED_EFFORT = re.compile(r"value:? ['\"“`](\w+)['\"”`] is not supported", re.IGNORECASE)
-_PLAINLY_LISTED = re.compile(r"(?:levels|values|efforts|options)(?: are)?:? ([a-z, ]+)", re.IGNORECASE)
-_OUTPUT_LIMIT = re.compile(
+_LISTED = lazy_regex(r"['\"“`](none|minimal|low|medium|high|xhigh|max)['\"”`]")
+_REFUSED_EFFORT = lazy_regex(r"value:? ['\"“`](\w+)['\"”`] is not supported", re.IGNORECASE)
+_PLAINLY_LISTED = lazy_regex(r"(?:levels|values|efforts|options)(?: are)?:? ([a-z, ]+)", re.IGNORECASE)
+_OUTPUT_LIMIT = lazy_regex(
     r"> ?(\d[\d,]*) ?, which is the maximum|<= ?(\d[\d,]*)|at most (\d[\d,]*)", re.IGNORECASE
 )
 OUTPUT_LIMIT = "output_limit"
@@ -152,7 +153,7 @@ def _output_limit(message: str) -> int | None:
     return next(filter(None, map(tokens_in, found.groups())), None) if found else None
 
 
-_PLACE = re.compile(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?:\.|\[)(\d+))?")
+_PLACE = lazy_regex(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?:\.|\[)(\d+))?")
 
 
 def refused_message(written: EncodedRequest, error: ModelError, lists: str) -> str:

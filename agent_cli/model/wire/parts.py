@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import AssistantMessage, Reasoning, ToolCall
 
 Part = str | Reasoning | ToolCall
 
-_PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PLAIN = lazy_regex(r"[a-zA-Z0-9_-]{1,64}")
 _NAME_CHARS = 64
 
 

@@ -1,8 +1,9 @@
 """One answer read as it comes, whether it is a stream or one JSON object. What a reader cannot cope with is the
 server's fault, and said to be: servers send every shape that JSON has."""
 
-import re
 from collections.abc import Iterator
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from ..types.base import ModelError, ModelEvent
 from ..types.classify import no_answer
@@ -11,7 +12,7 @@ from .event_stream import EventStream
 _ODD = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """What reading odd shapes raises; wrong characters are a `ValueError`."""
 
-_STREAM = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
+_STREAM = lazy_regex(rb"\s*(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 """How an event stream begins."""
 _HEAD_BYTES = 400
 

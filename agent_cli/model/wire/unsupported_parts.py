@@ -6,16 +6,18 @@ it. So what is said must be about the field itself, or about what the model can 
 
 import re
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ..types.base import Fallback
 
 _LEVEL = r"['\"`](?:none|minimal|low|medium|high|xhigh|max)['\"`]"
 _OF_OTHERS = r"(?![\w.]*[ _.](?:content|items?|blocks?|models?|tokens?|summar|encrypted))"
-IN_A_TOOL = re.compile(
+IN_A_TOOL = lazy_regex(
     r"\b(?:tool|function)s?\s*[.\[]\s*\d|\b(?:function|tool)s?(?: named?)?:? ?['\"`“]\w|\bschema for\b",
     re.IGNORECASE,
 )
 """A refusal that is about one tool."""
-ELSEWHERE = re.compile(IN_A_TOOL.pattern + r"|\b(?:messages?|input|contents)\s*[.\[]\s*\d", re.IGNORECASE)
+ELSEWHERE = lazy_regex(IN_A_TOOL.pattern + r"|\b(?:messages?|input|contents)\s*[.\[]\s*\d", re.IGNORECASE)
 """A refusal that is about one tool or one message."""
 
 THINKING = (
@@ -41,7 +43,7 @@ _OF_A_FILE = (
     r"(?!['\"`]?[ _/]?(?:format|type|size|media|mime|resolution|dimension|encoding|file|data|detail|url|ext|part)"
     r"|/\w|s? larger|s? with)"
 )
-_CAN_SEE = re.compile(
+_CAN_SEE = lazy_regex(
     rf"(?:not|n't|no) (?:currently |yet )?(?:support|accept|allow|take)\w* (?:\w+ ){{0,2}}{_PICTURE}{_OF_A_FILE}"
     rf"|\b{_PICTURE}{_OF_A_FILE}['\"`]?(?: (?:inputs?|understanding|content|modality|parts?))*"
     r" (?:is |are )?(?:not|un)(?: currently| yet)? ?(?:support|enabled|allowed|available|permitted|accepted)"
@@ -65,7 +67,7 @@ def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
         Fallback("images", _CAN_SEE, _NO_IMAGES, statuses, sure=True, elsewhere=IN_A_TOOL),
         Fallback(
             "pictures",
-            re.compile(r"\b(?:image|picture|vision|multimodal)", re.IGNORECASE),
+            lazy_regex(r"\b(?:image|picture|vision|multimodal)", re.IGNORECASE),
             _NOT_THESE,
             (*statuses, 413),
             lasting=False,
@@ -73,3 +75,15 @@ def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
             elsewhere=IN_A_TOOL,
         ),
     )
+
+
+ANSWER_SCHEMA = "answer_schema"
+"""Name of the repair that leaves out the schema of the answer."""
+_NO_SCHEMA = "This server does not hold the answer to the schema; the model is only told of it from now on."
+
+
+def schema_repair(words: str) -> Fallback:
+    """Return the repair for servers that refuse the schema of the answer, perhaps this one only: it is not
+    remembered."""
+    found = lazy_regex(words, re.IGNORECASE)
+    return Fallback(ANSWER_SCHEMA, found, _NO_SCHEMA, (400, 404, 422, 500, 501), lasting=False, sure=True)

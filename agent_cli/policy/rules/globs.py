@@ -3,8 +3,10 @@
 import re
 from functools import lru_cache
 
-_TOKEN = re.compile(r"\*\*/|\*\*|.", re.DOTALL)
-_SHELL_TOKEN = re.compile(r"\*+|.", re.DOTALL)
+from agent_cli.protocol.lazy_regex import lazy_regex
+
+_TOKEN = lazy_regex(r"\*\*/|\*\*|.", re.DOTALL)
+_SHELL_TOKEN = lazy_regex(r"\*+|.", re.DOTALL)
 _WILD = ("?", "*", "**", "**/")
 _REGEX = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 

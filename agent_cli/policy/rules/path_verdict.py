@@ -1,18 +1,18 @@
 """What the policy depends on, and its word on reading and changing files."""
 
 import os
-import re
 from collections.abc import Callable, Iterable
 
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict, widest
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from .rule import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_path
 from .secret_paths import is_secret, names_a_secret, seen_path
 
-_INVISIBLE = re.compile(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+_INVISIBLE = lazy_regex(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 """What makes a name look like another one; joiners, which some scripts and pictures need, are not among it."""
 
 

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import msgspec
 
 from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .globs import globs_meet, regex_of
 from .secret_paths import secret_patterns
@@ -24,7 +25,7 @@ _NAMES: dict[str, Kind] = {
     "read_file": "read", "grep": "read", "glob": "read", "list_dir": "read",
     "write_file": "write", "edit_file": "write", "edit": "write",
 }  # fmt: skip
-_FORM = re.compile(r"\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_FORM = lazy_regex(r"\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 class RuleError(ValueError):

@@ -7,6 +7,8 @@ Patterns are those of rules: `**/` stands for any folder, `/**` behind a name fo
 import re
 from functools import lru_cache
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from .globs import regex_of
 
 _FOLDERS = (
@@ -35,7 +37,7 @@ _SYSTEM = (
     " /etc/ssh/ssh_host_*_key"
 ).split()
 
-_OPEN = re.compile(
+_OPEN = lazy_regex(
     r".*/\.env\.(?:[^/]*\.)?(?:example|sample|template|dist|defaults?|schema)|.*/\.ssh/known_hosts(?:\.old)?"
     r"|.*\.pub"
     r"|.*/(?:cacert|cabundle|ca-bundle|ca-certificates|ca-cert|tls-ca-bundle)\.pem"
@@ -45,7 +47,7 @@ _OPEN = re.compile(
 """What a pattern covers and is no secret all the same."""
 
 
-_UNSEEN = re.compile(
+_UNSEEN = lazy_regex(
     r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]|\s+(?=/|\Z)"
 )
 """What a name may hold and nobody sees: invisible characters, and blanks at its end."""

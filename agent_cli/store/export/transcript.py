@@ -19,8 +19,8 @@ from agent_cli.protocol.records import (
     TurnsRedone,
     TurnsUndone,
 )
-from agent_cli.protocol.titles import title_of
 from agent_cli.protocol.usage import Totals
+from agent_cli.session.titles import title_of
 from agent_cli.session.undo_state import taken_back
 
 

@@ -6,7 +6,7 @@ Pillow is loaded when the first picture comes, and everything here is meant for 
 
 import functools
 import io
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,6 +74,16 @@ def read_image(path: Path) -> Image:
     except (OSError, PictureError) as error:
         why = f"{error.strerror}; check the path" if isinstance(error, OSError) else error
         raise PictureError(f"{path}: {why}") from error
+    return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
+
+
+def fit_image(image: Image) -> Image:
+    """Return a picture that came as data, made fit for a model.
+
+    Raises:
+        PictureError: it cannot be shown.
+    """
+    fitted = fit(b64decode(image.data))
     return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
 
 

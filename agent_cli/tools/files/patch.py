@@ -2,7 +2,6 @@
 written, and what was written is taken back when a later write fails."""
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath, WritePath
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import FileChange, ResultKind
 from agent_cli.workspace.editing.unified_diff import Diff, unified_diff
 from agent_cli.workspace.files.encoding import codec_for_new
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .patch_format import FilePatch
 
 
-_HUNK = re.compile(r"(?m)^@@ ")
+_HUNK = lazy_regex(r"(?m)^@@ ")
 
 
 class PatchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

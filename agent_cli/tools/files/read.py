@@ -10,7 +10,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.messages import Image, ResultKind
-from agent_cli.workspace.files.paging import PAGE_BYTES, Page, Part, read_page, read_part
+from agent_cli.workspace.files.paging import PAGE_BYTES, Page, Part, page_of, read_page, read_part
 from agent_cli.workspace.files.read_coverage import Coverage
 from agent_cli.workspace.files.reader import FileError, content_hash, open_regular, read_bytes
 from agent_cli.workspace.paths import Resolved
@@ -88,6 +88,8 @@ class ReadFile(BasicTool):
     async def _text(
         self, context: ToolContext, place: Resolved, size_bytes: int, first: int, limit: int
     ) -> ToolOutcome:
+        if context.buffers is not None and (outcome := await self._unsaved(context, place, first, limit)):
+            return outcome
         arguments = (place.real, place.shown, first, limit, self._page(context))
         large = size_bytes >= _THREAD_FROM_BYTES
         page = await asyncio.to_thread(read_page, *arguments) if large else read_page(*arguments)
@@ -96,6 +98,18 @@ class ReadFile(BasicTool):
         complete = self._coverage.page(place.real, page)
         seen = await _seen(context, place, page.hash if complete else None, page.data)
         return ToolOutcome(text=_numbered(page, place), display=_summary(page), seen=seen)
+
+    async def _unsaved(self, context: ToolContext, place: Resolved, first: int, limit: int) -> ToolOutcome | None:
+        """Return the file as it stands in the user's editor; None where it is saved. It does not count as known:
+        what is on disk is another text."""
+        from ..kit.editor_buffers import unsaved_text
+
+        text = await unsaved_text(context.buffers, place.real)
+        if text is None:
+            return None
+        page = page_of(text.encode("utf-8", "replace"), place.shown, first, limit, self._page(context))
+        note = "[As it stands in the user's editor: these changes are not saved yet]"
+        return ToolOutcome(text=f"{_numbered(page, place)}\n{note}", display=f"{_summary(page)}, unsaved")
 
     async def _part(
         self, context: ToolContext, place: Resolved, size_bytes: int, line: int, column: int

@@ -124,6 +124,18 @@ class Resources(Protocol):
         ...
 
 
+class Buffers(Protocol):
+    """Files as the user's editor has them; a front end in an editor has it."""
+
+    async def text(self, path: str) -> str | None:
+        """Return the text of a file (absolute path), unsaved or not; None where the editor cannot say."""
+        ...
+
+    async def show(self, path: str, text: str) -> None:
+        """Give the editor the text of a file that was written, so that its buffer agrees."""
+        ...
+
+
 Confine = Callable[[Path | None], Confinement | None]
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user `question` with `options`; gives their words."""
@@ -172,6 +184,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """For confined commands; None: they have none."""
     resources: Resources | None = None
     """Documents of external servers; None: there are none."""
+    buffers: Buffers | None = None
+    """Files in the user's editor; None: there is no editor."""
     package_cache: Path | None = None
     """Where confined package managers keep what they have loaded."""
     pass_env: tuple[str, ...] = ()

@@ -1,14 +1,14 @@
 """Path patterns as ignore files know them: without a slash they match the name at any depth, with one the
 path from the folder searched; `**` spans folders, `{a,b}` gives alternatives, a leading `!` inverts."""
 
-import re
 from collections.abc import Callable
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.workspace.git.gitignore import Pattern, pattern_of
 
 _MAX_ALTERNATIVES = 64
 _MAX_CHARS = 1000
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_BRACES = lazy_regex(r"\{([^{}]*,[^{}]*)\}")
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:

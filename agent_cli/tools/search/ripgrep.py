@@ -18,6 +18,7 @@ import msgspec
 
 from agent_cli.fs.which import program
 from agent_cli.protocol.actions import Action, ReadPath
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.sandbox.process.runner import Completed, OverdueError, ProcessError
 from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.paths import Resolved
@@ -31,13 +32,13 @@ MAX_OUTPUT_BYTES = 8_000_000
 _LOG_GRACE_S = 0.3
 """How long the log may take beyond the search."""
 _LOG_TIMEOUT_S = 10.0
-_IGNORING = re.compile(rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: ")
+_IGNORING = lazy_regex(rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: ")
 _SHARED = ("--no-config", "--hidden", "--glob=!.git", "--color=never")
 _BOUNDED = "ulimit -v 4000000 2>/dev/null; exec"
 """In KB: an ignore file may lead to a device that never ends, and ripgrep takes all of it for a line."""
 _LOUDLY = ("/bin/sh", "-c", f'{_BOUNDED} "$@"', "sh")
 _QUIETLY = ("/bin/sh", "-c", f'{_BOUNDED} "$@" >/dev/null', "sh")
-_ABOUT_A_FILE = re.compile(r"rg: .+ \(os error \d+\)$|rg: .+: (?:File system loop|.*line \d+)")
+_ABOUT_A_FILE = lazy_regex(r"rg: .+ \(os error \d+\)$|rg: .+: (?:File system loop|.*line \d+)")
 _MAX_NAMED = 5
 TIMED_OUT = 124
 """The exit code of a run that was stopped in the middle."""

@@ -1,7 +1,6 @@
 """Start a command line with as much of the machine as its call may reach, and look afterwards at what it left that
 would run later."""
 
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.sandbox.process.runner import Running, shell_program
 from agent_cli.sandbox.profile.confinement import Confinement
 
@@ -141,4 +141,4 @@ _KEPT_FROM = {
     "namespace": "making a sandbox of its own",
     "syscall": "a system call",
 }
-_HOST_NAME = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?")
+_HOST_NAME = lazy_regex(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?")

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, RunCommand
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.sandbox.process.runner import ProcessError, Running
 
@@ -126,10 +127,10 @@ def _timeout(params: ShellParams, context: ToolContext) -> float:
     return min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
 
 
-_BRINGS_TEXT = re.compile(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
+_BRINGS_TEXT = lazy_regex(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
 """Programs that print what others have written."""
-_HOSTS = re.compile(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
-_OURSELVES = re.compile(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
+_HOSTS = lazy_regex(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
+_OURSELVES = lazy_regex(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 
 
 def _untrusted_source(command: str, start: StartedCommand, context: ToolContext) -> str:
@@ -256,7 +257,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
 """Programs, the options with which they need no terminal, and what to use instead."""
 
 
-_FIRST_WORDS = re.compile(
+_FIRST_WORDS = lazy_regex(
     r"(?:^|[;&|({\n])\s*(?:\w+=\S*\s+|(?:then|do|else|sudo|env|exec|command|time|nice|nohup)\s+)*([\w./-]+)"
     r"([^;&|\n]*)"
 )

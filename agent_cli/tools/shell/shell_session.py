@@ -11,18 +11,19 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import create_file, read_regular
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 REPORT = (
     '{ builtin printf "%s " $? "${PIPESTATUS[@]}"; builtin printf "\\n"; builtin pwd -P; builtin printf "\\0";'
     ' builtin declare -p; builtin printf "\\0"; builtin declare -f; builtin printf "\\0"; }'
 )
 """Built-ins only: it starts no process, and no changed PATH misleads it."""
-_DECLARED = re.compile(
+_DECLARED = lazy_regex(
     rb"declare -(\S+) (\w+)(?:=(?:\"((?:[^\"\\$`]|\\.)*)\"|\$'((?:[^'\\]|\\.)*)'"
     rb"|(\((?:[^\"'()$]|\$(?!')|\"(?:[^\"\\]|\\.)*\"|\$?'(?:[^'\\]|\\.)*')*\))))?\n",
     re.DOTALL,
 )
-_FUNCTION = re.compile(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
+_FUNCTION = lazy_regex(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
 """What may define a function; more than does is found, never less."""
 _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "SHELLOPTS"})
 """Set anew by each shell or each call."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, Fetch
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clean
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 _CONVERT_S = 10.0
 _TEXT = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/toml")
-_MEDIA_TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
-_CHARSETS = re.compile(
+_MEDIA_TYPE = lazy_regex(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
+_CHARSETS = lazy_regex(
     r"utf-?(8|16|32)(-?[lb]e)?|(us-)?ascii|latin-?[1-9]|iso-?8859-\d+(-[ei])?|(windows|cp|x-cp)-?(125\d|874|932|949)"
     r"|gb(k|2312|-?18030)|big5(-hkscs)?|shift[-_]?jis|sjis|windows-31j|euc-(jp|kr|cn)|ks_c_5601-1987|koi8-[rut]"
     r"|macintosh|tis-620"

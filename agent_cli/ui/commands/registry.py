@@ -14,16 +14,17 @@ from typing import get_args
 
 from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from ..services import OwnCommand
 from ..text import lines
 from .api import Command, CommandContext, Group
 
 _NAME = r"\d*[^\W\d_][\w-]*(?::[\w-]+)*"
-_COMMAND = re.compile(rf"/(\?|{_NAME})(?:\s+(.*))?$", re.DOTALL)
-_SKILL = re.compile(rf"\$({_NAME})(?:\s+(.*))?$", re.DOTALL)
+_COMMAND = lazy_regex(rf"/(\?|{_NAME})(?:\s+(.*))?$", re.DOTALL)
+_SKILL = lazy_regex(rf"\$({_NAME})(?:\s+(.*))?$", re.DOTALL)
 
-_NOTE = re.compile(r"#(?![#!])[^\n]*[^\W\d][^\n]*")
+_NOTE = lazy_regex(r"#(?![#!])[^\n]*[^\W\d][^\n]*")
 _WORDS = {"exit": "quit", "quit": "quit", "?": "keys", "/": "help"}
 """Lines without a slash and a name that are commands where nothing else stands in the line."""
 MODES: tuple[Mode, ...] = get_args(Mode)

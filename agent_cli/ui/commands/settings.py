@@ -35,6 +35,14 @@ _BUILT_IN = "built in"
 _NO_MATCH = "No known model has that in its name. Any name of a provider can be used: /model PROVIDER/MODEL."
 
 
+async def confirms_yolo(context: CommandContext) -> bool:
+    """Ask once before the mode that asks for next to nothing; True where it holds already."""
+    now = context.client.snapshot().mode
+    choices = (Choice("yes", "Switch to yolo", key="y"), Choice("no", f"Stay in {now}", key="n"))
+    asked = "Mode yolo runs commands and changes files without asking. Switch?"
+    return now == "yolo" or await context.pick(asked, choices) == "yes"
+
+
 def themes() -> tuple[str, ...]:
     """The names that `ui.theme` may have."""
     (found,) = (field.type for field in msgspec.structs.fields(Ui) if field.name == "theme")

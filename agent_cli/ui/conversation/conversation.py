@@ -82,8 +82,11 @@ class Conversation:
             order = get_args(Mode)
             if order.index(operation.mode) > order.index(self.snapshot().mode):
                 raise LooserModeError("a looser mode is not taken from a pipe; start with --mode")
-        if isinstance(operation, ChangeSettings) and operation.mode == "yolo" and not await self._confirms_yolo():
-            return
+        if isinstance(operation, ChangeSettings) and operation.mode == "yolo":
+            from ..commands.settings import confirms_yolo
+
+            if not await confirms_yolo(self._context):
+                return
         if isinstance(operation, UserInput) and operation.text.strip() and not operation.is_data:
             operation = msgspec.structs.replace(operation, commands=self._commands)
             self._commands = ()
@@ -93,13 +96,6 @@ class Conversation:
             if isinstance(operation, UserInput) and operation.commands and submission != self._begun:
                 self._carried[submission] = operation.commands
         self._on_submit(operation)
-
-    async def _confirms_yolo(self) -> bool:
-        """Ask once before the mode that asks for next to nothing."""
-        now = self.snapshot().mode
-        choices = (Choice("yes", "Switch to yolo", key="y"), Choice("no", f"Stay in {now}", key="n"))
-        asked = "Mode yolo runs commands and changes files without asking. Switch?"
-        return now == "yolo" or await self._context.pick(asked, choices) == "yes"
 
     async def carry_on(self) -> None:
         """Go on with calls that the last run of the program left open."""

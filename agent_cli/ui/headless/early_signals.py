@@ -29,7 +29,7 @@ class EarlySignals:
     def hold(self) -> None:
         """Let signals wait from now on; those that are ignored stay so."""
         for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
-            if _signal.getsignal(number) in (_signal.SIG_DFL, _signal.default_int_handler):
+            if _signal.getsignal(number) != _signal.SIG_IGN:
                 _signal.signal(number, self._take)
 
     def release(self) -> None:

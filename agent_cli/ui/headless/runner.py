@@ -10,7 +10,7 @@ import errno
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
 import msgspec
 
@@ -18,7 +18,14 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED, AgentState
 from agent_cli.protocol.client import Client
-from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
+from agent_cli.protocol.operations import (
+    ApprovalAnswer,
+    Interrupt,
+    Operation,
+    QuestionAnswer,
+    Shutdown,
+    UserInput,
+)
 from agent_cli.protocol.run_outcome import (
     ChangedFile,
     CommandRun,
@@ -37,10 +44,11 @@ from ..text.theme import NONE, is_plain
 
 if TYPE_CHECKING:
     from ..text.retries import RetryProgress
+    from .partial_output import PartialAnswer
 
 OutputFormat = Literal["text", "json", "stream-json"]
 
-_GRACE_S = 5.0
+GRACE_S = 5.0
 """How long an interrupted turn may take to end before the result is written without it."""
 
 
@@ -108,7 +116,7 @@ async def run_task(
     again. With `settings` text on a terminal is rendered as Markdown, and data never is. The engine is
     shut down at the end.
     """
-    run = _Run(client, output_format, Pipe(out), Pipe(err), quiet)
+    run = Run(client, output_format, Pipe(out), Pipe(err), quiet)
     work = asyncio.ensure_future(run.work(task, verify, structure))
     stopper = stopper or Stopper()
     watch = asyncio.ensure_future(stopper.wait())
@@ -117,23 +125,34 @@ async def run_task(
         await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
         if stopper.reason and not work.done():
             await client.submit(Interrupt(stopper.reason))
-            await asyncio.wait({work, over}, timeout=_GRACE_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, over}, timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for each in (watch, over, work):
             each.cancel()
         await asyncio.gather(work, watch, over, return_exceptions=True)
-    if not work.cancelled() and (failure := work.exception()) is not None:
-        run.failed("internal_error", ev.ErrorInfo("internal_error", f"{type(failure).__name__}: {failure}"))
+    run.note_failure(work)
     is_raw = settings is None or structure or is_plain(settings, out, out)
     result = run.finish(stopper.reason, None if is_raw else settings)
     await run.close()
     return result
 
 
-class _Run:
+class Output(Protocol):
+    """Where the lines of a run go."""
+
+    failure: str
+    """Why text was lost, where it was not that the reader wanted no more."""
+    columns: int
+
+    def write(self, text: str) -> None:
+        """Write and flush; nothing once that has failed."""
+        ...
+
+
+class Run:
     """What has been seen of the run so far."""
 
-    def __init__(self, client: Client, output_format: OutputFormat, out: "Pipe", err: "Pipe", quiet: bool):
+    def __init__(self, client: Client, output_format: OutputFormat, out: Output, err: Output, quiet: bool):
         self._client, self._format, self._out, self._err, self._quiet = client, output_format, out, err, quiet
         now = client.snapshot()
         self._outcome = RunOutcome(now.totals, now.session_id)
@@ -145,6 +164,7 @@ class _Run:
         self._verified: bool | None = None
         self._closed = False
         self._retry: RetryProgress | None = None
+        self._partial: PartialAnswer | None = None
         self.turn_over = asyncio.Event()
         """Set when the turn has ended; its result may still be verified."""
 
@@ -154,18 +174,23 @@ class _Run:
         verify: Callable[[], Awaitable[bool]] | None,
         structure: Callable[[str], object] | None,
     ) -> None:
+        if structure:
+            self.show_partial_answers()
         completed = await self._turn(task)
         if completed and structure and self._outcome.needs_correction(structure):
-            self._progress(
-                f"the answer does not fit the schema: {lines.one_line(self._outcome.unfit)}; asked once more"
-            )
-            completed = await self._turn(self._outcome.correction())
+            self._say_unfit()
+            completed = await self._turn(self._outcome.correction(task.answer_schema))
             if completed and self._outcome.needs_correction(structure):
                 self.failed("end_turn", self._outcome.misfit())
         self.turn_over.set()
         if completed and verify:
             self._verified = await verify()
             self._progress("verify: " + ("passed" if self._verified else "failed"))
+
+    def _say_unfit(self) -> None:
+        self._progress(
+            f"the answer does not fit the schema: {lines.one_line(self._outcome.unfit)}; asked once more"
+        )
 
     async def _turn(self, prompt: UserInput) -> bool:
         """One input to its end; whether that was an end of its own."""
@@ -175,19 +200,36 @@ class _Run:
     async def _consume(self) -> bool:
         """Reads events until ours has ended; whether the turn came to an end of its own."""
         async for event in self._client.events():
-            if getattr(event, "error", None) is not None:
-                from ..text.hints import with_advice
-
-                event = with_advice(event, "shell", self._client.snapshot())
-            self._seq = event.seq
-            if self._format == "stream-json":
-                self._out.write(encode(event))
-            await self._note(event)
+            await self._take(event)
             if isinstance(event, ev.TERMINAL) and event.submission_id == self._id:
                 return isinstance(event, ev.TurnCompleted)
         if self._outcome.error is None:
             self.failed("internal_error", ev.ErrorInfo("internal_error", "The engine ended without an answer."))
         return False
+
+    async def _take(self, event: ev.AnyEvent) -> None:
+        """Show an event, and note what it says."""
+        if getattr(event, "error", None) is not None:
+            from ..text.hints import with_advice
+
+            event = with_advice(event, "shell", self._client.snapshot())
+        self._show(event)
+        if self._partial is not None and (found := self._partial.note(event)):
+            self._show(found)
+        await self._note(event)
+
+    def show_partial_answers(self) -> None:
+        """Write the answer as data, too, while it arrives."""
+        if self._format == "stream-json":
+            from .partial_output import PartialAnswer
+
+            self._partial = PartialAnswer()
+
+    def _show(self, event: ev.Event) -> None:
+        """Write a line of `stream-json`, numbered as lines are: some are none of the engine's."""
+        self._seq += 1
+        if self._format == "stream-json":
+            self._out.write(encode(msgspec.structs.replace(event, seq=self._seq)))
 
     async def _note(self, event: ev.AnyEvent) -> None:
         self._outcome.note(event, self._id)
@@ -198,11 +240,8 @@ class _Run:
                 self._tool(event)
             case ev.AgentChanged():
                 self._agent_changed(event)
-            case ev.ApprovalRequested():  # nobody is here: no decision is a refusal
-                await self._client.submit(ApprovalAnswer(event.request_id))
-            case ev.QuestionAsked():
-                answer = "Nobody is here to answer. Decide yourself and say what you assumed."
-                await self._client.submit(QuestionAnswer(event.request_id, answer))
+            case ev.ApprovalRequested() | ev.QuestionAsked():
+                await self._asked(event)
             case ev.RetryScheduled():
                 self._retry_scheduled(event)
             case ev.StreamSilent() if event.silent_s:
@@ -222,6 +261,10 @@ class _Run:
                 self._closed = True
             case _:
                 pass
+
+    async def _asked(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
+        """Nobody is here."""
+        await self._client.submit(refusal(event))
 
     def _retry_scheduled(self, event: ev.RetryScheduled) -> None:
         from ..text.retries import RetryProgress
@@ -252,6 +295,11 @@ class _Run:
         if begins or (event.state in ENDED and event.state != before):
             self._progress(change_line(event))
 
+    def note_failure(self, work: "asyncio.Future[None]") -> None:
+        """The run ends with what the work on it has raised, if anything."""
+        if not work.cancelled() and (failure := work.exception()) is not None:
+            self.failed("internal_error", ev.ErrorInfo("internal_error", f"{type(failure).__name__}: {failure}"))
+
     def failed(self, reason: StopReason, error: ev.ErrorInfo) -> None:
         """The run ends with this error; the first one counts."""
         from ..text.hints import error_with_advice, situation
@@ -265,15 +313,16 @@ class _Run:
     def finish(self, stopped: StopReason | None, rendered: Ui | None) -> RunResult:
         """Builds the result and writes it; text as Markdown where there are settings for that."""
         result = self._result(stopped)
-        if result.error or (result.stop_reason != "end_turn" and not self._quiet):
-            self._tell_end(result, from_outside=stopped is not None)
-        if result.exit_code == DENIED and result.denied:
-            self._progress(_refusal(result.denied))
+        self._tell(result, from_outside=stopped is not None)
         if self._format == "text":
             text = self._rendered(result.text, rendered) if rendered else clean(result.text)
             self._out.write(text if not text or text.endswith("\n") else text + "\n")
         else:
             self._out.write(encode(result))
+        return self._as_written(result)
+
+    def _as_written(self, result: RunResult) -> RunResult:
+        """Return the result, with another exit code where it could not be written."""
         if not self._out.failure:
             return result
         self._err.write(f"error: the result could not be written: {self._out.failure}\n")
@@ -284,6 +333,13 @@ class _Run:
         from .watcher import render_answer
 
         return render_answer(text, settings, self._out.columns, self._client.snapshot)
+
+    def _tell(self, result: RunResult, *, from_outside: bool) -> None:
+        """Say on standard error how it ended, where that was not as it should."""
+        if result.error or (result.stop_reason != "end_turn" and not self._quiet):
+            self._tell_end(result, from_outside=from_outside)
+        if result.exit_code == DENIED and result.denied:
+            self._progress(_denials(result.denied))
 
     def _tell_end(self, result: RunResult, *, from_outside: bool) -> None:
         """Says what went wrong or stopped the run, and what to do next."""
@@ -334,7 +390,14 @@ class _Run:
         )
 
 
-def _refusal(denied: tuple[Denied, ...]) -> str:
+def refusal(event: ev.ApprovalRequested | ev.QuestionAsked) -> Operation:
+    """Return the answer where nobody can give one; no decision is a refusal."""
+    if isinstance(event, ev.ApprovalRequested):
+        return ApprovalAnswer(event.request_id)
+    return QuestionAnswer(event.request_id, "Nobody is here to answer. Decide yourself and say what you assumed.")
+
+
+def _denials(denied: tuple[Denied, ...]) -> str:
     """Return why the exit code tells of refusals."""
     first = lines.one_line(denied[0].reason, 1000).removeprefix("Denied: ").partition(". ")[0]
     many = f"{len(denied)} calls were denied, the first" if len(denied) > 1 else "1 call was denied"

@@ -6,7 +6,7 @@ frame, background or padding, so that it can be copied out of the terminal. With
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from markdown_it.token import Token as Mark
@@ -16,7 +16,8 @@ from ..text import lines
 from ..text.rich_text import row, style, wrap_text
 from ..text.theme import Role, Theme
 from .highlight import CodeLines
-from .inline import PARSER, inline, safe
+from .inline import PARSER, inline, read, safe
+from .paragraph import Paragraph
 from .splitter import language
 from .tables import table
 
@@ -26,6 +27,8 @@ _MAX_OPEN = 40
 _TOO_DEEP = re.compile(r"(?m)^(?:[ \t]*(?:>|[-+*]|\d+[.)])(?=[ \t>]|$)){40}")
 """More blocks in each other than can be drawn."""
 _TASK = re.compile(r"\[([ xX])\] +")
+_MAY_BE_BOX = ("[", "\\", "&")
+"""What a text begins with that begins with a bracket, escaped or not."""
 _BULLETS = "•◦▪"
 _RULE = 40
 _NARROWEST = 8
@@ -51,17 +54,26 @@ class StyledBlocks:
 
     def __init__(self, theme: Theme) -> None:
         self.theme = theme
+        self._growing = Paragraph(theme, 0)
 
     def block(self, source: str, width: int, number: int | None) -> list[str]:
         """Markdown as rows of about `width` columns; `number` counts an ordered list's item."""
         plain = source.rstrip().split("\n")
         if len(source) > _MAX_CHARS or _TOO_DEEP.search(source) or _open_brackets(source) > _MAX_OPEN:
             return plain
-        nodes = _tree(iter(PARSER.parse(source.expandtabs(4))))
+        marks = PARSER.parse(source.expandtabs(4))
+        nodes = _tree(iter(marks))
         if number is not None and nodes:
             nodes[0].mark.attrs["start"] = number
-        rows = [row.text for row in _Page(self.theme).rows(nodes, width, 0)]
+        last = next((mark for mark in reversed(marks) if mark.type == "inline"), None)
+        rows = [row.text for row in _Page(self.theme, last, self._paragraph).rows(nodes, width, 0)]
         return rows if any(rows) else plain  # such as `8081.`, which is an empty list item
+
+    def _paragraph(self, source: str, width: int) -> list[str]:
+        """Return the rows of the paragraph that a block ends with, which may be that drawn last, grown."""
+        if not self._growing.goes_on(source, width, self.theme):
+            self._growing = Paragraph(self.theme, width)
+        return self._growing.rows(source)
 
     def fence(self, line: str) -> list[str]:
         """Return what a fence says besides a language; without colours, the fence itself."""
@@ -104,6 +116,9 @@ class _Page(msgspec.Struct, frozen=True):
     """How blocks are drawn."""
 
     theme: Theme
+    last: Mark | None
+    """The text at its end."""
+    draw_last: Callable[[str, int], list[str]]
 
     def rows(self, nodes: Sequence[_Node], width: int, depth: int, tight: bool = False) -> list[_Row]:
         """Blocks below each other, with a blank row between them unless they are `tight`."""
@@ -117,7 +132,7 @@ class _Page(msgspec.Struct, frozen=True):
     def _block(self, node: _Node, width: int, depth: int) -> list[_Row]:
         match node.mark.type:
             case "paragraph_open":
-                return self._text(node.children, width)
+                return self._paragraph(node, width)
             case "heading_open":
                 return self._heading(node, width)
             case "bullet_list_open" | "ordered_list_open":
@@ -137,10 +152,16 @@ class _Page(msgspec.Struct, frozen=True):
         mark = "│ " if self.theme.colour else "> "
         return _Row(self.theme.paint("muted", mark if row.text else mark[:1]) + row.text)
 
+    def _paragraph(self, node: _Node, width: int) -> list[_Row]:
+        mark = node.children[0].mark
+        if mark is not self.last or mark.children:
+            return self._text(node.children, width)
+        return [_Row(row) for row in self.draw_last(mark.content, width)]
+
     def _text(
         self, nodes: Sequence[_Node], width: int, base: tuple[Role, ...] = (), before: str = ""
     ) -> list[_Row]:
-        marks = [mark for node in nodes for mark in node.mark.children or ()]
+        marks = [mark for node in nodes for mark in read(node.mark)]
         text = Text(before, style(self.theme, *base)) + inline(marks, self.theme, *base)
         return [_Row(row(line, self.theme)) for line in wrap_text(text, width)]
 
@@ -191,7 +212,7 @@ class _Page(msgspec.Struct, frozen=True):
         cells = [
             [
                 inline(
-                    [mark for each in cell.children for mark in each.mark.children or ()],
+                    [mark for each in cell.children for mark in read(each.mark)],
                     self.theme,
                     *(("strong",) if cell.mark.tag == "th" else ()),
                 )
@@ -219,7 +240,7 @@ def _task(item: _Node) -> str:
     """Return what stands in the box of a task; empty where it is none. The box itself is taken away."""
     for block in item.children[:1]:
         for line in block.children[:1]:
-            for text in (line.mark.children or ())[:1]:
+            for text in read(line.mark)[:1] if line.mark.content[:1] in _MAY_BE_BOX else ():
                 if text.type == "text" and (box := _TASK.match(text.content)):
                     text.content = text.content[box.end() :]
                     return box[1]

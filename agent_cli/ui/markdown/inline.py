@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore, text_join
+from markdown_it.rules_core import inline as read_inline
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as Mark
 from rich.style import Style
@@ -22,6 +24,7 @@ from .latex import readable
 
 PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 200}).enable(["strikethrough", "table"])
 PARSER.disable("reference")  # its text would vanish, and most of what refers to it stands in another block
+PARSER.disable(["inline", "text_join"])  # left to `read`
 _MATH = re.compile(
     r"""
       \$\$ (?: \\[\s\S] | [^$\\] )++ \$\$
@@ -72,6 +75,16 @@ def _is_bold(state: StateInline) -> bool:
 
 PARSER.inline.ruler.before("escape", "math", _math)
 PARSER.inline.ruler.before("emphasis", "star", _star)
+
+
+def read(mark: Mark) -> list[Mark]:
+    """Return the inline marks that a block's text holds, read when first asked for."""
+    if not mark.children:
+        mark.children = []
+        state = StateCore("", PARSER, {}, [mark])
+        read_inline(state)
+        text_join(state)
+    return mark.children
 
 
 def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> Text:

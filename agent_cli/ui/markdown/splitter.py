@@ -11,14 +11,15 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.sanitize import Sanitizer
 
-_FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
-_HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
-_RULE = re.compile(r" {0,3}([-*_])( *\1){2,} *$")
-_ITEM = re.compile(r"( {0,3})(?:[-*+]|(\d{1,9})[.)])(?:\s+|$)")
-_LANGUAGE = re.compile(r"[\s{.]*([\w+#-]+)")
-_TABLE_RULE = re.compile(r"[ |:-]*-[ |:-]*$")
+_FENCE = lazy_regex(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
+_HEADING = lazy_regex(r" {0,3}#{1,6}(\s|$)")
+_RULE = lazy_regex(r" {0,3}([-*_])( *\1){2,} *$")
+_ITEM = lazy_regex(r"( {0,3})(?:[-*+]|(\d{1,9})[.)])(?:\s+|$)")
+_LANGUAGE = lazy_regex(r"[\s{.]*([\w+#-]+)")
+_TABLE_RULE = lazy_regex(r"[ |:-]*-[ |:-]*$")
 
 _TAIL_LINES = 40
 _TAIL_CHARS = 4000

@@ -1,19 +1,17 @@
 """Markdown tables in the width there is: as they are, with their cells broken, or one row below the other.
 
 No cell loses a sign. There are no frames, so that a column can be copied; a line stands below the header and,
-where cells have several rows, a blank one between the rows of the table. Rich sets the cells; how wide each column
-becomes is decided here, so that words stay whole as long as there is room.
+where cells have several rows, a blank one between the rows of the table. How wide each
+column becomes is decided so that words stay whole as long as there is room.
 """
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
-from rich.box import Box
-from rich.table import Table
 from rich.text import Text
 
 from ..text import lines
-from ..text.rich_text import console, render_row, row, style, wrap_text
+from ..text.rich_text import row, style, wrap_text
 from ..text.theme import Theme
 
 _GAP = 2
@@ -21,9 +19,6 @@ _NARROWEST = 8
 """Columns of the screen that a column of the table needs at least, if it is not narrower by itself."""
 _SHORT = 12
 """A column up to this wide stays as it is where the others have words to break."""
-_RULES = Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
-Side = Literal["left", "right", "center"]
-_SIDES: tuple[Side, ...] = get_args(Side)
 
 
 def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, width: int) -> list[str]:
@@ -37,32 +32,30 @@ def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, 
     header, *body = [
         [wrap_text(cell, own, fold=True) for cell, own in zip(row, widths, strict=True)] for row in rows
     ]
-    set_rows = Table(
-        box=_RULES,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, _GAP - 1, 0, 0),
-        header_style="none",
-        border_style=style(theme, "muted"),
-        leading=any(len(cell) > 1 for row in body for cell in row),
-    )
-    for cell, own, side in zip(header, widths, aligned, strict=True):
-        justify: Side = next((each for each in _SIDES if each == side), "left")
-        set_rows.add_column(_joined(cell), width=own, justify=justify, overflow="fold")
+    muted = style(theme, "muted")
+    rule = "─" * (sum(widths) + _GAP * (len(widths) - 1))
+    gap = Text.assemble(" " * (_GAP - 1), (" ", muted))
+    apart = [""] if any(len(cell) > 1 for cells in body for cell in cells) else []
+    out: list[str] = []
     for cells in body:
-        set_rows.add_row(*map(_joined, cells))
-    page = console(width)
-    found = page.render_lines(set_rows, page.options.update(width=width), pad=False)
-    out = [render_row(line, theme) for line in found]
-    return (
-        out
-        if body
-        else [*out, row(Text("─" * (sum(widths) + _GAP * (len(widths) - 1)), style(theme, "muted")), theme)]
-    )
+        out += [*(apart if out else []), *(row(line, theme) for line in _set(cells, widths, aligned, gap))]
+    height = max(map(len, header))
+    header = [[*[Text()] * (height - len(cell)), *cell] for cell in header]
+    out = out if body else [rule]
+    head = [row(line, theme) for line in _set(header, widths, aligned, gap)]
+    return [*head, row(Text.assemble((rule, muted)), theme), *out]
 
 
-def _joined(cell: list[Text]) -> Text:
-    return Text("\n").join(cell)
+def _set(cells: list[list[Text]], widths: list[int], aligned: Sequence[str], gap: Text) -> Iterator[Text]:
+    """Yield the lines of a row of the table."""
+    for parts in zip_longest(*cells, fillvalue=Text()):
+        yield gap.join(_padded(*each) for each in zip(parts, widths, aligned, strict=True))
+
+
+def _padded(part: Text, width: int, side: str) -> Text:
+    room = max(0, width - lines.cells(part.plain))
+    left = room if side == "right" else room // 2 if side == "center" else 0
+    return Text.assemble(" " * left, part, " " * (room - left))
 
 
 def _longest(cell: str) -> int:

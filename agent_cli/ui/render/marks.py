@@ -1,15 +1,14 @@
 """Rows that begin with a mark: prompts, warnings and notes."""
 
-import re
-
 from agent_cli.protocol.events import QuestionAsked
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.sanitize import clean
 
 from ..text import lines
 from ..text.theme import NONE, Role, Theme
 
 _BAR = "▌"
-_LOOKS_LIKE_PROMPT = re.compile(rf"((?:{lines.SEQUENCE}|\s)*){_BAR}")
+_LOOKS_LIKE_PROMPT = lazy_regex(rf"((?:{lines.SEQUENCE}|\s)*){_BAR}")
 
 
 def without_bar(row: str) -> str:

@@ -235,8 +235,8 @@ class Renderer:
             case ev.AgentEvent():
                 if self.live.agents is not None:
                     self.live.agents.follow(event)
-            case ev.HookRan():
-                pass  # what it has to say comes as a notice
+            case ev.HookRan() | ev.QuestionResolved():
+                pass  # what a hook has to say comes as a notice; who answers here has seen the answer
             case ev.TurnStarted():
                 self._turn_started(event)
             case ev.TurnCompleted() | ev.TurnAborted():

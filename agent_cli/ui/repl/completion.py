@@ -1,6 +1,5 @@
 """Completion of slash commands, their arguments, and files and folders named with `@`."""
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -9,6 +8,7 @@ from prompt_toolkit.application.current import get_app_or_none
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.sanitize import clean
 
 from ..commands.api import CommandContext
@@ -16,14 +16,14 @@ from ..commands.registry import OTHER_NAMES, TABLE
 from ..services import OwnCommand
 from ..text.fuzzy_paths import Fragment
 
-_MENTION = re.compile(r"(?:^|[\s(\[{])@(\"[^\"\n]*|[^\s\"]*)\Z")
+_MENTION = lazy_regex(r"(?:^|[\s(\[{])@(\"[^\"\n]*|[^\s\"]*)\Z")
 _MAX_SHOWN = 30
 _FRESH_S = 10.0
 _OWN_FRESH_S = 1.0
 _LOOK_EVERY_S = 0.03
 _BREATHE_EVERY = 200
 """Paths after which a walk lets others run."""
-_NEEDS_QUOTES = re.compile(r"[\s'`<>|]|[.,;:!?)\]}*_]$")
+_NEEDS_QUOTES = lazy_regex(r"[\s'`<>|]|[.,;:!?)\]}*_]$")
 """What would end a name in a prompt, or be taken for the end of the sentence."""
 
 Paths = Callable[[str], Iterable[str]]

@@ -8,7 +8,6 @@ has to when the program could not.
 import asyncio
 import fcntl
 import os
-import re
 import select
 import signal
 import sys
@@ -24,6 +23,8 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from ..signals import signal_handlers
 from ..text import lines
@@ -48,7 +49,7 @@ _SEQUENCES: dict[str, Keys | tuple[Keys, ...]] = {
 """What terminals send beyond what the library knows. Enter with any modifier breaks the line."""
 
 _PASTE_BEGIN, _PASTE_END = "\x1b[200~", "\x1b[201~"
-_NO_TEXT = re.compile("[\ud800-\udfff]")
+_NO_TEXT = lazy_regex("[\ud800-\udfff]")
 """Bytes that are no UTF-8, as the library hands them on."""
 _LOST_S = 1.0
 _BURST_CHARS = 24

@@ -5,11 +5,11 @@ a model, a tool or a file is made safe here, before any other code sees it.
 """
 
 import math
-import re
 import time
 from collections.abc import Iterator
 
 from agent_cli.protocol.events import Attached, ErrorInfo, ToolCallFinished
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import FileChange, PlanItem, ToolStatus
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.usage import CostLine, Totals
@@ -26,10 +26,10 @@ ICONS: dict[ToolStatus, tuple[str, Role]] = {
 
 SEQUENCE = r"(?:\x1b\[[0-9;:]*m|\x1b\]8;[^\x1b]*\x1b\\)"
 """A colour, or the beginning or end of a link, as a regular expression."""
-_SEQUENCE = re.compile(SEQUENCE)
-_NARROW = re.compile("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u2193\u2500-\u257f●✓✗⊘■↷↻⋮−▌❯]*")
+_SEQUENCE = lazy_regex(SEQUENCE)
+_NARROW = lazy_regex("[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u2193\u2500-\u257f●✓✗⊘■↷↻⋮−▌❯]*")
 """Text whose characters take one column each, known without the tables of `wcwidth`, which are slow to import."""
-_EMOJI_SEQUENCE = re.compile(
+_EMOJI_SEQUENCE = lazy_regex(
     "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\\s\x1b]|[\U0001f1e6-\U0001f1ff]{2}"
 )
 _NOT_FIRST = frozenset("、。，．・：；？！）」』】〉》〕］｝’”…‥ー～々ぁぃぅぇぉっゃゅょァィゥェォッャュョ")

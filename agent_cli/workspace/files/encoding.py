@@ -10,6 +10,8 @@ import re
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 _BOMS = (
     (b"\xef\xbb\xbf", "utf-8"),
     (b"\xff\xfe\x00\x00", "utf-32-le"),
@@ -17,7 +19,7 @@ _BOMS = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
-_DECLARATION = re.compile(
+_DECLARATION = lazy_regex(
     rb"""\A(?:[ \t]*(?:\#[^\n]*)?\n)?[ \t]*(?:\#|//|/\*|;)[ \t]*(?:-\*-[ \t]*)?(?:en)?coding[:=][ \t]*([-\w.]+)
     |\A(?:[^\n]*\n)?[^\n]*-\*-[^\n]*\bcoding:[ \t]*([-\w.]+)[^\n]*-\*-
     |\A\s*<\?xml[^>]*\sencoding=["']([-\w.]+)
@@ -26,11 +28,11 @@ _DECLARATION = re.compile(
     re.VERBOSE,
 )
 """A declaration beyond doubt: where Python, Emacs, XML, HTML and CSS look for it, and nowhere else."""
-_DECLARED = re.compile(rb"""coding[:=][ \t]*([-\w.]+)|encoding=["']([-\w.]+)["']|charset=["']?([-\w.]+)""")
+_DECLARED = lazy_regex(rb"""coding[:=][ \t]*([-\w.]+)|encoding=["']([-\w.]+)["']|charset=["']?([-\w.]+)""")
 _HEAD = 1024
 """What is looked for in bytes that are not UTF-8, and so must be something else."""
 _SOUND_PER_FAULT = 4
-_WIDE = re.compile(r"[^\x00-\x7f\ufffd]")
+_WIDE = lazy_regex(r"[^\x00-\x7f\ufffd]")
 _MULTIBYTE = ("cp932", "euc_jp", "gb18030", "big5", "euc_kr")
 _SINGLE_BYTE = ("cp1252", "latin-1")
 

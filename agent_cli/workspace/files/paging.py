@@ -80,6 +80,15 @@ def read_page(real: str, shown: str, first: int, limit: int, page_bytes: int = P
         os.close(fd)
 
 
+def page_of(data: bytes, shown: str, first: int, limit: int, page_bytes: int = PAGE_BYTES) -> Page:
+    """Return the same of a text that is held already.
+
+    Raises:
+        FileError: it is not text.
+    """
+    return _page_of(data, shown, _Window(first, limit, page_bytes))
+
+
 def read_part(real: str, shown: str, line: int, column: int, page_bytes: int = PAGE_BYTES) -> Part:
     """Characters of one line from `column` on, as many as fit a page; none where the line ends before.
 

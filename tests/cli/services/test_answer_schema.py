@@ -1,11 +1,15 @@
 """Reading an answer by a schema: what models wrap their JSON in is seen through, and nothing is guessed."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_cli.cli.services.answer_schema import AnswerSchema
+from agent_cli.cli.services.answers.answer_schema import AnswerSchema
 
 
 @pytest.fixture
@@ -49,3 +53,83 @@ def test_a_comma_in_a_string_stays(schema: AnswerSchema) -> None:
 def test_what_is_not_sure_is_asked_for_again(schema: AnswerSchema, text: str, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         schema.read(text)
+
+
+ORDINARY = {
+    "type": "object",
+    "properties": {"mail": {"type": "string", "pattern": r"^[a-z]+@\w+\.org$"}},
+    "patternProperties": {"^x-": {"type": "integer"}, "^n": True},
+    "additionalProperties": False,
+}
+UNEVALUATED = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$defs": {"named": {"patternProperties": {"^x-": {"type": "integer"}}}},
+    "allOf": [{"$ref": "#/$defs/named"}],
+    "anyOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": True}}],
+    "if": {"required": ["c"], "properties": {"c": True}},
+    "then": {"properties": {"d": True}},
+    "unevaluatedProperties": False,
+}
+UNIQUE = {"uniqueItems": True}
+
+
+@pytest.mark.parametrize(
+    ("definition", "value", "why"),
+    [
+        (ORDINARY, {"mail": "me@here.org", "x-1": 1, "name": "n"}, ""),
+        (ORDINARY, {"mail": "me@here"}, "at $.mail: 'me@here' does not match"),
+        (ORDINARY, {"x-1": "one"}, "at $['x-1']: 'one' is not of type 'integer'"),
+        (ORDINARY, {"y": 1}, "at $: Additional properties are not allowed ('y' was unexpected)"),
+        (UNEVALUATED, {"x-1": 1, "a": 1, "b": 1, "c": 1, "d": 1}, ""),
+        (UNEVALUATED, {"x-1": 1, "y": 1}, "at $: Unevaluated properties are not allowed ('y')"),
+        (UNEVALUATED, {"d": 1}, "at $: Unevaluated properties are not allowed ('d')"),
+        ({**UNEVALUATED, "unevaluatedProperties": {"type": "string"}}, {"y": 1}, "at $.y: 1 is not of type"),
+        (UNIQUE, [1, True, "1", None, [1], [True], {"a": 1}, {"a": True}, {}, []], ""),
+        (UNIQUE, [1, 1.0], "non-unique"),
+        (UNIQUE, [{"a": 1, "b": [2]}, {"b": [2], "a": 1}], "non-unique"),
+    ],
+)
+def test_patterns_and_what_depends_on_them_work_as_the_standard_says(
+    definition: dict[str, Any], value: Any, why: str
+) -> None:
+    schema = AnswerSchema(definition, "schema")
+    if not why:
+        assert schema.read(json.dumps(value)) == value
+    else:
+        with pytest.raises(ValueError, match=re.escape(why)):
+            schema.read(json.dumps(value))
+
+
+SLOW = "^(a|aa)+$"
+KEY = "a" * 80 + "!"
+READ = """
+import json, sys
+from agent_cli.cli.services.answers.answer_schema import AnswerSchema
+AnswerSchema(json.loads(sys.argv[1]), "schema").read(sys.argv[2])
+"""  # in a process of its own, which can be ended
+LOOP = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "value"),
+    [
+        ({"patternProperties": {SLOW: True}}, {KEY: 1}),
+        ({"patternProperties": {SLOW: True}, "additionalProperties": False}, {KEY: 1}),
+        ({"allOf": [{"patternProperties": {SLOW: True}}], "unevaluatedProperties": False}, {KEY: 1}),
+        ({**LOOP, "pattern": SLOW, "properties": {"a": {"$ref": "#"}}}, {"a": KEY}),
+        ({"properties": {"a": {**LOOP, "pattern": SLOW}}}, {"a": KEY}),
+    ],
+)
+def test_a_pattern_without_end_is_given_up(definition: dict[str, Any], value: Any) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", READ, json.dumps(definition), json.dumps(value)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert f"ValueError: could not be checked within 2 s: the pattern {SLOW} takes too long" in done.stderr
+
+
+def test_references_within_a_part_of_its_own_name_are_found() -> None:
+    inner = {"$id": "urn:inner", "$defs": {"n": {"type": "integer"}}, "$ref": "#/$defs/n"}
+    assert AnswerSchema({"$defs": {"inner": inner}, "items": inner}, "schema").read("[1]") == [1]

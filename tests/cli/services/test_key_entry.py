@@ -294,3 +294,16 @@ def test_the_shape_of_a_key_names_its_provider(key: str, provider: str) -> None:
 )
 def test_what_can_be_no_key(key: str) -> None:
     assert problem_of(key) and (not key or key not in problem_of(key))
+
+
+@pytest.mark.parametrize("words", [("setup",), ("acp", "setup")])
+def test_the_login_of_an_editor_asks_for_a_key_and_ends_well(bare: _Bare, words: tuple[str, ...]) -> None:
+    with Person(bare, *words, columns=200, is_awaited=False, is_warm=False) as person:
+        person.wait(ASKED)
+        _pasted(person, KEY)
+        person.decide("Where to save it", "")
+        person.send("1")
+        person.wait("Saved in ")
+        assert person.finish() == 0
+        _unseen(bare, person, besides=bare.config / "keys.yaml")
+    assert bare.run(*words).out == "A model can be used: nothing to set up.\n"

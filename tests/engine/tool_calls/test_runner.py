@@ -12,6 +12,7 @@ from agent_cli.protocol.actions import Mode, ReadPath, RunCommand
 from agent_cli.protocol.events import (
     ApprovalRequested,
     ApprovalResolved,
+    Notice,
     ToolCallFinished,
     ToolCallRequested,
     ToolCallStarted,
@@ -225,6 +226,23 @@ async def test_a_rule_kept_for_the_project_holds_in_another_session(tmp_path: Pa
     async with engine(tmp_path, say(call("shell", command="touch two")), say("ok"), interactive=False) as it:
         await it.prompt("go")
         assert (it.root / "two").exists()
+
+
+async def test_no_rule_is_kept_for_a_call_that_is_asked_about_each_time(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def always(request: ApprovalRequested) -> ApprovalAnswer:
+        item = request.items[0]
+        seen.append(item.grant)
+        decision = Decision(item.call_id, allow=len(seen) == 1, grant="shell" if len(seen) == 1 else "")
+        return ApprovalAnswer(request.request_id, (decision,))
+
+    async with engine(tmp_path, say(call("shell", command="rm -rf ../other")), say("ok")) as it:
+        (tmp_path / "other").mkdir()
+        it.answer = always
+        await it.prompt("go")
+        assert seen == ["", ""] and (tmp_path / "other").exists()
+        assert any("no rule may be kept" in notice.text for notice in it.of(Notice))
 
 
 async def test_an_edited_call_runs_as_edited_and_the_model_is_told(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ async def test_nothing_is_asked_before_the_first_message() -> None:
         assert model.info == ModelInfo("llamacpp/q") and not server.asked
         await said(model)
         assert (model.info.context_window, model.info.source("context_window")) == (4_096, "server")
-        assert server.paths() == ["/props", "/v1/chat/completions"]
+        assert server.paths() == ["/v1/chat/completions", "/props"]
         await model.aclose()
 
 

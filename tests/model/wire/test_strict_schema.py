@@ -8,14 +8,14 @@ import pytest
 from agent_cli.model.wire.strict_schema import strict_schema
 from agent_cli.tools.kit.schema import object_schema
 from agent_cli.tools.registry import built_in, default_registry
-from tests.model.strict_responses import _not_strict
+from tests.model.strict_schemas import not_strict
 from tests.rows import each_row
 
 
 @each_row("tool", built_in())
 def test_every_tool_of_ours_has_a_strict_form(tool: Any) -> None:
     strict = strict_schema(object_schema(tool.Params))
-    assert strict is not None and _not_strict(strict) == ""
+    assert strict is not None and not_strict(strict) == ""
 
 
 def test_what_may_be_left_out_may_be_null_and_reads_as_left_out() -> None:

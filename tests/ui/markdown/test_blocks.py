@@ -329,3 +329,32 @@ def test_another_theme_is_used_at_once() -> None:
     blocks.theme = DARK
     assert blocks.block("**a**", 60, None) == ["\x1b[1ma\x1b[0m"]
     assert "\x1b[" in code.line("return")
+
+
+@pytest.mark.parametrize("width", [24, 60])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "and then **bold text, _both_ and** `code` end it",
+        "w *)***)a)*a**(*( and 2 more, after which x**2 and y**2 make z",
+        "a formula $alpha + beta + gamma + delta + epsilon + zeta_1 *+ eta *+ theta$ of it",
+        "**open for many words that follow each other until** here",
+        "[open for many words that follow each other](http://a.example/b) here",
+        "`open for many words that follow each other until` here",
+        "~~open for many words that follow each other until~~ here",
+        "\\(open for many words that follow each other until\\) here",
+        "over&#13;written for many words that follow each other until&#13;here",
+        "`$x` with many words that follow  it until  another $y is  seen  and  blanks  in  pairs",
+        "`blanks   ` that count, a break  \nof a line, and\\\nanother, snake_case and 2*3*4",
+        "日本語のテキストが続いて行く、はい。 中文字 e\u0301 👍🏽 🇩🇪 and a/long/path/that/is/not/broken/anywhere.py",
+    ],
+)
+def test_a_growing_paragraph_is_drawn_as_one_that_is_whole(end: str, width: int) -> None:
+    growing = StyledBlocks(DARK)
+    source = (
+        f"Some words of **plain** prose come first, with `code` in them, {end}, and so on to the last of them."
+    )
+    for item in ("", "- ", "> "):
+        for at in range(1, len(source) + 1):
+            shown = item + source[:at]
+            assert growing.block(shown, width, None) == StyledBlocks(DARK).block(shown, width, None)

@@ -90,7 +90,7 @@ def test_enter_steers_and_tab_queues(tmp_path: Path) -> None:
         term.send("\x03")
         term.pump(0.4)
         term.leave()
-        assert term.operations("Steer") == [{"type": "Steer", "text": "look left"}]
+        assert term.operations("Steer") == [{"type": "steer", "text": "look left"}]
         assert [op["text"] for op in term.operations("UserInput")] == ["go", "later"]
 
 
@@ -392,7 +392,7 @@ def test_a_question_of_the_model(tmp_path: Path) -> None:
         term.wait("(?m)^— ")
         term.leave()
         assert term.operations("QuestionAnswer") == [
-            {"type": "QuestionAnswer", "request_id": "q1", "text": "right"}
+            {"type": "question_answer", "request_id": "q1", "text": "right"}
         ]
 
 

@@ -3,18 +3,21 @@
 import re
 from collections.abc import Mapping
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ...types.base import Fallback, LearnedLimits, ModelInfo, ModelRequest
 from ...types.json import Json
 from ...types.provider_table import Route
+from .. import unsupported_parts
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
-from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
+from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
 from .request import messages_body
 from .stream import MessagesStream
 
 _VERSION = "2023-06-01"
 _BETA = "thinking-binding-controls-2026-08-01"
 """Allows `thinking.block_binding`, and changes nothing by itself."""
-_VERSIONED = re.compile(r"/v\d+$")
+_VERSIONED = lazy_regex(r"/v\d+$")
 
 _PREFIX = "The provider drops thinking that no longer fits the conversation, as after a summary, from now on."
 _EFFORT = "This model does not think by effort; it is left out from now on."
@@ -30,11 +33,12 @@ class AnthropicDialect(Dialect):
 
     lists = "messages"
     repairs: tuple[Fallback, ...] = (
-        Fallback(OUTPUT_LIMIT, re.compile(r"max_tokens"), _SHORTER),
-        Fallback("prefix", re.compile(r"prefix_mismatch_behavior"), _PREFIX, lasting=False),
+        schema_repair(r"output_config(?!\.effort)|output_format|json_schema|structured[ _-]?outputs?"),
+        Fallback(OUTPUT_LIMIT, lazy_regex(r"max_tokens"), _SHORTER),
+        Fallback("prefix", lazy_regex(r"prefix_mismatch_behavior"), _PREFIX, lasting=False),
         Fallback(
             "effort",
-            re.compile(
+            lazy_regex(
                 r"\bthinking\.(?:type|enabled|adaptive|disabled|budget|display)|\boutput_config\b|\bbudget_tokens\b"
                 r"|^thinking: |" + EFFORT,
                 re.IGNORECASE,
@@ -42,18 +46,18 @@ class AnthropicDialect(Dialect):
             _EFFORT,
             elsewhere=ELSEWHERE,
         ),
-        Fallback("begun", re.compile(r"expected `thinking`", re.IGNORECASE), _UNBEGUN, lasting=False, sure=True),
+        Fallback("begun", lazy_regex(r"expected `thinking`", re.IGNORECASE), _UNBEGUN, lasting=False, sure=True),
         Fallback(
             "reasoning",
-            re.compile(r"\bsignature\b|thinking\W{0,3} blocks?\b|redacted_thinking|\.thinking\b|block_binding"),
+            lazy_regex(r"\bsignature\b|thinking\W{0,3} blocks?\b|redacted_thinking|\.thinking\b|block_binding"),
             _REASONING,
             lasting=False,
             sure=True,
             elsewhere=IN_A_TOOL,
         ),
         *picture_repairs(400, 404, 415, 422),
-        Fallback("cache_marks", re.compile(r"cache_control"), _NO_MARKS),
-        Fallback("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
+        Fallback("cache_marks", lazy_regex(r"cache_control"), _NO_MARKS),
+        Fallback("tool_choice", lazy_regex(r"tool_choice"), _NO_CHOICE),
     )
 
     def __init__(self, route: Route, info: ModelInfo) -> None:
@@ -78,7 +82,9 @@ class AnthropicDialect(Dialect):
             case "output_limit" | "cache_marks":
                 return True
             case "effort" | "begun":
-                return "thinking" in body or "output_config" in body
+                return "thinking" in body or "effort" in body.get("output_config", {})
+            case unsupported_parts.ANSWER_SCHEMA:
+                return "format" in body.get("output_config", {})
             case "tool_choice":
                 return "tool_choice" in body
         kinds = {block["type"] for message in body["messages"] for block in _blocks(message["content"])}

@@ -68,6 +68,8 @@ def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: 
             body["tool_choice"] = {"type": "none"}
         elif request.must_call and body.get("thinking", {"type": "disabled"})["type"] == "disabled":
             body["tool_choice"] = {"type": "tool", "name": request.must_call}  # refused beside thinking
+    if request.answer_schema is not None:
+        _hold_to_schema(body, request, route, learnt)
     if "cache_marks" not in learnt.refused:
         _mark(body)
     return EncodedRequest(
@@ -75,6 +77,15 @@ def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: 
         tuple(entry.sources[0] for entry in entries),
         tuple(tuple(entry.sources) for entry in entries),
     )
+
+
+def _hold_to_schema(body: Json, request: ModelRequest, route: Route, learnt: LearnedLimits) -> None:
+    from ..answer_format import answer_format
+
+    form = answer_format(request, route.quirks, learnt)
+    if form is not None and form.closed is not None:
+        schema = {"type": "json_schema", "schema": form.closed}
+        body["output_config"] = {**body.get("output_config", {}), "format": schema}
 
 
 def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> int:

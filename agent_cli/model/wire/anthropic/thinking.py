@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 
 class Thinking(msgspec.Struct, frozen=True):
     """How a family of models is told how much to think."""
@@ -48,7 +50,7 @@ _ANSWERS: tuple[tuple[str, int], ...] = (
 )
 """Longest answer, for models of which no catalogue says it. One too long is refused with the limit named."""
 
-_MUST_FIT = re.compile(r"claude-(instant|[123])|(opus|sonnet|haiku)-4(?!-?[5-9](?!\d))")
+_MUST_FIT = lazy_regex(r"claude-(instant|[123])|(opus|sonnet|haiku)-4(?!-?[5-9](?!\d))")
 """Models before Claude 4.5, which refuse a prompt and a longest answer that exceed the window together; the
 newer ones end the answer when the window is full."""
 

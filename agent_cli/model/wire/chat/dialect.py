@@ -2,11 +2,13 @@
 
 import re
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ...text_calls.prompt import TOOLS_REPAIR
 from ...types.base import Fallback, LearnedLimits, ModelRequest
 from ...types.json import Json
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
-from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
+from ..unsupported_parts import ANSWER_SCHEMA, EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
 from .request import chat_body, roles_repeat
 from .stream import ChatStream
 
@@ -19,6 +21,7 @@ _REASONING = frozenset({"reasoning_content", "reasoning"})
 _BY_TEMPLATE = (400, 422, 500)
 """How a server answers when its chat template raises."""
 _FIELDS: dict[str, tuple[str, ...]] = {
+    ANSWER_SCHEMA: ("response_format",),
     "effort": ("reasoning_effort", "reasoning"),
     "stream_options": ("stream_options",),
     "tool_choice": ("tool_choice",),
@@ -34,28 +37,31 @@ class ChatDialect(Dialect):
     path = "/chat/completions"
     lists = "messages"
     repairs: tuple[Fallback, ...] = (
+        schema_repair(
+            r"response_?format|response mime type|json_schema|structured[ _-]?outputs?|\bgrammar\b|guided[ _]"
+        ),
         TOOLS_REPAIR,
-        Fallback("stream_options", re.compile("stream_options"), "This server does not report token counts."),
+        Fallback("stream_options", lazy_regex("stream_options"), "This server does not report token counts."),
         Fallback(
             "no_reasoning",
-            re.compile(_MUST, re.IGNORECASE | re.DOTALL),
+            lazy_regex(_MUST, re.IGNORECASE | re.DOTALL),
             _REASONING_BACK,
             sure=True,
             elsewhere=IN_A_TOOL,
         ),
         Fallback(
             "reasoning",
-            re.compile(r"\breasoning_content\b|\bmessages?\b.{0,60}['\"`.]reasoning\b", re.IGNORECASE),
+            lazy_regex(r"\breasoning_content\b|\bmessages?\b.{0,60}['\"`.]reasoning\b", re.IGNORECASE),
             _NO_REASONING,
             sure=True,
-            elsewhere=re.compile(rf"{IN_A_TOOL.pattern}|{_MUST}", re.IGNORECASE | re.DOTALL),
+            elsewhere=lazy_regex(rf"{IN_A_TOOL.pattern}|{_MUST}", re.IGNORECASE | re.DOTALL),
         ),
-        Fallback("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
-        Fallback("tool_choice", re.compile("tool_choice"), "This server does not know `tool_choice`; left out."),
+        Fallback("effort", lazy_regex(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
+        Fallback("tool_choice", lazy_regex("tool_choice"), "This server does not know `tool_choice`; left out."),
         *picture_repairs(400, 404, 415, 422),
         Fallback(
             "system_role",
-            re.compile(
+            lazy_regex(
                 r"system role (?:is )?not supported|only user(?:,| and) (?:\w+,? )*assistant roles are", re.I
             ),
             "This model takes no system prompt; it is sent at the beginning of the first message from now on.",
@@ -64,17 +70,17 @@ class ChatDialect(Dialect):
         ),
         Fallback(
             "repeated_roles",
-            re.compile(
+            lazy_regex(
                 r"roles? (?:must|should) (?:strictly )?alternate|unexpected role 'user' after role", re.IGNORECASE
             ),
             "This model wants user and assistant to alternate; short messages are put between from now on.",
             _BY_TEMPLATE,
             sure=True,
         ),
-        Fallback(OUTPUT_LIMIT, re.compile(r"max_(completion_)?tokens"), _SHORTER),
+        Fallback(OUTPUT_LIMIT, lazy_regex(r"max_(completion_)?tokens"), _SHORTER),
         Fallback(
             "max_tokens",
-            re.compile(r"max_(completion_)?tokens(?!.{0,40}(?:too large|at most|<=|> ?\d))"),
+            lazy_regex(r"max_(completion_)?tokens(?!.{0,40}(?:too large|at most|<=|> ?\d))"),
             "The output limit is named as asked for.",
         ),
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Finish, Reasoning
 from agent_cli.protocol.usage import CHARS_PER_TOKEN, Usage
 
@@ -37,7 +38,7 @@ from ...types.json import Json, join_surrogates, text_of
 from ...types.provider_table import Route
 from ..dialect import Dialect, EncodedRequest, known_effort
 from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, decode_json
-from ..unsupported_parts import ELSEWHERE, THINKING, picture_repairs
+from ..unsupported_parts import ANSWER_SCHEMA, ELSEWHERE, THINKING, picture_repairs, schema_repair
 from .request import chat_messages, fitting, tool_json
 
 _MOST_CHARS_A_TOKEN = 6
@@ -52,10 +53,11 @@ class OllamaDialect(Dialect):
     path = "/api/chat"
     lists = "messages"
     repairs: tuple[Fallback, ...] = (
+        schema_repair(r"\bformat\b|\bgrammar\b|json_schema"),
         TOOLS_REPAIR,
         Fallback(
             "effort",
-            re.compile(rf"['\"`.]think\b|{THINKING}", re.IGNORECASE),
+            lazy_regex(rf"['\"`.]think\b|{THINKING}", re.IGNORECASE),
             _NO_THINKING,
             elsewhere=ELSEWHERE,
         ),
@@ -85,6 +87,11 @@ class OllamaDialect(Dialect):
         pairs = list(chat_messages(request, quirks, self._route, pictures=pictures))
         names: dict[str, str] = {}
         body["messages"] = [_own(message, names) for _, message in pairs]
+        if request.answer_schema is not None:
+            from ..answer_format import answer_format
+
+            if form := answer_format(request, quirks, learnt):
+                body["format"] = form.schema
         self._sent_chars = _size(body)
         _check_size(self._sent_chars, window, self._route)
         return EncodedRequest(body, tuple(source for source, _ in pairs))
@@ -92,7 +99,7 @@ class OllamaDialect(Dialect):
     def sends(self, repair: Fallback, body: Json) -> bool:
         if repair.name in ("images", "pictures"):
             return any("images" in message for message in body["messages"])
-        return {"effort": "think"}.get(repair.name, repair.name) in body
+        return {"effort": "think", ANSWER_SCHEMA: "format"}.get(repair.name, repair.name) in body
 
     def reader(self) -> "OllamaReader":
         return OllamaReader(self._route.provider, self._read)

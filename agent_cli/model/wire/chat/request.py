@@ -57,6 +57,11 @@ def chat_body(route: Route, request: ModelRequest, learnt: LearnedLimits) -> Enc
             body["tool_choice"] = "none"
         elif request.must_call:
             body["tool_choice"] = {"type": "function", "function": {"name": request.must_call}}
+    if request.answer_schema is not None:
+        from ..answer_format import answer_format
+
+        if form := answer_format(request, quirks, learnt):
+            body["response_format"] = {"type": "json_schema", "json_schema": form.named()}
     return EncodedRequest(body, tuple(source for source, _ in pairs))
 
 

@@ -2,11 +2,14 @@
 
 import re
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ...types.base import Fallback, LearnedLimits, ModelInfo, ModelRequest
 from ...types.json import Json
 from ...types.provider_table import Route
+from .. import unsupported_parts
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
-from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs
+from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
 from .request import responses_body
 from .stream import ResponsesStream
 
@@ -21,7 +24,7 @@ _SHORTER = "The output limit is lowered to what this model takes."
 
 
 _NO_STRICT = "Tools are described without the strict form, which this model does not take."
-_STRICT = re.compile(r"\bstrict\b|invalid schema for (?:function|tool)|additionalProperties", re.IGNORECASE)
+_STRICT = lazy_regex(r"\bstrict\b|invalid schema for (?:function|tool)|additionalProperties", re.IGNORECASE)
 
 
 class ResponsesDialect(Dialect):
@@ -30,9 +33,10 @@ class ResponsesDialect(Dialect):
     path = "/responses"
     lists = "input"
     repairs: tuple[Fallback, ...] = (
+        schema_repair(r"text\.format|response_?format|json_schema|structured[ _-]?outputs?|['\"`]text['\"`]"),
         Fallback(
             "include",
-            re.compile(
+            lazy_regex(
                 r"encrypted content is not supported|['\"`.]include\b|\binclude(?:\[|:|$)|supplied: include\b"
                 r"|reasoning\.encrypted_content",
                 re.IGNORECASE,
@@ -42,14 +46,14 @@ class ResponsesDialect(Dialect):
         ),
         Fallback(
             "summary",
-            re.compile(r"reasoning\.summary|reasoning summar(?:y|ies)|['\"`]summary['\"`]"),
+            lazy_regex(r"reasoning\.summary|reasoning summar(?:y|ies)|['\"`]summary['\"`]"),
             _NO_SUMMARY,
             sure=True,
             elsewhere=ELSEWHERE,
         ),
         Fallback(
             "reasoning",
-            re.compile(
+            lazy_regex(
                 r"encrypted.content|of type .reasoning.|reasoning item|\brs_\w+|type: reasoning", re.IGNORECASE
             ),
             _REASONING,
@@ -58,13 +62,13 @@ class ResponsesDialect(Dialect):
             sure=True,
             elsewhere=IN_A_TOOL,
         ),
-        Fallback("effort", re.compile(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
+        Fallback("effort", lazy_regex(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
         *picture_repairs(400, 404, 415, 422),
-        Fallback("prompt_cache_key", re.compile(r"prompt_cache_key"), _NO_KEY),
-        Fallback("phase", re.compile(r"\bphase\b"), _NO_PHASE),
+        Fallback("prompt_cache_key", lazy_regex(r"prompt_cache_key"), _NO_KEY),
+        Fallback("phase", lazy_regex(r"\bphase\b"), _NO_PHASE),
         Fallback("strict", _STRICT, _NO_STRICT),
-        Fallback("tool_choice", re.compile(r"tool_choice"), _NO_CHOICE),
-        Fallback(OUTPUT_LIMIT, re.compile(r"max_output_tokens"), _SHORTER),
+        Fallback("tool_choice", lazy_regex(r"tool_choice"), _NO_CHOICE),
+        Fallback(OUTPUT_LIMIT, lazy_regex(r"max_output_tokens"), _SHORTER),
     )
 
     def __init__(self, route: Route, info: ModelInfo) -> None:
@@ -88,6 +92,8 @@ class ResponsesDialect(Dialect):
                 return any(_has_image(item.get("content")) or _has_image(item.get("output")) for item in items)
             case "strict":
                 return any(tool["strict"] for tool in body.get("tools", ()))
+            case unsupported_parts.ANSWER_SCHEMA:
+                return "text" in body
             case "output_limit":
                 return "max_output_tokens" in body
         return repair.name in body

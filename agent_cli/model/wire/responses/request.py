@@ -54,6 +54,11 @@ def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt:
             body["tool_choice"] = "none"
         elif request.must_call:
             body["tool_choice"] = {"type": "function", "name": request.must_call}
+    if request.answer_schema is not None:
+        from ..answer_format import answer_format
+
+        if form := answer_format(request, route.quirks, learnt):
+            body["text"] = {"format": {"type": "json_schema", **form.named()}}
     return EncodedRequest(body, tuple(source for source, _ in pairs))
 
 

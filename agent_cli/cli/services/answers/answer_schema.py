@@ -9,9 +9,11 @@ from typing import Any
 import jsonschema
 from referencing import Registry
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
-from ..setup.options import UsageError
-from ..setup.setup import text_of
+from ...setup.options import UsageError
+from ...setup.setup import text_of
+from .bounded_validator import BoundedValidator, Unchecked
 
 _LONGEST = 600
 """Characters of one complaint; an unfit value may be of any length."""
@@ -30,6 +32,7 @@ class AnswerSchema:
     """A JSON Schema for answers.
 
     Attributes:
+        definition: the schema.
         request: what the model is told of it.
 
     Raises:
@@ -46,10 +49,13 @@ class AnswerSchema:
             kind.check_schema(schema)
         except jsonschema.SchemaError as error:
             raise self._wrong(f"not a JSON Schema: at {error.json_path}: {_short(error.message)}") from None
-        for reference in _references(schema):
+        for reference, resource in _references(schema, schema):
             if not reference.startswith("#"):
                 raise self._wrong(f"refers to {reference}; write that part into it, as `#/$defs/NAME`")
-        self._validator = kind(schema, registry=Registry())  # which fetches nothing from the network
+            if reference.startswith("#/") and not _leads_somewhere(reference, resource):
+                raise self._wrong(f"refers to {reference}, which it does not hold")
+        self._validator = BoundedValidator(kind, schema)
+        self.definition = schema
         self.request = f"{_REQUEST}\n{json.dumps(schema, ensure_ascii=False, separators=(',', ':'))}"
 
     @classmethod
@@ -73,13 +79,13 @@ class AnswerSchema:
         is the only one that fits; a comma too many is left out.
 
         Raises:
-            ValueError: it is no JSON, or does not fit; the text says where.
+            ValueError: it is no JSON, does not fit, or takes too long to check; the text says where.
         """
+        self._validator.start()
         try:
             value = _json(_unfenced(text))
         except json.JSONDecodeError as error:
-            found = list(_values_within(text))
-            fitting = [each for each in found if not self._misfit(each)]
+            fitting = [each for each in _values_within(text) if not self._misfit(each)]
             if fitting and all(each == fitting[0] for each in fitting):
                 return fitting[0]
             why = f"it is not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
@@ -91,11 +97,15 @@ class AnswerSchema:
         return value
 
     def _misfit(self, value: Any) -> str:
-        """Return where a value does not fit; empty when it does."""
+        """Return where a value does not fit; empty when it does.
+
+        Raises:
+            ValueError: it takes too long to find out.
+        """
         try:
-            errors = sorted(
-                self._validator.iter_errors(value), key=lambda each: list(map(str, each.absolute_path))
-            )
+            errors = sorted(self._validator.errors(value), key=lambda each: list(map(str, each.absolute_path)))
+        except Unchecked as error:
+            raise ValueError(_short(str(error))) from None
         except RecursionError:
             return "it is nested too deeply"
         except Unresolvable as error:
@@ -106,16 +116,27 @@ class AnswerSchema:
         return UsageError(f"{self._origin}: {why}")
 
 
-def _references(part: Any) -> Iterator[str]:
+def _references(part: Any, resource: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each reference, and the schema within which it points: the nearest one around it with an `$id`."""
     if isinstance(part, dict):
+        name = part.get("$id")
+        inner = part if isinstance(name, str) and not name.startswith("#") else resource
         for key, value in part.items():
             if key == "$ref" and isinstance(value, str):
-                yield value
+                yield value, inner
             else:
-                yield from _references(value)
+                yield from _references(value, inner)
     elif isinstance(part, list):
         for each in part:
-            yield from _references(each)
+            yield from _references(each, resource)
+
+
+def _leads_somewhere(pointer: str, resource: dict[str, Any]) -> bool:
+    try:
+        Registry().resolver_with_root(DRAFT202012.create_resource(resource)).lookup(pointer)
+    except Unresolvable:
+        return False
+    return True
 
 
 def _short(message: str) -> str:

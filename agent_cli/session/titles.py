@@ -1,11 +1,11 @@
 """The title of a conversation that nobody has named, made of its first prompt: shared by the file that is written
 and the list that is shown."""
 
-import re
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 MAX_CHARS = 60
-_LEAD = re.compile(r"^(?:\s|#+(?=\s)|>+|[-*+](?=\s)|\d+[.)](?=\s)|```\w*|@\S+(?=\s)|/\w+(?=\s))+")
-_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
+_LEAD = lazy_regex(r"^(?:\s|#+(?=\s)|>+|[-*+](?=\s)|\d+[.)](?=\s)|```\w*|@\S+(?=\s)|/\w+(?=\s))+")
+_MARKS = lazy_regex(r"[*`]+|(?<!\w)_+|_+(?!\w)")
 
 
 def title_of(prompt: str) -> str:

@@ -1,0 +1,1 @@
+"""`agent serve` and `agent acp`: the engine for other programs."""

@@ -1,0 +1,62 @@
+"""`agent acp`: the agent in a code editor, over the Agent Client Protocol."""
+
+import asyncio
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from agent_cli import __version__
+from agent_cli.ui.signals import signal_handlers
+
+from ...setup.options import ParsedOptions, UsageError
+
+_INTERRUPTED = 130
+
+
+def acp(
+    word: Annotated[
+        str | None, typer.Argument(metavar="[setup]", help="Set a key instead, as `agent setup` does.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="PROVIDER/MODEL", help="Model to use.")
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="plan|ask|auto-edit|yolo", help="What runs without asking.")
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a configuration key (repeatable).")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="Read a further configuration file.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Write a log of each session.")] = False,
+) -> int:
+    """Run the agent in a code editor: serve one client of the Agent Client Protocol over standard input and
+    output."""
+    given: dict[str, Any] = {"model": model, "mode": mode, "set": values, "config": config, "debug": debug}
+    chosen = ParsedOptions("agent", {key: value for key, value in given.items() if value})
+    if word == "setup":  # how editors run the login of an agent: its command line with one word more
+        from .key_setup import set_up
+
+        return set_up(chosen)
+    if word is not None:
+        raise UsageError(f"unexpected {word!r}; `agent acp` takes options only, or `setup`")
+    return asyncio.run(_serve(chosen))
+
+
+async def _serve(chosen: ParsedOptions) -> int:
+    from agent_cli.serve.acp.agent import serve
+    from agent_cli.serve.jsonrpc.stdio import standard_channel
+
+    from .editor import EditorHost
+
+    async with standard_channel() as channel:
+        serving = asyncio.create_task(serve(channel, EditorHost(chosen), __version__))
+        stopping = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), serving.cancel)
+        with signal_handlers(stopping):
+            await asyncio.wait({serving})
+    if serving.cancelled():
+        return _INTERRUPTED
+    serving.result()
+    return 0

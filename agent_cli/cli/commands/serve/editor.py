@@ -1,0 +1,195 @@
+"""What an editor's session needs beside the engine: slash commands, models, and events in words."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import get_args
+
+from agent_cli.config.api_keys import keyed
+from agent_cli.config.layer import ConfigError
+from agent_cli.config.schema import Effort
+from agent_cli.model.routing import MissingKey, NoModel, choose_default, resolve
+from agent_cli.model.types.base import ModelError
+from agent_cli.protocol.client import Client
+from agent_cli.protocol.events import AnyEvent, Compacted
+from agent_cli.protocol.messages import Image
+from agent_cli.protocol.operations import ChangeSettings, Operation
+from agent_cli.protocol.records import Header
+from agent_cli.serve.acp.host import CommandFront, SlashCommand
+from agent_cli.serve.sessions.host import HostError, LoginNeeded, OpenedSession
+from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.ui.commands import registry
+from agent_cli.ui.commands.api import Choice, ExitReason
+from agent_cli.ui.commands.settings import confirms_yolo
+from agent_cli.ui.render import notices
+from agent_cli.ui.services import Host
+from agent_cli.ui.text.hints import with_advice
+from agent_cli.ui.text.theme import NONE, Theme
+
+from ...services import repl_services
+from ...setup.options import ParsedOptions
+from ...setup.session_builder import PERSON
+from ...setup.setup import Setup
+from .host import Opened, SessionHost
+
+_COLUMNS = 100
+_MOST_MODELS = 100
+_OF_THE_EDITOR = frozenset(
+    "help model mode effort queue more copy search sessions resume fork new add-dir theme keys quit".split()
+)
+"""Commands that an editor has something of its own for; typed, they say so or work all the same."""
+_NOT_HERE = "Your editor has that: open, list and close conversations there."
+
+
+class EditorHost(SessionHost):
+    """Opens sessions for an editor; see `serve.acp.host.EditorHost`."""
+
+    def __init__(self, chosen: ParsedOptions) -> None:
+        """`chosen` are options that hold for every session."""
+        super().__init__(chosen, PERSON)
+
+    def services(self, opened: OpenedSession) -> "Services":
+        """See `EditorHost`."""
+        assert isinstance(opened, Opened)
+        return Services(opened)
+
+    def folder_of(self, session_id: str) -> str:
+        """See `EditorHost`."""
+        try:
+            path = Setup(self._chosen).sessions.find(session_id)
+            header = read_session(path).records[0]
+        except (StoreError, ConfigError) as error:
+            raise HostError(str(error)) from error
+        if not isinstance(header, Header) or header.session_id != session_id:
+            raise HostError(f"there is no session {session_id!r}")
+        return header.cwd
+
+    def picture(self, data: bytes) -> Image:
+        """See `EditorHost`."""
+        from base64 import b64encode
+
+        from agent_cli.tools.files.images import PictureError, fit
+
+        try:
+            fitted = fit(data)
+        except PictureError as error:
+            raise HostError(str(error)) from error
+        return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
+
+    async def check_login(self) -> None:
+        """See `EditorHost`."""
+        setup = Setup(self._chosen)
+        env = keyed(os.environ, setup.config_dir)
+        try:
+            name = setup.config.model or await choose_default(setup.config, env)
+            resolve(name, setup.config.providers, env)
+        except (NoModel, MissingKey) as error:
+            raise LoginNeeded(str(error)) from error
+        except ModelError as error:
+            raise HostError(str(error)) from error
+
+
+class Services:
+    """What goes with one session; see `EditorServices`."""
+
+    efforts: Sequence[str] = get_args(Effort)
+
+    def __init__(self, opened: Opened) -> None:
+        """Take an open session."""
+        self._opened = opened
+        self._host = repl_services.SessionHost(opened.setup, opened.built)
+
+    def commands(self) -> Sequence[SlashCommand]:
+        """See `EditorServices`."""
+        own = [
+            SlashCommand(each.name, each.description or each.place, each.hint)
+            for each in self._host.own_commands()
+            if each.name and not registry.problem_of(each)
+        ]
+        built_in = [
+            SlashCommand(each.name, each.help, each.arguments)
+            for each in registry.TABLE.values()
+            if each.name not in _OF_THE_EDITOR
+        ]
+        return [*own, *built_in]
+
+    async def run_command(self, line: str, front: CommandFront) -> bool:
+        """See `EditorServices`."""
+        called = registry.parse(line)
+        if called is None:
+            called = registry.skill_call(line) if line.startswith("$") else None
+            if called is None or self._host.own_prompt(*called) is None:
+                return False
+        await registry.run(_Context(self._opened.client, self._host, front), *called)
+        return True
+
+    def models(self) -> Sequence[str]:
+        """See `EditorServices`."""
+        found = [line.name for line in self._host.models("") if line.has_key]
+        return found[:_MOST_MODELS]
+
+    def worded(self, event: AnyEvent) -> AnyEvent:
+        """See `EditorServices`."""
+        return with_advice(event, "repl", self._opened.client.snapshot())
+
+    def described(self, event: AnyEvent) -> str:
+        """See `EditorServices`."""
+        if isinstance(event, Compacted):
+            from agent_cli.ui.render.tool_results import render_compaction
+
+            return "\n".join(render_compaction(event, _COLUMNS, "")[0])
+        rows = notices.render_notice(event, NONE, _COLUMNS) if isinstance(event, notices.Plain) else []
+        return "\n".join(rows)
+
+
+class _Context:
+    """What a slash command works with where an editor shows what it says; see `CommandContext`."""
+
+    theme: Theme = NONE
+    keys: tuple[str, ...] = ()
+    columns = _COLUMNS
+
+    def __init__(self, client: Client, host: Host, front: CommandFront) -> None:
+        self.client, self.host = client, host
+        self._front = front
+
+    async def submit(self, operation: Operation) -> None:
+        """See `CommandContext`."""
+        if isinstance(operation, ChangeSettings) and operation.mode == "yolo" and not await confirms_yolo(self):
+            return
+        await self._front.submit(operation)
+
+    def say(self, text: str, wrap: bool = True) -> None:
+        """See `CommandContext`. Several lines are a table or a list, which an editor must not run together."""
+        self._front.say(f"```\n{text}\n```\n" if "\n" in text.strip() else f"{text}\n")
+
+    def propose(self, text: str, note: str) -> None:
+        """See `CommandContext`."""
+        self.say(f"Send this to change it:\n{text}")
+
+    def summary(self) -> str:
+        """See `CommandContext`."""
+        return ""
+
+    def expand(self) -> None:
+        """See `CommandContext`."""
+        self.say("Nothing was shortened here.")
+
+    def show_turns(self, turns: Iterator[Sequence[AnyEvent]], count: int) -> None:
+        """See `CommandContext`."""
+        self.say(f"It has {count} turns; `agent sessions show` prints them.")
+
+    async def pick(self, title: str, choices: Sequence[Choice]) -> str:
+        """See `CommandContext`."""
+        labels = [(each.value, " · ".join(filter(None, (each.label, each.detail)))) for each in choices]
+        return await self._front.pick(title, labels) if labels else ""
+
+    def use_theme(self, theme: Theme) -> None:
+        """See `CommandContext`: colours are the editor's."""
+
+    def to_clipboard(self, text: str) -> bool:
+        """See `CommandContext`."""
+        return False
+
+    def leave(self, leaving: ExitReason) -> None:
+        """See `CommandContext`."""
+        self.say(_NOT_HERE)

@@ -1,0 +1,130 @@
+"""Open sessions for the clients of a server, with the options of its command line."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.layer import ConfigError
+from agent_cli.model.routing import MissingKey, NoModel
+from agent_cli.model.types.base import ModelError
+from agent_cli.policy.rules.rule import RuleError
+from agent_cli.protocol.client import Client
+from agent_cli.serve.sessions.host import HostError, LoginNeeded, Opening, SavedSession
+from agent_cli.store.catalog import describe
+from agent_cli.store.file_names import id_in
+from agent_cli.store.session_file import StoreError
+
+from ...services.trust_prompt import inert_lines, offers
+from ...setup.compose import open_session
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.session_builder import FrontEnd, OpenSession
+from ...setup.setup import Embedding, Setup, with_values
+
+_WRONG = (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError)
+_MOST_LISTED = 1000
+_LEARN_AFTER_S = 0.5
+"""MCP servers of which nothing is known are connected once the session stands."""
+
+
+class Opened:
+    """A session whose engine runs; see `OpenedSession`."""
+
+    def __init__(self, setup: Setup, opened: OpenSession) -> None:
+        """Take a built engine, which does not run yet."""
+        self.setup = setup
+        self.built = opened
+        self.client: Client = opened.agent
+        self.notes = (*opened.notes, *inert_lines(offers(setup)))
+        self._running = AsyncExitStack()
+
+    async def begin(self) -> "Opened":
+        """Run the engine."""
+        await self._running.enter_async_context(self.built.running())
+        return self
+
+    async def aclose(self) -> None:
+        """Shut it down."""
+        await self._running.aclose()
+
+
+class SessionHost:
+    """Opens sessions, and finds and deletes saved ones; see `Host`."""
+
+    def __init__(self, chosen: ParsedOptions, front: FrontEnd) -> None:
+        """`chosen` are options that hold for every session; `front` says what its clients can be asked."""
+        self._chosen = chosen
+        self._front = front
+
+    async def open(self, opening: Opening) -> Opened:
+        """See `Host`."""
+        try:
+            setup = self._setup(opening)
+            opened = await Opened(setup, await open_session(setup, self._front)).begin()
+        except (NoModel, MissingKey) as error:
+            raise LoginNeeded(str(error)) from error
+        except _WRONG as error:
+            raise HostError(str(error)) from error
+        if opened.built.servers is not None:
+            opened.built.servers.learn_in_background(_LEARN_AFTER_S)
+        return opened
+
+    def find(self, session_id: str) -> str:
+        """See `Host`."""
+        try:
+            return id_in(Setup(self._chosen).sessions.find(session_id))
+        except _WRONG as error:
+            raise HostError(str(error)) from error
+
+    def sessions(self, cwd: str = "") -> Sequence[SavedSession]:
+        """See `Host`."""
+        try:
+            found = Setup(self._chosen).sessions.list(Path(cwd) if cwd else None, _MOST_LISTED)
+        except _WRONG as error:
+            raise HostError(str(error)) from error
+        return [
+            SavedSession(each.id, each.cwd, each.title, each.updated, each.turns, each.cost_usd) for each in found
+        ]
+
+    def delete(self, session_id: str) -> None:
+        """See `Host`."""
+        from agent_cli.store.retention import discard
+
+        from ..sessions.files import forgetting
+
+        try:
+            setup = Setup(self._chosen)
+            discard(setup.sessions, setup.state, setup.sessions.find(session_id), forgetting())
+        except _WRONG as error:
+            raise HostError(str(error)) from error
+
+    def _folder(self, opening: Opening) -> str:
+        """Return the folder to work in.
+
+        Raises:
+            UsageError: it is not named by an absolute path, or gone.
+            StoreError: there is no such session.
+        """
+        if opening.cwd or not opening.session_id:
+            if not Path(opening.cwd).is_absolute():
+                raise UsageError(f"cwd {opening.cwd!r}: give an absolute path")
+            return opening.cwd
+        saved = describe(Setup(self._chosen).sessions.find(opening.session_id))
+        if saved is not None and not Path(saved.cwd).is_dir():
+            raise UsageError(f"the session worked in {saved.cwd}, which is gone; name a folder with cwd")
+        return saved.cwd if saved is not None else str(Path.cwd())
+
+    def _setup(self, opening: Opening) -> Setup:
+        given: dict[str, Any] = {
+            "cd": self._folder(opening),
+            "resume": opening.session_id or None,
+            "fork": opening.fork or None,
+            "model": opening.model,
+            "mode": opening.mode,
+            "effort": opening.effort,
+            "add_dir": opening.folders or None,
+            "no_session": not opening.save or None,
+        }
+        chosen = with_values(self._chosen, **{name: value for name, value in given.items() if value is not None})
+        values = {"mcp_servers": opening.mcp_servers} if opening.mcp_servers else {}
+        return Setup(chosen, embedding=Embedding(values=values, buffers=opening.buffers))

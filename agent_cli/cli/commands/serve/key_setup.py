@@ -1,0 +1,43 @@
+"""`agent setup`: ask for a provider's key at a terminal, where none is set yet."""
+
+import asyncio
+import sys
+
+from agent_cli.model.routing import MissingKey, NoModel
+from agent_cli.protocol.stop_reason import EXIT_CODES
+from agent_cli.serve.sessions.host import LoginNeeded
+from agent_cli.ui.text.theme import is_plain
+
+from ...services.first_run import cannot_start
+from ...setup.options import ParsedOptions
+from ...setup.setup import Setup
+from .editor import EditorHost
+
+
+def setup_command() -> int:
+    """Check whether a model can be used, and ask for a key if none can."""
+    return set_up(ParsedOptions("agent", {}))
+
+
+def set_up(chosen: ParsedOptions) -> int:
+    """Ask for a key at a terminal, unless a model can be used; returns the exit code."""
+    if (missing := _missing(chosen)) is None:
+        print("A model can be used: nothing to set up.")
+        return 0
+    setup = Setup(chosen)
+    code = cannot_start(missing)
+    if is_plain(setup.config.ui, sys.stdin, sys.stdout):
+        return code
+    from ...services.key_entry import ask_for_key
+
+    provider = missing.provider if isinstance(missing, MissingKey) else ""
+    return 0 if ask_for_key(setup, provider) else EXIT_CODES["auth_error"]
+
+
+def _missing(chosen: ParsedOptions) -> NoModel | MissingKey | None:
+    try:
+        asyncio.run(EditorHost(chosen).check_login())
+    except LoginNeeded as error:
+        assert isinstance(error.__cause__, NoModel | MissingKey)
+        return error.__cause__
+    return None

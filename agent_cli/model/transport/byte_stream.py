@@ -1,0 +1,116 @@
+"""One connection as a stream of bytes that TLS can be put around, with flow control in both directions."""
+
+import asyncio
+import ssl
+from collections import deque
+
+_MOST_BUFFERED = 262_144
+"""Bytes that may wait to be read before the other side is held up."""
+_HANDSHAKE_S = 3600.0
+"""The limit for connecting, which also tells what was slow, is the caller's."""
+
+
+class ByteStream(asyncio.Protocol):
+    """A connected socket. One task reads, one writes."""
+
+    def __init__(self) -> None:
+        """Made by the event loop; see `asyncio.loop.create_connection`."""
+        self._transport: asyncio.Transport
+        self._arrived: deque[bytes] = deque()
+        self._size = 0
+        self._is_held_up = False
+        self._has_ended = False
+        self._error: Exception | None = None
+        self._news = asyncio.Event()
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the connection is open, and nothing has come that nobody waits for."""
+        return not self._has_ended and not self._arrived and not self._transport.is_closing()
+
+    async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
+        """Speak TLS from here on. `host` is the name in the certificate.
+
+        Raises:
+            OSError: the handshake failed; ssl.SSLError is one.
+        """
+        transport = await asyncio.get_running_loop().start_tls(
+            self._transport, self, context, server_hostname=host, ssl_handshake_timeout=_HANDSHAKE_S
+        )
+        if transport is None:
+            raise ConnectionResetError("the connection was closed in the handshake")
+        self._transport = transport
+
+    async def send(self, data: bytes) -> None:
+        """Send, and wait while the other side does not take it.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        if self._error is not None:
+            raise self._error
+        self._transport.write(data)
+        await self._may_write.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def receive(self) -> bytes:
+        """Wait for data and return all that is there; nothing at the end.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        while not self._arrived:
+            if self._error is not None:
+                raise self._error
+            if self._has_ended:
+                return b""
+            self._news.clear()
+            await self._news.wait()
+        data = self._arrived.popleft() if len(self._arrived) == 1 else b"".join(self._arrived)
+        self._arrived.clear()
+        self._size = 0
+        if self._is_held_up:
+            self._is_held_up = False
+            self._transport.resume_reading()
+        return data
+
+    def close(self) -> None:
+        """Close at once; what was not sent is dropped."""
+        self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        self._arrived.append(data)
+        self._size += len(data)
+        if self._size > _MOST_BUFFERED and not self._is_held_up:
+            self._is_held_up = True
+            self._transport.pause_reading()
+        self._news.set()
+
+    def eof_received(self) -> None:
+        """See `asyncio.Protocol`."""
+        self._has_ended = True
+        self._news.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._has_ended = True
+        self._error = self._error or exc
+        self._news.set()
+        self._may_write.set()
+
+    def pause_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        self._may_write.set()

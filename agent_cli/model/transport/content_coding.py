@@ -1,0 +1,41 @@
+"""Decompress answers: gzip and deflate, as RFC 9110 §8.4.1 names them. Loaded when an answer is compressed."""
+
+import zlib
+
+from ..types.base import ModelError
+
+
+class Decoder:
+    """Takes the pieces of a body in turn."""
+
+    def __init__(self, encoding: str) -> None:
+        """`encoding` is the value of the header.
+
+        Raises:
+            ModelError: `malformed`: it is none that was offered.
+        """
+        name = encoding.strip().lower()
+        if name not in ("gzip", "x-gzip", "deflate"):
+            raise ModelError("malformed", f"the answer cannot be decompressed: its encoding is {name!r}")
+        self._is_gzip = name != "deflate"
+        self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16 if self._is_gzip else zlib.MAX_WBITS)
+        self._has_begun = False
+
+    def decoded(self, data: bytes) -> bytes:
+        """Return what a piece holds; an empty one is the end.
+
+        Raises:
+            ModelError: `malformed`: it is damaged.
+        """
+        try:
+            try:
+                found = self._inflater.decompress(data) if data else self._inflater.flush()
+            except zlib.error:
+                if self._is_gzip or self._has_begun:
+                    raise
+                self._inflater = zlib.decompressobj(-zlib.MAX_WBITS)  # some send it without its header
+                found = self._inflater.decompress(data)
+        except zlib.error as error:
+            raise ModelError("malformed", f"the answer cannot be decompressed: {error}") from error
+        self._has_begun = True
+        return found

@@ -1,0 +1,1 @@
+"""The Agent Client Protocol, version 1: sessions for a code editor."""

@@ -1,0 +1,152 @@
+"""Put approvals and questions of the engine before the user of an editor. What is not answered is refused."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_cli.protocol.client import Client
+from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
+from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer
+from agent_cli.protocol.sanitize import clean
+
+from ..engine_link import asker, reply
+from ..jsonrpc.messages import Disconnected, RpcError
+from ..jsonrpc.peer import Peer
+from .updates import Update, Updates
+from .wire import ClientAbilities
+
+_ALLOW, _ALWAYS, _REJECT, _NEVER = "allow", "allow_always", "reject", "reject_always"
+
+
+class Asking:
+    """The open questions of one session."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        session_id: str,
+        client: Client,
+        abilities: ClientAbilities,
+        updates: Updates,
+        send: Callable[[Update], None],
+    ) -> None:
+        """`send` sends an update of the session."""
+        self._peer, self._session_id = peer, session_id
+        self._client, self._abilities = client, abilities
+        self._updates, self._send = updates, send
+        self._tasks: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        """By id of the request: the sub-agent that asks, and what asks the user."""
+        self._refused: set[str] = set()
+        """Rules that the user has refused for as long as the session is open."""
+
+    def can_ask(self, event: QuestionAsked) -> bool:
+        """Return whether the client has a way to answer a question in the middle of a turn."""
+        return self._abilities.shows_forms or bool(event.options)
+
+    def begin(self, event: ApprovalRequested | QuestionAsked) -> None:
+        """Ask the user; the answer goes to the engine."""
+        task = asyncio.create_task(self._ask(event))
+        self._tasks[event.request_id] = (event.agent_name, task)
+        task.add_done_callback(lambda _: self._tasks.pop(event.request_id, None))
+
+    def withdraw(self, request_id: str) -> None:
+        """Ask no more: the engine has its answer, or wants none."""
+        if request_id in self._tasks:
+            self._tasks[request_id][1].cancel()
+
+    def withdraw_of(self, agent_name: str) -> None:
+        """Ask nothing more for a sub-agent, or for the turn where the name is empty."""
+        for name, task in list(self._tasks.values()):
+            if name == agent_name:
+                task.cancel()
+
+    async def aclose(self) -> None:
+        """Ask nothing more."""
+        tasks = [task for _, task in self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def pick(self, title: str, choices: Sequence[tuple[str, str]]) -> str:
+        """Have the user pick one of values with labels; returns the value, empty for none."""
+        call_id = new_id("question")
+        call = {"toolCallId": call_id, "title": clean(title), "kind": "other", "status": "pending"}
+        self._send({"sessionUpdate": "tool_call", **call})
+        options = [
+            {"optionId": str(at), "name": clean(label), "kind": "allow_once"}
+            for at, (_, label) in enumerate(choices)
+        ]
+        picked = None
+        try:
+            picked = await self._permission(call, options)
+        finally:
+            status = "failed" if picked is None else "completed"
+            self._send({"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": status})
+        return "" if picked is None else choices[int(picked)][0]
+
+    async def _ask(self, event: ApprovalRequested | QuestionAsked) -> None:
+        """Without a client there is no answer: whoever closes the session stops the turn."""
+        with contextlib.suppress(Disconnected):
+            await (self._approve(event) if isinstance(event, ApprovalRequested) else self._question(event))
+
+    async def _approve(self, event: ApprovalRequested) -> None:
+        decisions = [await self._decision(event, item) for item in event.items]
+        await self._client.submit(ApprovalAnswer(event.request_id, tuple(decisions)))
+
+    async def _decision(self, event: ApprovalRequested, item: ApprovalItem) -> Decision:
+        if item.grant and item.grant in self._refused:
+            return Decision(item.call_id, allow=False)
+        for update in self._updates.ask(event, item):
+            self._send(update)
+        chosen = await self._permission(self._updates.approval(event, item), _options(item))
+        if chosen == _NEVER:
+            self._refused.add(item.grant)
+        grant = item.grant if chosen == _ALWAYS else ""
+        return Decision(item.call_id, allow=chosen in (_ALLOW, _ALWAYS), grant=grant)
+
+    async def _permission(self, call: Update, options: Sequence[dict[str, str]]) -> str | None:
+        """Return the option that the user has chosen; None for none, and for what is no answer."""
+        request = {"sessionId": self._session_id, "toolCall": call, "options": options}
+        answer = await self._asked("session/request_permission", request)
+        outcome = answer.get("outcome")
+        chosen = outcome.get("optionId") if isinstance(outcome, dict) else None
+        return chosen if chosen in [option["optionId"] for option in options] else None
+
+    async def _question(self, event: QuestionAsked) -> None:
+        message = clean("\n".join(filter(None, (asker(event), event.question))))
+        said: str | None
+        if self._abilities.shows_forms:
+            said = await self._form(message, event.options)
+        else:
+            said = await self.pick(message, [(option, option) for option in event.options]) or None
+        await self._client.submit(QuestionAnswer(event.request_id, reply(said, event.options)))
+
+    async def _form(self, message: str, options: Sequence[str]) -> str | None:
+        field: dict[str, Any] = {"type": "string", "title": "Answer"}
+        if options:
+            field["enum"] = list(options)
+        schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
+        request = {"sessionId": self._session_id, "mode": "form", "message": message, "requestedSchema": schema}
+        answer = await self._asked("elicitation/create", request)
+        content = answer.get("content")
+        said = content.get("answer") if answer.get("action") == "accept" and isinstance(content, dict) else None
+        return said if isinstance(said, str) and (not options or said in options) else None
+
+    async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the client's result; empty for an error, and for what is no object."""
+        with contextlib.suppress(RpcError):
+            found = await self._peer.request(method, params)
+            return found if isinstance(found, dict) else {}
+        return {}
+
+
+def _options(item: ApprovalItem) -> list[dict[str, str]]:
+    options = [(_ALLOW, "Allow", "allow_once")]
+    if item.grant:
+        options.append((_ALWAYS, f"Allow {item.grant} for this session", "allow_always"))
+    options.append((_REJECT, "Reject", "reject_once"))
+    if item.grant:
+        options.append((_NEVER, f"Reject {item.grant} for this session", "reject_always"))
+    return [{"optionId": identifier, "name": clean(name), "kind": kind} for identifier, name, kind in options]

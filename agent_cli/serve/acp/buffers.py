@@ -1,0 +1,46 @@
+"""The files of the editor, unsaved text included, as far as the client offers them."""
+
+import asyncio
+from typing import Any
+
+from ..jsonrpc.messages import Disconnected, RpcError
+from ..jsonrpc.peer import Peer
+from .wire import ClientAbilities
+
+_WAIT_S = 5.0
+
+
+class EditorBuffers:
+    """Reads and writes through the editor; see `Buffers`. An editor that does not answer is asked no more."""
+
+    def __init__(self, peer: Peer, client: ClientAbilities) -> None:
+        """The session's id is set once it is open."""
+        self.session_id = ""
+        self._peer = peer
+        self._client = client
+        self._is_silent = False
+
+    async def text(self, path: str) -> str | None:
+        """See `Buffers`."""
+        if not self._client.reads_files:
+            return None
+        found = await self._asked("fs/read_text_file", {"path": path})
+        content = found.get("content") if isinstance(found, dict) else None
+        return content if isinstance(content, str) else None
+
+    async def show(self, path: str, text: str) -> None:
+        """See `Buffers`."""
+        if self._client.writes_files:
+            await self._asked("fs/write_text_file", {"path": path, "content": text})
+
+    async def _asked(self, method: str, params: dict[str, Any]) -> Any:
+        if self._is_silent or not self.session_id:
+            return None
+        try:
+            async with asyncio.timeout(_WAIT_S):
+                return await self._peer.request(method, {"sessionId": self.session_id, **params})
+        except TimeoutError:
+            self._is_silent = True
+        except (RpcError, Disconnected):
+            pass
+        return None

@@ -1,0 +1,167 @@
+"""Tool calls as a client shows them: kind, title, places, content and changes of files."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from agent_cli.protocol.events import ApprovalItem, ToolCallFinished, ToolCallRequested, ToolCallStarted
+from agent_cli.protocol.sanitize import clean
+
+from ..engine_link import shown
+from .content import text_block
+
+Kind = Literal["read", "edit", "search", "execute", "think", "fetch", "other"]
+_KINDS: dict[str, Kind] = {
+    "read_file": "read",
+    "list_dir": "read",
+    "repo_map": "read",
+    "skill": "read",
+    "edit_file": "edit",
+    "write_file": "edit",
+    "apply_patch": "edit",
+    "glob": "search",
+    "grep": "search",
+    "recall": "search",
+    "search_history": "search",
+    "find_tools": "search",
+    "find_skills": "search",
+    "shell": "execute",
+    "jobs": "execute",
+    "web_fetch": "fetch",
+    "web_search": "fetch",
+    "update_plan": "think",
+    "agent": "think",
+    "agents": "think",
+}
+_FILES = ("read", "edit")
+"""Kinds of calls whose argument `path` is a file to follow."""
+_MOST_CHARS = 20_000
+"""Of one text; of a longer one its end is shown."""
+
+
+def kind_of(tool: str) -> Kind:
+    """Return the kind of a tool, for the client's icon."""
+    return _KINDS.get(tool, "other")
+
+
+def title_of(call: ToolCallRequested | ToolCallStarted | ToolCallFinished | ApprovalItem) -> str:
+    """Return a call in one line: a command alone, else with what the tool does."""
+    label = call.label if kind_of(call.tool) != "execute" or call.label != "$" else ""
+    return " ".join(clean(f"{label or ('' if call.label == '$' else call.tool)} {call.title}").split())
+
+
+def arguments_of(text: str) -> Any:
+    """Return the arguments of a call as JSON, or as text where they are none."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def locations_of(tool: str, arguments: Any, cwd: str) -> list[dict[str, Any]]:
+    """Return the file that a call is about, for an editor that follows the agent."""
+    path = arguments.get("path") if isinstance(arguments, dict) else None
+    if kind_of(tool) not in _FILES or not isinstance(path, str) or not path:
+        return []
+    line = arguments.get("offset")
+    place: dict[str, Any] = {"path": os.path.normpath(os.path.join(cwd, path))}
+    return [place | ({"line": line} if isinstance(line, int) and line > 0 else {})]
+
+
+def text_content(text: str) -> list[dict[str, Any]]:
+    """Return a text as the content of a call; nothing for an empty one."""
+    return [{"type": "content", "content": text_block(text)}] if text else []
+
+
+def output_content(text: str) -> list[dict[str, Any]]:
+    """Return what a command printed, as it is: its end, where it is long."""
+    text = clean(text).strip("\n")
+    if not text:
+        return []
+    cut = "…\n" if len(text) > _MOST_CHARS else ""
+    fence = _fence(text)
+    return text_content(f"{fence}\n{cut}{text[-_MOST_CHARS:]}\n{fence}")
+
+
+def _fence(text: str) -> str:
+    """Return a fence that no line of the text closes."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return fence
+
+
+def finished_content(event: ToolCallFinished, cwd: str) -> list[dict[str, Any]]:
+    """Return the content of a call that has ended."""
+    if event.status != "ok" and not event.changes:
+        return output_content(event.text)
+    if event.changes and (diffs := list(diffs_of(event.display, cwd))):
+        return diffs
+    match event.result_kind:
+        case "answer":  # it is the answer of the turn as well
+            return []
+        case "summary":
+            return text_content(clean(event.display or event.text)[-_MOST_CHARS:])
+        case "agent" | "question":
+            return text_content(clean(event.text)[-_MOST_CHARS:])
+        case "text" | "output":
+            return output_content(event.display or event.text)
+
+
+def finished_locations(event: ToolCallFinished, cwd: str) -> list[dict[str, Any]]:
+    """Return the files that a call has changed."""
+    return [{"path": os.path.normpath(os.path.join(cwd, change.path))} for change in event.changes]
+
+
+def raw_output(event: ToolCallFinished) -> dict[str, Any]:
+    """Return the result for programs: as the model reads it, with how the call ended."""
+    found: dict[str, Any] = {"status": event.status, "text": event.text}
+    return found | ({"exitCode": event.exit_code} if event.exit_code is not None else {})
+
+
+def approval_content(item: ApprovalItem, cwd: str) -> list[dict[str, Any]]:
+    """Return all that a decision needs: the whole change or command, why it is asked, and the risk."""
+    diffs = list(diffs_of(item.preview, cwd)) if item.preview_kind == "diff" else []
+    if not diffs:
+        return text_content(shown(item))
+    about = [
+        f"Asked because: {item.reason} ({item.rule})",
+        f"At worst: {item.risk}" if item.risk else "",
+        f"A hook changed it:\n{item.rewrite}" if item.rewrite else "",
+    ]
+    return [*diffs, *text_content(clean("\n".join(filter(None, about))))]
+
+
+def diffs_of(text: str, cwd: str) -> Iterator[dict[str, Any]]:
+    """Yield the hunks of a unified diff of any number of files, each as the old and the new text of its place."""
+    before = path = ""
+    rows = iter(text.split("\n"))
+    for row in rows:
+        if row.startswith("--- "):
+            before = row[4:]
+        elif row.startswith("+++ "):
+            named = row[4:] if row[4:] != _NOTHING else before
+            path = os.path.normpath(os.path.join(cwd, re.sub(r"^[ab]/", "", named)))
+        elif found := _HUNK.match(row):
+            old, new = _hunk(rows, *(1 if count is None else int(count) for count in found.groups()))
+            was = None if before == _NOTHING else old
+            yield {"type": "diff", "path": path, "oldText": was, "newText": new}
+
+
+def _hunk(rows: Iterator[str], old_lines: int, new_lines: int) -> tuple[str, str]:
+    old: list[str] = []
+    new: list[str] = []
+    while len(old) < old_lines or len(new) < new_lines:
+        row = next(rows, None)
+        if row is None:
+            break
+        old += [row[1:]] if row[:1] in ("-", " ") else []
+        new += [row[1:]] if row[:1] in ("+", " ") else []
+    return "\n".join(old), "\n".join(new)
+
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_NOTHING = "/dev/null"

@@ -1,0 +1,154 @@
+"""Content blocks: what a prompt holds as input for the engine, and texts for the client."""
+
+import base64
+import binascii
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from agent_cli.protocol.messages import Image
+from agent_cli.protocol.operations import BroughtText, UserInput
+
+from ..jsonrpc.messages import INVALID_PARAMS, RpcError
+from ..sessions.host import HostError
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """Return a text for the client."""
+    return {"type": "text", "text": text}
+
+
+class _Block(msgspec.Struct, frozen=True, rename="camel"):
+    type: str
+    text: str = ""
+    data: str = ""
+    uri: str | None = None
+    name: str = ""
+    resource: "_Resource | None" = None
+
+
+class _Resource(msgspec.Struct, frozen=True, rename="camel"):
+    uri: str
+    text: str | None = None
+    blob: str | None = None
+    mime_type: str | None = None
+
+
+class PromptReader:
+    """Reads the blocks of a prompt. What the user types and the files that the editor links are the prompt's own
+    words; embedded resources go along as data, in which nothing is followed."""
+
+    def __init__(self, folders: Sequence[str], picture: Callable[[bytes], Image]) -> None:
+        """`folders` are those of the session; `picture` makes a picture fit for a model."""
+        self._folders = [os.path.realpath(folder) for folder in folders]
+        self._picture = picture
+
+    def read(self, blocks: Sequence[dict[str, Any]]) -> UserInput:
+        """Return the input; pictures are decoded, so that it is meant for a thread.
+
+        Raises:
+            RpcError: a block cannot be used.
+        """
+        parts: list[str] = []
+        images: list[Image] = []
+        brought: list[BroughtText] = []
+        for at, given in enumerate(blocks):
+            try:
+                block = msgspec.convert(given, _Block)
+            except msgspec.ValidationError as error:
+                raise RpcError(INVALID_PARAMS, f"prompt[{at}]: {error}.") from error
+            match block:
+                case _Block(type="text"):
+                    parts.append(block.text)
+                case _Block(type="image"):
+                    images.append(self._image(block.data, at))
+                case _Block(type="resource_link", uri=str(uri)):
+                    parts.append(self._link(uri, block.name))
+                case _Block(type="resource", resource=_Resource(text=str(text)) as resource):
+                    parts.append(f"`{self._name(resource.uri)}`")
+                    brought.append(self._resource(resource.uri, text))
+                case _Block(type="resource", resource=_Resource(blob=str(blob), mime_type=str(kind)) as resource):
+                    if not kind.startswith("image/"):
+                        raise RpcError(INVALID_PARAMS, f"prompt[{at}]: {kind} cannot be given to the model.")
+                    parts.append(f"`{self._name(resource.uri)}`")
+                    images.append(self._image(blob, at))
+                case _:
+                    raise RpcError(INVALID_PARAMS, f"prompt[{at}]: {block.type} cannot be used here.")
+        text = _joined(parts)
+        if not text.strip() and not images:
+            raise RpcError(INVALID_PARAMS, "The prompt is empty.")
+        return UserInput(text, images=tuple(images), brought=tuple(brought))
+
+    def _image(self, data: str, at: int) -> Image:
+        try:
+            return self._picture(base64.b64decode(data, validate=True))
+        except (binascii.Error, HostError) as error:
+            raise RpcError(INVALID_PARAMS, f"prompt[{at}]: the picture cannot be used: {error}") from error
+
+    def _link(self, uri: str, name: str) -> str:
+        """Return the mention of a file, which the engine reads; another address is only named."""
+        path = file_of(uri)
+        if path is None or '"' in path or "\n" in path:
+            return f"[{name or uri}]({uri})"
+        return f'@"{self._relative(path)}"{_lines(uri)}'
+
+    def _resource(self, uri: str, text: str) -> BroughtText:
+        """Return an embedded text: a file of the workspace as one that is mentioned, anything else as the words of
+        others."""
+        name, path = self._name(uri), file_of(uri)
+        whole = f'<resource uri="{name.translate(_QUOTED)}">\n{text}\n</resource>'
+        is_own = path is not None and self._holds(path)
+        return BroughtText(name, whole, source="" if is_own else name, kind="resource")
+
+    def _name(self, uri: str) -> str:
+        path = file_of(uri)
+        return f"{self._relative(path)}{_lines(uri)}" if path is not None else uri
+
+    def _relative(self, path: str) -> str:
+        root = self._folders[0]
+        return os.path.relpath(path, root) if _is_below(os.path.realpath(path), root) else path
+
+    def _holds(self, path: str) -> bool:
+        real = os.path.realpath(path)
+        return any(_is_below(real, folder) for folder in self._folders)
+
+
+_QUOTED = str.maketrans('"<>', "'()")
+
+
+def file_of(uri: str) -> str | None:
+    """Return the absolute path that an address of a file on this machine means; None for any other address."""
+    path = uri
+    if uri.startswith("file:"):
+        try:
+            parts = urlsplit(uri)
+        except ValueError:  # such as an unclosed bracket
+            return None
+        if parts.netloc not in ("", "localhost"):
+            return None
+        path = unquote(parts.path)
+    return path if path.startswith("/") and "\0" not in path else None
+
+
+def _lines(uri: str) -> str:
+    """Return the lines that an address of a file names behind `#L`, as a mention names them."""
+    first, _, last = uri.partition("#L")[2].partition(":")[0].replace("-L", "-").partition("-")
+    if not first.isdecimal():
+        return ""
+    return f":{first}-{last}" if last.isdecimal() else f":{first}"
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Return the parts as one text: editors cut a sentence at each mention, blanks included or not."""
+    text = ""
+    for part in parts:
+        needs_blank = text and part and not text[-1].isspace() and not part[0].isspace()
+        text += (" " if needs_blank and part[0] not in ".,;:!?)" else "") + part
+    return text

@@ -1,0 +1,70 @@
+"""Read the params of a request; where they are wrong, the answer names the field and what would be right."""
+
+import re
+from difflib import get_close_matches
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from agent_cli.protocol import operation_json
+from agent_cli.protocol.operation_json import OperationError
+from agent_cli.protocol.operations import Operation
+
+from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from .methods import METHODS, Params
+
+_P = TypeVar("_P", bound=Params)
+_FIELD = re.compile(r"field `([^`]+)`|at `\$\.?([^`]*)`")
+
+
+def read(given: dict[str, Any], kind: type[_P]) -> _P:
+    """Return the params of a method.
+
+    Raises:
+        RpcError: they are wrong.
+    """
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        refuse(str(error), tuple(each.encode_name for each in msgspec.structs.fields(kind)))
+
+
+def read_operation(method: str, given: dict[str, Any]) -> tuple[str, Operation]:
+    """Return the session that a method is for, and the operation that it hands in.
+
+    Raises:
+        RpcError: there is no such method, or its params are wrong.
+    """
+    if method not in operation_json.NAMES:
+        raise RpcError(METHOD_NOT_FOUND, f"There is no method `{method[:100]}`.{_meant(method)}")
+    fields = {name: value for name, value in given.items() if name != "session_id"}
+    session_id = given.get("session_id")
+    if not isinstance(session_id, str):
+        missing = "Expected `str` at `$.session_id`" if "session_id" in given else "missing field `session_id`"
+        refuse(f"{missing}: `session/open` returns it")
+    if "type" in fields:
+        refuse("Object contains unknown field `type`: the method says which operation it is")
+    try:
+        return session_id, operation_json.decode({**fields, "type": method})
+    except OperationError as error:
+        refuse(str(error).removeprefix(f"{method}: "))
+
+
+def refuse(problem: str, fields: tuple[str, ...] = ()) -> NoReturn:
+    """Refuse params, for a reason that names the field.
+
+    Raises:
+        RpcError: always.
+    """
+    found = _FIELD.search(problem)
+    field = (found[1] or found[2] or "") if found else ""
+    data: dict[str, Any] = {"field": field, "problem": problem}
+    if fields:
+        data["fields"] = fields
+        problem += f"; the fields are {', '.join(fields)}"
+    raise RpcError(INVALID_PARAMS, f"Wrong params: {problem}.", data)
+
+
+def _meant(method: str) -> str:
+    near = get_close_matches(method, (*METHODS, *operation_json.NAMES), 1)
+    return f" Did you mean `{near[0]}`?" if near else " `initialize` returns them all."

@@ -1,0 +1,219 @@
+"""Lines in, lines out: over a pair of pipes, or over a socket.
+
+Pipes are read and written by threads, and none of them is waited for: a client that neither reads nor closes its
+end cannot keep the program from ending.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+from agent_cli.fs.waiting_io import read_waiting, write_waiting
+
+LONGEST_LINE = 64_000_000
+_CHUNK = 65_536
+_MOST_LINES = 64
+"""So many lines may wait to be taken before no more are read from a pipe."""
+_UNSENT = 262_144
+"""So many bytes may wait to be sent before whoever can wait does."""
+_DRAIN_S = 2.0
+
+
+class LineTooLong(Exception):
+    """The other side sends a line without an end."""
+
+    def __init__(self) -> None:
+        """Say so with the limit."""
+        super().__init__(f"A message is longer than {LONGEST_LINE // 1_000_000} MB.")
+
+
+class Channel(Protocol):
+    """Both directions of a connection."""
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """Yield the lines that arrive, without empty ones, until the other side closes.
+
+        Raises:
+            LineTooLong: a line has no end; nothing more can be read.
+        """
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Hand over what is to be sent; it never waits, and after the other side has gone it does nothing."""
+        ...
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait to be sent."""
+        ...
+
+    async def writable(self) -> None:
+        """Wait until little of what was handed over waits to be sent, or the other side has gone."""
+        ...
+
+    async def aclose(self) -> None:
+        """Send what waits, for as long as a client that reads needs at most, and close."""
+        ...
+
+
+class PipeChannel:
+    """A channel over two descriptors, which are not closed: a thread may still be waiting on one."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        """Read from `source`, write to `sink`."""
+        self._source = source
+        self._writer = _Writer(sink)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """See `Channel`."""
+        loop, found = asyncio.get_running_loop(), asyncio.Queue[bytes | LineTooLong | None]()
+        room = threading.Semaphore(_MOST_LINES)
+
+        def put(line: bytes | LineTooLong | None) -> None:
+            room.acquire()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+                loop.call_soon_threadsafe(found.put_nowait, line)
+
+        threading.Thread(target=_read, args=(self._source, put), daemon=True).start()
+        while (line := await found.get()) is not None:
+            room.release()
+            if isinstance(line, LineTooLong):
+                raise line
+            if line.strip():
+                yield line
+
+    def write(self, data: bytes) -> None:
+        """See `Channel`."""
+        self._writer.put(data)
+
+    @property
+    def unsent(self) -> int:
+        """See `Channel`."""
+        return self._writer.unsent
+
+    async def writable(self) -> None:
+        """See `Channel`."""
+        await self._writer.writable()
+
+    async def aclose(self) -> None:
+        """See `Channel`."""
+        await self._writer.drained()
+
+
+def _read(source: int, put: Callable[[bytes | LineTooLong | None], None]) -> None:
+    rest = bytearray()
+    with contextlib.suppress(OSError):
+        while chunk := read_waiting(source, _CHUNK):
+            rest += chunk
+            if b"\n" in chunk:
+                *lines, last = bytes(rest).split(b"\n")
+                rest = bytearray(last)
+                for line in lines:
+                    put(line)
+            elif len(rest) > LONGEST_LINE:
+                put(LineTooLong())
+                return
+    put(None)
+
+
+class _Writer:
+    """Writes in a thread, since a pipe that is full blocks."""
+
+    def __init__(self, sink: int) -> None:
+        self._sink = sink
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self.unsent = 0
+        self._ready = asyncio.Event()
+        self._ready.set()
+        self._over = asyncio.Event()
+        threading.Thread(target=self._write, daemon=True).start()
+
+    def put(self, data: bytes) -> None:
+        """Hand over data."""
+        if self._over.is_set():
+            return
+        self.unsent += len(data)
+        if self.unsent > _UNSENT:
+            self._ready.clear()
+        self._queue.put(data)
+
+    async def writable(self) -> None:
+        """Wait until little of it waits."""
+        await self._ready.wait()
+
+    async def drained(self) -> None:
+        """Wait until all is written, for as long as a client that reads needs at most."""
+        self._queue.put(None)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), _DRAIN_S)
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError):
+            while (data := self._queue.get()) is not None:
+                view = memoryview(data)
+                while view:
+                    view = view[write_waiting(self._sink, view) :]
+                self._tell(self._sent, len(data))
+        self._tell(self._ended)
+
+    def _tell(self, what: Callable[..., None], *values: int) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(what, *values)
+
+    def _sent(self, count: int) -> None:
+        self.unsent -= count
+        if self.unsent <= _UNSENT:
+            self._ready.set()
+
+    def _ended(self) -> None:
+        self._over.set()
+        self._ready.set()
+
+
+class SocketChannel:
+    """A channel over a connected socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take the streams of a connection, opened with `limit=LONGEST_LINE`."""
+        self._reader = reader
+        self._writer = writer
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """See `Channel`."""
+        while True:
+            try:
+                line = await self._reader.readline()
+            except ValueError as error:
+                raise LineTooLong from error
+            except OSError:
+                return
+            if not line.endswith(b"\n"):  # the end, perhaps in the middle of a line
+                return
+            if line.strip():
+                yield line[:-1]
+
+    def write(self, data: bytes) -> None:
+        """See `Channel`."""
+        if not self._writer.is_closing():
+            self._writer.write(data)
+
+    @property
+    def unsent(self) -> int:
+        """See `Channel`."""
+        return self._writer.transport.get_write_buffer_size()
+
+    async def writable(self) -> None:
+        """See `Channel`."""
+        with contextlib.suppress(OSError):
+            await self._writer.drain()
+
+    async def aclose(self) -> None:
+        """See `Channel`."""
+        with contextlib.suppress(TimeoutError, OSError):
+            async with asyncio.timeout(_DRAIN_S):
+                await self._writer.drain()
+        self._writer.transport.abort()

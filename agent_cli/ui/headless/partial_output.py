@@ -1,0 +1,132 @@
+"""The answer as data while it still arrives: JSON that is cut off somewhere, read as far as it goes."""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from agent_cli.protocol.events import (
+    AnswerCompleted,
+    AnyEvent,
+    Event,
+    FellBack,
+    RetryScheduled,
+    StepStarted,
+    TextDelta,
+)
+
+_EVERY_S = 0.1
+_TOKEN = re.compile(r'\s+|[{}\[\],:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}\[\],:"]+', re.DOTALL)
+_BEGUN = re.compile(r'"[^"\\]*(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*)*', re.DOTALL)
+"""The beginning of a string, up to an escape that is cut off."""
+_HALF_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
+_OPENING = re.compile(r"\s*(?:```\w*\s*\n\s*)?(?=[{\[])")
+_CLOSING = {"{": "}", "[": "]"}
+
+
+class PartialOutput(Event, frozen=True, kw_only=True, tag="partial_output"):
+    """The answer so far as data, where a schema was asked for. It is not whole, and not checked."""
+
+    value: Any
+    """An object or a list with what has arrived of it."""
+
+
+class PartialAnswer:
+    """Follows the events of a turn; tells when there is more of the answer, a few times a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` tells the time in seconds."""
+        self._clock = clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pieces: list[str] = []
+        self._json = PartialJson()
+        self._shown: Any = None
+        self._due = 0.0
+
+    def note(self, event: AnyEvent) -> PartialOutput | None:
+        """Take in an event; return what there is to say after it."""
+        match event:
+            case StepStarted() | RetryScheduled() | FellBack():
+                self._begin()
+            case TextDelta(text=text):
+                self._pieces.append(text)
+                if self._clock() >= self._due:
+                    return self._changed(event)
+            case AnswerCompleted():
+                return self._changed(event)
+            case _:
+                pass
+        return None
+
+    def _changed(self, event: AnyEvent) -> PartialOutput | None:
+        value = self._json.feed("".join(self._pieces))
+        self._pieces.clear()
+        if value is None or value == self._shown:
+            return None
+        self._shown, self._due = value, self._clock() + _EVERY_S
+        return PartialOutput(value=value, seq=event.seq, submission_id=event.submission_id, time=event.time)
+
+
+class PartialJson:
+    """JSON text that comes in pieces. Each piece is looked at once, but for a string that goes on."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._at = -1
+        """Up to here the text is read; -1 before the first bracket."""
+        self._open: list[str] = []
+        """The brackets that close what is open, the innermost last."""
+        self._wants_key = False
+        self._whole = ""
+        """Valid JSON of the last value that was whole, and all before it."""
+
+    def feed(self, piece: str) -> Any:
+        """Return the value as far as it is there; None where it has not begun, or the text is no JSON."""
+        self._text += piece
+        if self._at < 0:
+            if (found := _OPENING.match(self._text)) is None:
+                return None
+            self._text, self._at = self._text[found.end() :], 0
+        while (self._open or not self._at) and (found := _TOKEN.match(self._text, self._at)):
+            token = found[0]
+            if found.end() == len(self._text) and token[0] not in '{}[],:"':
+                break  # a number or a word may go on
+            self._at = found.end()
+            self._take(token)
+        try:
+            return msgspec.json.decode(self._begun_string() or self._whole)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+
+    def _take(self, token: str) -> None:
+        if token.isspace():
+            return
+        if token in "{[":
+            self._open.append(_CLOSING[token])
+            self._wants_key = token == "{"
+        elif token == ":":
+            self._wants_key = False
+            return
+        elif token == ",":
+            self._wants_key = self._open[-1] == "}"
+            return
+        elif token in "}]":
+            self._open.pop()
+            self._wants_key = False
+        elif self._wants_key:
+            return
+        self._whole = self._text[: self._at] + self._closing()
+
+    def _begun_string(self) -> str:
+        """Return JSON that ends with what is there of a text; empty where none has begun."""
+        found = None if self._wants_key or not self._open else _BEGUN.match(self._text, self._at)
+        if found is None:
+            return ""
+        return f'{self._text[: self._at]}{_HALF_PAIR.sub("", found[0])}"{self._closing()}'
+
+    def _closing(self) -> str:
+        return "".join(reversed(self._open))

@@ -1,0 +1,70 @@
+"""A paragraph that grows: rows that no further text can change are kept, so a frame draws its end alone."""
+
+import re
+
+from markdown_it.token import Token as Mark
+from rich.text import Text
+
+from ..text.rich_text import row, style, wrap_text
+from ..text.theme import Theme
+from .inline import inline, read
+
+_MAY_SPAN = re.compile(r"[\\&$]")
+"""What may begin a formula, or stand for a character that overwrites others."""
+_MAY_OPEN = re.compile(r"[\[`*_~]")
+"""What in text, having closed nothing, may still open something."""
+_POWER = re.compile(r"\*\*[0-9]")
+"""Whether its stars are read as themselves depends on all that stands before them."""
+
+
+class Paragraph:
+    """The paragraph drawn last."""
+
+    def __init__(self, theme: Theme, width: int) -> None:
+        self._theme, self._width = theme, width
+        self._source = ""
+        self._settled = ""
+        """The source that is not read again; it ends before a blank."""
+        self._rows: list[str] = []
+        """Its rows but the last."""
+        self._last = Text("", style(theme))
+        """Its last row, which goes on."""
+        self._tried = 1
+        """How many unsettled rows there were when more was to be settled."""
+
+    def goes_on(self, source: str, width: int, theme: Theme) -> bool:
+        """Return whether a source is this paragraph with more text, to be drawn the same."""
+        return (
+            (width, theme) == (self._width, self._theme)
+            and source.startswith(self._source)
+            and not _POWER.search(source, len(self._settled))
+        )
+
+    def rows(self, source: str) -> list[str]:
+        """Return the rows of the whole paragraph."""
+        self._source, rest = source, source[len(self._settled) :]
+        before, lines = self._rows, self._lines(_marks(rest))
+        if len(lines) > self._tried:
+            self._tried = len(lines)
+            self._settle(rest)
+        return [*before, *(row(line, self._theme) for line in lines)]
+
+    def _lines(self, marks: list[Mark]) -> list[Text]:
+        return wrap_text(self._last + inline(marks, self._theme), self._width)
+
+    def _settle(self, rest: str) -> None:
+        """Keep the rows up to the last word, unless what is to come may change how they are read."""
+        done = rest[: rest.rfind(" ")]
+        if not done or done != done.rstrip() or _MAY_SPAN.search(done):
+            return
+        marks = _marks(done)
+        if any(mark.type == "text" and _MAY_OPEN.search(mark.content) for mark in marks):
+            return
+        *lines, last = self._lines(marks)
+        if marks[-1].type not in ("code_inline", "image"):  # whose blanks at the end count
+            self._settled, self._last, self._tried = self._settled + done, last, 1
+            self._rows = [*self._rows, *(row(line, self._theme) for line in lines)]
+
+
+def _marks(source: str) -> list[Mark]:
+    return read(Mark("inline", "", 0, content=source, children=[]))

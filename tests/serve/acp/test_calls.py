@@ -1,0 +1,58 @@
+"""Tool calls as clients show them."""
+
+from agent_cli.protocol.events import ToolCallFinished
+from agent_cli.protocol.messages import FileChange
+from agent_cli.serve.acp import calls
+from agent_cli.workspace.editing.unified_diff import unified_diff
+
+
+def test_each_hunk_of_each_file_is_a_change() -> None:
+    before = "".join(f"{number}\n" for number in range(40))
+    after = before.replace("3\n", "three\n", 1).replace("35\n", "-- a\n++ b\n")
+    text = unified_diff(before, after, "a/x.txt").text + unified_diff("", "new\n", "b.txt", created=True).text
+    text += unified_diff("old\n", "", "c.txt").text.replace("+++ b/c.txt", "+++ /dev/null")
+    found = list(calls.diffs_of(text, "/work"))
+    assert [each["path"] for each in found] == ["/work/a/x.txt", "/work/a/x.txt", "/work/b.txt", "/work/c.txt"]
+    assert (found[0]["oldText"], found[0]["newText"]) == ("0\n1\n2\n3\n4\n5\n6", "0\n1\n2\nthree\n4\n5\n6")
+    assert "-- a\n++ b" in found[1]["newText"] and "\n35\n" in found[1]["oldText"]
+    assert (found[2]["oldText"], found[2]["newText"]) == (None, "new")
+    assert (found[3]["oldText"], found[3]["newText"]) == ("old", "")
+
+
+def test_output_is_shown_as_it_is_and_long_output_by_its_end() -> None:
+    (shown,) = calls.output_content("a ```` b\n\x1b[31mred\x1b[0m\n")
+    assert shown["content"]["text"] == "`````\na ```` b\nred\n`````"
+    (long,) = calls.output_content("x" * 100_000 + "end")
+    assert len(long["content"]["text"]) < 21_000 and long["content"]["text"].endswith("end\n```")
+    assert calls.output_content("\n") == []
+
+
+def test_a_call_that_failed_says_why_and_one_that_changed_files_what() -> None:
+    denied = ToolCallFinished(call_id="1", tool="shell", title="x", status="denied", text="Denied by a rule.")
+    assert "Denied by a rule." in str(calls.finished_content(denied, "/work"))
+    diff = unified_diff("a\n", "b\n", "x").text
+    change = FileChange("x", "modified", 1, 1)
+    made = ToolCallFinished(
+        call_id="1", tool="edit_file", title="x", status="ok", text="", display=diff, changes=(change,)
+    )
+    assert [each["type"] for each in calls.finished_content(made, "/work")] == ["diff"]
+    assert calls.finished_locations(made, "/work") == [{"path": "/work/x"}]
+
+
+def test_titles_name_the_tool_but_for_commands() -> None:
+    def title(tool: str, label: str) -> str:
+        event = ToolCallFinished(call_id="1", tool=tool, title="a\nb", status="ok", text="", label=label)
+        return calls.title_of(event)
+
+    assert title("shell", "$") == "a b" and title("read_file", "Read") == "Read a b"
+    assert title("mcp__x__y", "") == "mcp__x__y a b"
+
+
+def test_an_editor_follows_files_that_are_read_or_changed() -> None:
+    assert calls.locations_of("read_file", {"path": "a/../b.py", "offset": 7}, "/w") == [
+        {"path": "/w/b.py", "line": 7}
+    ]
+    assert calls.locations_of("edit_file", {"path": "/x.py"}, "/w") == [{"path": "/x.py"}]
+    for arguments in ({"path": ""}, {"path": 1}, {}, "text", None):
+        assert calls.locations_of("read_file", arguments, "/w") == []
+    assert calls.locations_of("shell", {"path": "x"}, "/w") == []
