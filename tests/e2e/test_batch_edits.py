@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,33 +11,44 @@ import pytest
 
 from tests.e2e.fleet import answering, applied, batch, git, outcomes, repository, results, tasks_file, writes
 from tests.e2e.test_hidden_tests import shell
-from tests.e2e.world import World, until
+from tests.e2e.world import World, finish, until
 from tests.model.server import Reply
 
-MANY = 20_000
+KILLED_IN_REMOVAL = """
+import os, signal, sys
+left = [10]
+def watch(event, args):
+    if event == "os.remove" and str(args[0]).endswith(".txt"):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+from agent_cli import __main__
+sys.argv[1:] = sys.argv[2:]
+sys.addaudithook(watch)
+__main__.main()
+"""
+"""Runs the program, which is killed when it deletes the tenth text file."""
+
 OPEN = {"mode": "yolo", "sandbox": "off"}
 
 
 def test_a_kill_while_the_tree_is_removed_leaves_the_patch_and_the_outcome(world: World, own_tmp: None) -> None:
     many = world.work / "many"
     many.mkdir()
-    for number in range(MANY):
+    for number in range(20):
         (many / f"{number}.txt").write_text("x\n", encoding="utf-8")
     commit = repository(world.work)
     answering(world, writes)
     tasks = tasks_file(world, [{"id": "one", "prompt": "write f.txt: kept", "repo": str(world.work)}])
     out = world.home / "out"
-    running = world.start("batch", str(tasks), "-o", str(out))
-    patch = out / "tasks/one/1/patch.diff"
-    until(patch.exists)
-    tree = next(Path(f"{world.state}-worktrees").glob("batches/*/*/one-1"))
-    some = [tree / "many" / f"{number}.txt" for number in range(0, MANY, MANY // 50)]
-    until(lambda: not all(map(os.path.lexists, some)))
-    running.kill()
-    assert running.wait(60) == -signal.SIGKILL and (tree / "many").exists(), "the removal was not interrupted"
+    killed = world.start("batch", str(tasks), "-o", str(out), before=[sys.executable, "-c", KILLED_IN_REMOVAL])
+    assert finish(killed).code == -signal.SIGKILL
+    (tree,) = Path(f"{world.state}-worktrees").glob("batches/*/*/one-1")
+    assert 0 < len(list(tree.glob("many/*.txt"))) < 20, "the removal was not interrupted"
     again = batch(world, tasks)
     assert again.code == 0, again
     assert outcomes(out) == {"one": ["done"]}, "an attempt with an outcome is not repeated"
+    patch = out / "tasks/one/1/patch.diff"
     assert set(applied(patch, world.work, commit, world.home / "check")) >= {"f.txt", "many/0.txt"}
     assert not tree.exists()
 
