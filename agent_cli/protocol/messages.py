@@ -176,6 +176,8 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
     """What the user sees under the call's line: a diff, a short summary; empty where `text` says it all."""
     images: tuple[Image, ...] = ()
     duration_s: float = 0.0
+    waited_s: float = 0.0
+    """For how long the user was waited for over it, before it ran or meanwhile; no part of `duration_s`."""
     changes: tuple[FileChange, ...] = ()
     command: str = ""
     exit_code: int | None = None

@@ -3,6 +3,7 @@
 It settles whether a call may run. What was shown is what runs: places and change are derived again just before.
 """
 
+import time
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
@@ -122,14 +123,18 @@ class ApprovalGate:
         if not batch:
             return
         items = tuple(map(self._item, batch))
-        decisions = await self._ask_person(items)
+        decisions = await self._ask_person(items, batch[0])
         for pending in batch:
             self._apply(pending, decisions.get(pending.call.id) or Decision(pending.call.id, allow=False))
 
-    async def _ask_person(self, items: tuple[ApprovalItem, ...]) -> dict[str, Decision]:
-        """Put calls before the person. What they say to the model passes the hooks on prompts, as all guidance
-        does."""
-        decisions = await self._approvals.ask(items, self._scope)
+    async def _ask_person(self, items: tuple[ApprovalItem, ...], over: PendingCall) -> dict[str, Decision]:
+        """Put calls before the person; the time it takes is booked to the call that it is asked for. What they say
+        to the model passes the hooks on prompts, as all guidance does."""
+        asked_at = time.monotonic()
+        try:
+            decisions = await self._approvals.ask(items, self._scope)
+        finally:
+            over.waited_s += time.monotonic() - asked_at
         hooks = self._session_hooks
         said = dict.fromkeys(each.feedback for each in decisions.values() if each.feedback.strip())
         if hooks is None or not said:
@@ -265,7 +270,7 @@ class ApprovalGate:
             label=pending.label,
             folder=pending.preview.folder if pending.preview else "",
         )
-        decisions = await self._ask_person((item,))
+        decisions = await self._ask_person((item,), pending)
         decision = decisions.get(pending.call.id)
         if decision is None or not decision.allow:
             pending.feedback = decision.feedback.strip() if decision else ""

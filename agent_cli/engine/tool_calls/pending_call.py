@@ -67,7 +67,7 @@ class PendingCall:
         self.hunks: tuple[int, ...] | None = None
         """Which hunks of its change the person took over; None for all."""
         self.waited_s = 0.0
-        """How long the person was waited for while it ran."""
+        """How long the person was waited for over it."""
         self.feedback = ""
         """The user's words when they did not let it out of the sandbox."""
         self.is_inserted = False

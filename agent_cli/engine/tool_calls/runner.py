@@ -290,7 +290,7 @@ class ToolRunner:
             pending.result = late
             return
         self.rules.record_start(pending.name, authorized.actions)
-        started = time.monotonic()
+        started, waited_before = time.monotonic(), pending.waited_s
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
         try:
@@ -318,9 +318,8 @@ class ToolRunner:
             outcome = ToolOutcome(text=describe(error), ok=False, seen=files_shown_by(error))
             status = "failed"
         finally:
-            pending.result = self._result(
-                pending, outcome or stopped_outcome(pending), status, time.monotonic() - started - pending.waited_s
-            )
+            ran_s = time.monotonic() - started - (pending.waited_s - waited_before)
+            pending.result = self._result(pending, outcome or stopped_outcome(pending), status, ran_s)
 
     async def _before_effect(self, pending: PendingCall) -> None:
         """Make sure that a call is what was allowed, that it can be undone, and that its start is on disk."""
@@ -340,9 +339,7 @@ class ToolRunner:
             )
         if not outcome.blocked:
             return outcome
-        asked_at = time.monotonic()
         reach = await self._gate.ask_for_reach(pending, outcome)
-        pending.waited_s += time.monotonic() - asked_at
         if reach is None:
             return self._gate.stays_confined(pending, outcome)
         await self._checkpoint(pending, reach)
@@ -438,7 +435,11 @@ class ToolRunner:
     async def _ask_user(self, pending: PendingCall, question: str, options: tuple[str, ...]) -> str:
         external = pending.authorized.external
         server = external.server if external else ""
-        return await self._approvals.question(question, options, self._scope, server=server)
+        asked_at = time.monotonic()
+        try:
+            return await self._approvals.question(question, options, self._scope, server=server)
+        finally:
+            pending.waited_s += time.monotonic() - asked_at
 
     def _output_callback(self, pending: PendingCall) -> Callable[[str], None]:
         def emit(text: str) -> None:
@@ -490,7 +491,7 @@ class ToolRunner:
         """Save a result once and announce it."""
         if pending.call.id in self._recorded or pending.call.id in self._session.answered:
             return
-        result = msgspec.structs.replace(result, turn_id=pending.turn_id)
+        result = msgspec.structs.replace(result, turn_id=pending.turn_id, waited_s=round(pending.waited_s, 3))
         if pending.is_inserted:
             pending.result = result
             self._recorded.add(pending.call.id)
