@@ -25,8 +25,8 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
-    *"serve acp config setup doctor demo help".split(),
+    *"run resume sessions stats undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
+    *"serve acp config setup doctor bug demo help".split(),
     *"list get add update enable disable remove trust test check login logout show search".split(),
     *"rename fork merge clean".split(),
     *"export import delete prune repair".split(),
@@ -100,6 +100,7 @@ _ELSEWHERE = {
     "eval": ("commands.eval.app", "app"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
+    "stats": ("commands.diagnostics.stats", "stats_command"),
     "undo": ("commands.undo", "undo_command"),
     "redo": ("commands.undo", "redo_command"),
     "help": ("commands.help", "help_command"),
@@ -191,7 +192,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="With --files: as JSON.")] = False,
 ) -> int:
     """Check whether a task could run here, and what is missing."""
-    from .commands.doctor import list_files, run_doctor
+    from .commands.diagnostics.doctor import list_files, run_doctor
 
     return list_files(as_json=as_json) if files else run_doctor()
 

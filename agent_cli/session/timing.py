@@ -1,10 +1,10 @@
-"""Read out of a session's records what took how long: stretches of time by what happened in them, and how each turn
-divides among them. Pure.
+"""Read out of a session's records what took how long: stretches of time by what happened in them, and how each
+turn divides among them. Pure.
 
-Records carry the time at which they were written. Of a model call, a tool's run and a hook that is the end, and the
-duration stands beside it. Tools that ran together are recorded together when the last has ended, so that they are
-laid at one beginning. What records do not tell is `other`: the program's own work, and in sessions of earlier
-versions also the waiting for approvals.
+Records carry the time at which they were written. Of a model call, a tool's run and a hook that is the end, and
+the duration stands beside it. Tools that ran together are recorded together when the last has ended, so that they
+are laid at one beginning. What records do not tell is `overhead`: the program's own work, and in sessions of
+earlier versions also the waiting for approvals.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,12 +28,12 @@ StretchKind = Literal["turn", "model", "tool", "waiting", "retry", "compaction",
 """`waiting`: for the user, over one call. `retry`: the pause behind a failed attempt. `compaction`: the moment at
 which the window was made smaller."""
 
-Share = Literal["first", "streaming", "tools", "waiting", "provider", "hooks", "other"]
-"""What a moment of a turn goes to. `first`: the model before its first token. `streaming`: its answer. `provider`:
-failed attempts and the pauses behind them. `other`: what no record accounts for."""
+Share = Literal["first_token", "streaming", "tool", "waiting", "retry", "hook", "overhead"]
+"""What a moment of a turn goes to. `first_token`: a model was asked and had not begun to answer. `streaming`: it
+answered. `waiting`: for the user. `retry`: the pauses before another attempt. `overhead`: what is left, ours."""
 SHARES: tuple[Share, ...] = get_args(Share)
 
-_FIRST: tuple[Share, ...] = ("waiting", "streaming", "first", "provider", "hooks", "tools")
+_FIRST: tuple[Share, ...] = ("streaming", "first_token", "waiting", "tool", "hook", "retry")
 """Which of several at one moment counts."""
 FINISHES = frozenset(get_args(Finish))
 """Outcomes of model calls that are no failures."""
@@ -116,8 +116,8 @@ class Timing:
         self.turns.append(Stretch(kind="turn", name=turn_id, start=at, end=at, turn=len(self.turns)))
 
     def _extend(self, turn_id: str, until: float, since: float | None = None) -> None:
-        """Have the turn at work reach to a moment. Where none is, one begins: a compaction was asked for, or another
-        program's session has no prompts."""
+        """Have the turn at work reach to a moment. Where none is, one begins: a compaction was asked for, or the
+        session of another program has no prompts."""
         if not self._open:
             self._begin(turn_id, until if since is None else since)
         turn = self.turns[-1]
@@ -199,10 +199,10 @@ def shares_of(turn: Stretch, stretches: Iterable[Stretch]) -> dict[Share, float]
     last = turn.start
     for at, change, share in sorted(marks):
         if at > last:
-            found[next((each for each in _FIRST if at_work[each]), "other")] += at - last
+            found[next((each for each in _FIRST if at_work[each]), "overhead")] += at - last
             last = at
         at_work[share] += change
-    found["other"] += max(0.0, turn.end - last)
+    found["overhead"] += max(0.0, turn.end - last)
     return found
 
 
@@ -226,19 +226,11 @@ def _pieces(stretch: Stretch) -> list[tuple[float, float, Share]]:
         case Stretch(kind="model", record=ModelCalled() as call):
             if call.agent:
                 return []
-            if stretch.error:
-                return [(stretch.start, stretch.end, "provider")]
             first = stretch.end if call.first_token_s is None else stretch.start + call.first_token_s
             first = min(first, stretch.end)
-            return [(stretch.start, first, "first"), (first, stretch.end, "streaming")]
-        case Stretch(kind="tool"):
-            return [(stretch.start, stretch.end, "tools")]
-        case Stretch(kind="waiting"):
-            return [(stretch.start, stretch.end, "waiting")]
-        case Stretch(kind="retry"):
-            return [(stretch.start, stretch.end, "provider")]
-        case Stretch(kind="hook"):
-            return [(stretch.start, stretch.end, "hooks")]
+            return [(stretch.start, first, "first_token"), (first, stretch.end, "streaming")]
+        case Stretch(kind="tool" | "waiting" | "retry" | "hook" as kind):
+            return [(stretch.start, stretch.end, kind)]
         case _:
             return []
 

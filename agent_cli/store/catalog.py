@@ -2,6 +2,7 @@
 them, by id, name, directory, branch, date and what was said, with the help of an index where there are many.
 """
 
+import contextlib
 import hashlib
 import os
 import time
@@ -252,6 +253,35 @@ class Sessions:
         except IndexUnusable:
             found = [path for path in self.paths(cwd) if describe(path) is None]
         return [path for path in found if NAME.fullmatch(path.name)]
+
+    def derived(
+        self, form: str, make: Callable[[Path], bytes], since: float | None = None
+    ) -> Iterator[tuple[SessionInfo, bytes]]:
+        """Yield each session, written last `since` then (seconds since the epoch), with what `make` makes of its
+        file: taken from the index where the file is as it was. `form` names what is made, with its version.
+
+        Raises:
+            StoreError: the folder cannot be read, or what `make` raises.
+        """
+        from .index import IndexUnusable
+
+        infos = [info for info in self._indexed(None) if since is None or info.updated >= since]
+        known: dict[str, bytes] = {}
+        made: dict[str, bytes] = {}
+        with contextlib.suppress(IndexUnusable):
+            known = self.index.derived(form)
+        for number, info in enumerate(infos, start=1):
+            path = Path(info.path)
+            file = self._relative(path)
+            value = known.get(file)
+            if value is None:
+                value = made[file] = make(path)
+                if self.progress is not None:
+                    self.progress(number, len(infos))
+            yield info, value
+        if made:
+            with contextlib.suppress(IndexUnusable):
+                self.index.keep(form, made)
 
     def _described(self, cwd: Path | None) -> Iterator[SessionInfo]:
         return (info for path in self.paths(cwd) if (info := describe(path)) is not None)

@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from .summary import TAIL_BYTES, SessionSummary, SummaryEntry, read_on
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_VERSION = 3
+_VERSION = 4
 _TABLES = """
 CREATE TABLE sessions(
     key INTEGER PRIMARY KEY, file TEXT UNIQUE, project TEXT, size INTEGER, mtime INTEGER,
@@ -32,6 +32,7 @@ CREATE TABLE messages(
     key INTEGER PRIMARY KEY, session INTEGER, message_id TEXT, turn_id TEXT, role TEXT, time REAL,
     undone INTEGER DEFAULT 0);
 CREATE INDEX of_session ON messages(session);
+CREATE TABLE derived(file TEXT PRIMARY KEY, form TEXT, size INTEGER, mtime INTEGER, value BLOB);
 CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = 'unicode61 remove_diacritics 2');
 """
 _BUSY_S = 1.0
@@ -130,6 +131,33 @@ class Index:
             ).fetchone()
         return None if row is None else (row[0], row[1], msgspec.msgpack.decode(row[2], type=SessionSummary))
 
+    def derived(self, form: str) -> dict[str, bytes]:
+        """Return what was kept of a form by `keep`, by file; nothing of files that have changed since.
+
+        Raises:
+            IndexUnusable: it cannot be read.
+        """
+        query = (
+            "SELECT d.file, d.value FROM derived d JOIN sessions s"
+            " ON s.file = d.file AND s.size = d.size AND s.mtime = d.mtime WHERE d.form = ?"
+        )
+        with self._open() as database:
+            return dict(database.execute(query, (form,)))
+
+    def keep(self, form: str, values: Mapping[str, bytes]) -> None:
+        """Keep what was computed from whole session files, by file, until they change. `form` names what it is,
+        its version included; a file has one value.
+
+        Raises:
+            IndexUnusable: it cannot be written.
+        """
+        query = (
+            "INSERT OR REPLACE INTO derived(file, form, size, mtime, value)"
+            " SELECT file, ?, size, mtime, ? FROM sessions WHERE file = ?"
+        )
+        with self._open() as database, _changing(database):
+            database.executemany(query, [(form, value, file) for file, value in values.items()])
+
     def search(
         self, words: Sequence[str], phrases: Sequence[str], limit: int, project: str | None, exclude: str
     ) -> list[Found]:
@@ -223,7 +251,7 @@ class Index:
             with _changing(database):
                 if database.execute("PRAGMA user_version").fetchone()[0] == _VERSION:
                     return database  # another process was faster
-                for name in ("sessions", "messages", "texts"):
+                for name in ("sessions", "messages", "derived", "texts"):
                     database.execute(f"DROP TABLE IF EXISTS {name}")
                 for statement in _TABLES.split(";"):
                     database.execute(statement)
@@ -321,6 +349,7 @@ def _forget(database: "Connection", file: str) -> None:
     of_it = "SELECT m.key FROM messages m JOIN sessions s ON s.key = m.session WHERE s.file = ?"
     database.execute(f"DELETE FROM texts WHERE rowid IN ({of_it})", (file,))
     database.execute(f"DELETE FROM messages WHERE key IN ({of_it})", (file,))
+    database.execute("DELETE FROM derived WHERE file = ?", (file,))
     database.execute("DELETE FROM sessions WHERE file = ?", (file,))
 
 

@@ -10,9 +10,9 @@ import msgspec
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text import lines
 
-from ..services.doctor.checks import findings, shown, summary
-from ..setup.options import ParsedOptions
-from ..setup.setup import Setup
+from ...services.doctor.checks import findings, shown, summary
+from ...setup.options import ParsedOptions
+from ...setup.setup import Setup
 
 _PATH_WIDTH = 60
 
@@ -24,7 +24,7 @@ def run_doctor() -> int:
 
 def list_files(*, as_json: bool) -> int:
     """Print each file that is read here, waits for the user's trust or is passed over."""
-    from ..services.extensions.file_report import file_lines
+    from ...services.extensions.file_report import file_lines
 
     found = file_lines(Setup(ParsedOptions("agent", {})))
     if as_json:

@@ -1,0 +1,1 @@
+"""`agent doctor`, `agent stats`, `agent bug`: what is wrong, and where time and money went."""

@@ -1,0 +1,110 @@
+"""`agent stats`: where time, tokens and money of all saved sessions went."""
+
+import shutil
+import sys
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from agent_cli.session.timing import SHARES
+from agent_cli.telemetry.session_figures import ToolFigures
+from agent_cli.telemetry.statistics import Grouping, Row, Statistics, statistics
+from agent_cli.ui.text.theme import NONE, choose
+
+from ...setup.options import UsageError
+from ...setup.redactor import redactor_of
+from ..sessions.output import emit, one_line, parse_moment, setup_for_sessions
+from .stats_tables import Written, overview, table
+
+_GROUPINGS: dict[str, Grouping] = {
+    "model": "model", "project": "project", "tool": "tool", "day": "day", "session": "session"
+}  # fmt: skip
+_USUAL: tuple[Grouping, ...] = ("day", "model", "tool")
+
+
+def stats_command(
+    since: Annotated[
+        str | None, typer.Option(metavar="MOMENT", help="Only since then: 7d, 12h, today, 2026-11-21.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(_GROUPINGS), help="One table, by this.", autocompletion=lambda: [*_GROUPINGS]
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+) -> int:
+    """Show where tokens, money and time of all saved sessions went."""
+    if by is not None and by not in _GROUPINGS:
+        raise UsageError(f"--by: {by!r} is not one of {', '.join(_GROUPINGS)}")
+    moment = parse_moment("--since", since)
+    setup = setup_for_sessions()
+    groupings = _USUAL if by is None else (_GROUPINGS[by],)
+    found = statistics(setup.sessions, groupings, moment)
+    mask = redactor_of(setup).mask
+    _tell_damage(found)
+    if as_json:
+        given = {"since": moment, **_plain(found, _GROUPINGS[by] if by else None)}
+        emit([mask(msgspec.json.encode(given).decode())])
+        return 0
+    theme = choose(setup.config.ui) if sys.stdout.isatty() else NONE
+    out = Written(shutil.get_terminal_size().columns, theme, lambda text: one_line(mask(text)))
+    if not found.total.sessions:
+        emit(["Nothing since then." if since else "No session yet. Start one with `agent`."])
+        return 0
+    lines = overview(found, out)
+    for grouping in groupings:
+        lines += ["", *table(grouping, found, out, is_alone=by is not None)]
+    emit(lines)
+    return 0
+
+
+def _tell_damage(found: Statistics) -> None:
+    """Say on standard error what could not be counted."""
+    if found.unreadable:
+        files = "1 file" if found.unreadable == 1 else f"{found.unreadable} files"
+        print(f"agent: {files} called like a session could not be read, and count nowhere", file=sys.stderr)
+    if found.damaged:
+        some = "1 session has" if found.damaged == 1 else f"{found.damaged} sessions have"
+        print(f"agent: {some} damaged lines, which count nowhere; the rest of them counts", file=sys.stderr)
+
+
+def _plain(found: Statistics, by: Grouping | None) -> dict[str, Any]:
+    bounds = {"first": found.first or None, "last": found.last or None}
+    given = {**bounds, "damaged": found.damaged, "unreadable": found.unreadable, "total": _row(found.total)}
+    return given | {
+        f"by_{name}": [_row(row) for row in rows] for name, rows in found.rows.items() if by in (None, name)
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    """Return a group as JSON has it; seconds, tokens and US dollars."""
+    sent = sum(count or 0 for count in (row.totals.input, row.totals.cache_read, row.totals.cache_write))
+    cached = row.totals.cache_read
+    return {
+        "name": row.key,
+        "title": row.title,
+        "sessions": row.sessions,
+        "prompts": row.turns,
+        **msgspec.to_builtins(row.totals),
+        "cache_share": cached / sent if cached is not None and sent else None,
+        "failed_requests": row.model_failed,
+        "model_s": round(row.model_s, 3),
+        "first_token_p50_s": round(row.first_token.percentile(0.5), 3),
+        "first_token_p95_s": round(row.first_token.percentile(0.95), 3),
+        "wall_s": round(row.wall_s, 3),
+        "time_s": {name: round(row.shares.get(name, 0.0), 3) for name in SHARES},
+        "tools": {name: _tool(figures) for name, figures in sorted(row.tools.items())},
+    }
+
+
+def _tool(figures: ToolFigures) -> dict[str, Any]:
+    return {
+        "calls": figures.calls,
+        "failed": figures.failed,
+        "denied": figures.denied,
+        "total_s": round(figures.total_s, 3),
+        "p95_s": round(figures.durations.percentile(0.95), 3),
+        "waited_s": round(figures.waited_s, 3),
+    }

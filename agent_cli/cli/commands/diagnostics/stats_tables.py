@@ -1,0 +1,230 @@
+"""The tables and bars of `agent stats`, in as many columns as the terminal has."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from agent_cli.telemetry.statistics import Grouping, Row, Statistics, tokens_of
+from agent_cli.ui.text import lines
+from agent_cli.ui.text.theme import Role, Theme
+
+from ..sessions.output import when
+
+_SHARES: tuple[tuple[str, str, str, Role], ...] = (
+    ("first_token", "▒", "model, before its first token", "accent"),
+    ("streaming", "█", "model, answering", "accent"),
+    ("tool", "▓", "tools", "ok"),
+    ("waiting", "░", "waiting for you", "warning"),
+    ("retry", "×", "waiting for the provider", "error"),
+    ("hook", "+", "hooks", "muted"),
+    ("overhead", "·", "overhead", "muted"),
+)
+_MOST_ROWS = 12
+_NARROWEST_NAME = 12
+_BAR = 24
+_NARROWEST_BAR = 6
+
+
+class Written(msgspec.Struct, frozen=True):
+    """How things are written here."""
+
+    width: int
+    """Columns of the terminal."""
+    theme: Theme
+    clean: Callable[[str], str]
+    """Makes a text of others one safe line, secrets masked."""
+
+
+class _Column(msgspec.Struct, frozen=True):
+    """One column of figures; the ones that matter least are left out first where there is little room."""
+
+    head: str
+    cell: Callable[[Row], str]
+    rank: int
+    """The higher, the sooner it is left out."""
+
+
+def overview(found: Statistics, out: Written) -> list[str]:
+    """Return the sums over everything."""
+    total = found.total
+    calls = total.calls
+    facts = [
+        ("sessions", f"{total.sessions}, {lines.number(total.turns, 'prompt')}, {_span(found)}"),
+        ("tokens", f"{_tokens(total)}{_cached_of(total)}"),
+        (
+            "cost",
+            f"{lines.money(total.totals)}, {lines.number(total.totals.requests, 'model call')}" + _failed(total),
+        ),
+        ("tools", f"{lines.number(calls.calls, 'call')}, {calls.failed} failed, {calls.denied} denied"),
+        ("time", f"{duration(total.wall_s)} of turns"),
+    ]
+    rows: list[str] = []
+    for name, fact in facts:
+        wrapped = lines.wrap_limited(fact, max(out.width - 12, 16), 3)
+        rows += [
+            f"{out.theme.paint('muted', f'{name:<10}')}  {wrapped[0]}",
+            *(f"{'':12}{row}" for row in wrapped[1:]),
+        ]
+    return [*rows, *_time_bar(total, out)]
+
+
+def table(by: Grouping, found: Statistics, out: Written, *, is_alone: bool) -> list[str]:
+    """Return the table of a grouping: all of it where it is alone, else the rows that matter most."""
+    rows = found.rows[by]
+    if not rows:
+        return [out.theme.paint("muted", f"Nothing is known by {by}.")]
+    shown = rows if is_alone else rows[-_MOST_ROWS:] if by == "day" else rows[:_MOST_ROWS]
+    weight, unit = _weight(by, rows)
+    most = max(map(weight, shown)) or 1.0
+    columns = _columns(by)
+    names = [out.clean(_name(by, row)) for row in shown]
+    longest = max(map(lines.cells, [*names, by]))
+    cells = {column.head: [column.cell(row) for row in shown] for column in columns}
+    wide = {column.head: max(map(len, [column.head, *cells[column.head]])) for column in columns}
+    while len(columns) > 1 and sum(wide[each.head] + 2 for each in columns) + min(longest, 24) > out.width:
+        columns = [each for each in columns if each.rank != max(other.rank for other in columns)]
+    taken = sum(wide[each.head] + 2 for each in columns)
+    name_width = max(min(longest, out.width - taken), min(_NARROWEST_NAME, out.width - taken), 1)
+    bar = min(_BAR, out.width - taken - name_width - 2)
+    head = f"{_padded(by, name_width)}" + "".join(f"  {each.head:>{wide[each.head]}}" for each in columns)
+    if bar >= _NARROWEST_BAR:
+        head += f"  by {unit}"[: bar + 2]
+    written = [out.theme.paint("muted", head)]
+    for at, row in enumerate(shown):
+        line = _padded(_shortened(names[at], name_width, at_end=by != "project"), name_width)
+        line += "".join(f"  {cells[each.head][at]:>{wide[each.head]}}" for each in columns)
+        if bar >= _NARROWEST_BAR:
+            line += f"  {out.theme.paint('accent', _bar(weight(row) / most, bar))}"
+        written.append(line.rstrip())
+    if len(shown) < len(rows):
+        written.append(out.theme.paint("muted", f"{len(rows) - len(shown)} more; --by {by} shows all."))
+    return written
+
+
+def _columns(by: Grouping) -> list[_Column]:
+    if by == "tool":
+        return [
+            _Column("calls", lambda row: str(row.calls.calls), 0),
+            _Column("failed", lambda row: _count(row.calls.failed), 2),
+            _Column("denied", lambda row: _count(row.calls.denied), 4),
+            _Column("time", lambda row: duration(row.calls.total_s), 1),
+            _Column("p95", lambda row: duration(row.calls.durations.percentile(0.95)), 3),
+            _Column("for you", lambda row: duration(row.calls.waited_s), 5),
+        ]
+    money = _Column("cost", lambda row: lines.money(row.totals), 0)
+    tokens = _Column("tokens", lambda row: lines.count(tokens_of(row.totals)), 1)
+    cached = _Column("cached", lambda row: _share(cached_share(row)), 3)
+    if by == "model":
+        return [
+            _Column("calls", lambda row: str(row.totals.requests), 2),
+            _Column("failed", lambda row: _count(row.model_failed), 6),
+            tokens,
+            cached,
+            _Column("time", lambda row: duration(row.model_s), 4),
+            _Column("first", lambda row: duration(row.first_token.percentile(0.5)), 5),
+            money,
+        ]
+    sessions = [_Column("sessions", lambda row: str(row.sessions), 6)] if by != "session" else []
+    return [
+        *sessions,
+        _Column("prompts", lambda row: str(row.turns), 5),
+        tokens,
+        cached,
+        _Column("time", lambda row: duration(row.wall_s), 2),
+        money,
+    ]
+
+
+def _weight(by: Grouping, rows: Sequence[Row]) -> tuple[Callable[[Row], float], str]:
+    """Return what bars are drawn by: money where all of it is known, else tokens; the time of tools."""
+    if by == "tool":
+        return (lambda row: row.calls.total_s), "time"
+    if any(row.totals.cost_usd for row in rows) and not any(row.totals.unpriced for row in rows):
+        return (lambda row: row.totals.cost_usd or 0.0), "cost"
+    return (lambda row: float(tokens_of(row.totals))), "tokens"
+
+
+def _time_bar(total: Row, out: Written) -> list[str]:
+    """Return one bar for the time of all turns, and what its parts are."""
+    whole = total.wall_s
+    if not whole:
+        return []
+    room = max(min(out.width - 12, 60), 10)
+    parts = [(share, mark, name, role) for share, mark, name, role in _SHARES if total.shares.get(share, 0.0) > 0]
+    ends, past = [0], 0.0
+    for share, *_ in parts:
+        past += total.shares[share]
+        ends.append(round(room * past / whole))
+    bar = "".join(
+        out.theme.paint(role, mark * (ends[at + 1] - ends[at])) for at, (_, mark, _, role) in enumerate(parts)
+    )
+    rows = [f"{'':12}{bar}"]
+    for share, mark, name, role in parts:
+        seconds = total.shares[share]
+        text = f"{_share(seconds / whole):>4}  {name}, {duration(seconds)}"
+        rows.append(f"{'':12}{out.theme.paint(role, mark)} {lines.truncate(text, max(out.width - 14, 10))}")
+    return rows
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in a few characters: `40 ms`, `3.2 s`, `4 min`, `1.5 h`."""
+    if seconds <= 0:
+        return "–"
+    if seconds < 0.95:
+        return f"{max(seconds * 1000, 1):.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+
+
+def cached_share(row: Row) -> float | None:
+    """Return the share of what was sent that was read from a cache, 0 to 1; None where no cache was reported."""
+    sent = sum(count or 0 for count in (row.totals.input, row.totals.cache_read, row.totals.cache_write))
+    return row.totals.cache_read / sent if sent and row.totals.cache_read is not None else None
+
+
+def _span(found: Statistics) -> str:
+    first, last = (when(moment).partition(" ")[0] for moment in (found.first, found.last - 1))
+    return first if first == last else f"{first} to {last}"
+
+
+def _tokens(row: Row) -> str:
+    return lines.tokens(row.totals)
+
+
+def _cached_of(row: Row) -> str:
+    share = cached_share(row)
+    return "" if share is None else f", {_share(share)} of what was sent came from the cache"
+
+
+def _failed(row: Row) -> str:
+    return f", {row.model_failed} failed" if row.model_failed else ""
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
+def _count(count: int) -> str:
+    return str(count) if count else "–"
+
+
+def _name(by: Grouping, row: Row) -> str:
+    return f"{row.key}  {row.title}" if by == "session" else row.key or "(unknown)"
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - lines.cells(text))
+
+
+def _shortened(text: str, width: int, *, at_end: bool) -> str:
+    """Return a text in that many columns; of a path the end is kept."""
+    if lines.cells(text) <= width or at_end:
+        return lines.truncate(text, width)
+    return "…" + text[-(width - 1) :] if text.isascii() else lines.truncate(text, width)
+
+
+def _bar(share: float, width: int) -> str:
+    return "▪" * max(1, round(width * share)) if share > 0 else ""

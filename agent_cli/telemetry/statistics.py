@@ -1,0 +1,204 @@
+"""Sum the figures of many sessions, and group them: by model, project, tool, day or session."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from agent_cli.protocol.usage import Totals
+from agent_cli.session.timing import SHARES
+from agent_cli.store.catalog import SessionInfo, Sessions
+from agent_cli.store.session_file import StoreError, read_session
+
+from .session_figures import (
+    FIGURES,
+    SLOT_S,
+    Durations,
+    ModelFigures,
+    SessionFigures,
+    ToolFigures,
+    figures_of,
+)
+
+Grouping = Literal["model", "project", "tool", "day", "session"]
+_decoder = msgspec.msgpack.Decoder(SessionFigures)
+
+
+class Row(msgspec.Struct):
+    """The sums of one group: a model, a project, a tool, a day, a session, or everything."""
+
+    key: str
+    """What tells groups apart: a model's name, a folder, a tool's name, a day as `2026-11-23`, a session's id."""
+    title: str = ""
+    """What people call it, where that is something else."""
+    sessions: int = 0
+    turns: int = 0
+    """Prompts of the user."""
+    totals: Totals = Totals()
+    model_s: float = 0.0
+    """Of all model calls together, those of sub-agents included."""
+    model_failed: int = 0
+    first_token: Durations = msgspec.field(default_factory=Durations)
+    tools: dict[str, ToolFigures] = {}
+    shares: dict[str, float] = {}
+    """Seconds of the turns by `session/timing.py: Share`."""
+
+    @property
+    def wall_s(self) -> float:
+        """Return how long all turns took together, in seconds."""
+        return sum(self.shares.values())
+
+    @property
+    def calls(self) -> ToolFigures:
+        """Return the sum over all tools."""
+        whole = ToolFigures()
+        for each in self.tools.values():
+            add_tool(whole, each)
+        return whole
+
+
+class Statistics(msgspec.Struct):
+    """All sessions of a time."""
+
+    total: Row
+    rows: dict[Grouping, list[Row]] = {}
+    """In the order they are to be shown: days by date, tools by time, the others by money and tokens."""
+    damaged: int = 0
+    """Sessions with lines that cannot be read; the rest of them counts."""
+    unreadable: int = 0
+    """Files that are called like sessions and are none that can be read; they count nowhere."""
+    first: float = 0.0
+    """Beginning of the first slot, seconds since the epoch; 0 where nothing was found."""
+    last: float = 0.0
+
+
+def statistics(sessions: Sessions, groupings: Sequence[Grouping], since: float | None = None) -> Statistics:
+    """Return the sums over all saved sessions, since a moment (seconds since the epoch, rounded down to a quarter
+    of an hour).
+
+    Raises:
+        StoreError: the folder of the sessions cannot be read.
+    """
+    found = Statistics(Row("total"), unreadable=len(sessions.unreadable()))
+    groups: dict[Grouping, dict[str, Row]] = {by: {} for by in groupings}
+    first = 0 if since is None else int(since // SLOT_S)
+    for info, value in sessions.derived(f"figures {FIGURES}", _made, since):
+        if not value:
+            found.unreadable += 1
+            continue
+        figures = _decoder.decode(value)
+        before = found.total.totals.requests, found.total.calls.calls, found.total.turns, found.total.wall_s
+        _add(figures, first, "total", lambda slot, name: found.total)
+        if before == (found.total.totals.requests, found.total.calls.calls, found.total.turns, found.total.wall_s):
+            continue
+        for by, rows in groups.items():
+            _add_to_groups(figures, first, by, info, rows)
+        _bounds(found, figures, first)
+        found.total.sessions += 1
+        found.damaged += bool(figures.damaged)
+    found.rows = {by: sorted(rows.values(), key=_order(by)) for by, rows in groups.items()}
+    return found
+
+
+def _made(path: Path) -> bytes:
+    """Return the figures of a session file, empty for one that cannot be read."""
+    try:
+        loaded = read_session(path)
+    except (StoreError, OSError):
+        return b""
+    damaged = len(loaded.damage) + loaded.torn + bool(loaded.recovered)
+    return msgspec.msgpack.encode(figures_of(loaded.records, damaged))
+
+
+def add_tool(whole: ToolFigures, part: ToolFigures) -> None:
+    """Add the figures of a tool to others."""
+    whole.calls += part.calls
+    whole.failed += part.failed
+    whole.denied += part.denied
+    whole.total_s += part.total_s
+    whole.waited_s += part.waited_s
+    whole.durations.merge(part.durations)
+
+
+def _add_to_groups(
+    figures: SessionFigures, first: int, by: Grouping, info: SessionInfo, rows: dict[str, Row]
+) -> None:
+    """Add a session to the groups that it belongs to."""
+    seen: set[str] = set()
+
+    def group(slot: int, name: str) -> Row:
+        key = name
+        if by == "day":
+            key = time.strftime("%Y-%m-%d", time.localtime(slot * SLOT_S))
+        elif by in ("project", "session"):
+            key = info.cwd if by == "project" else info.id
+        row = rows.setdefault(key, Row(key, info.title if by == "session" else ""))
+        row.sessions += key not in seen
+        seen.add(key)
+        return row
+
+    _add(figures, first, by, group)
+
+
+def _add(
+    figures: SessionFigures, first: int, by: Grouping | Literal["total"], row_of: Callable[[int, str], Row]
+) -> None:
+    """Add the slots from `first` on to the row of each. By model nothing is known of turns and tools, by tool
+    nothing of models: no record says to which of several they belong."""
+    for slot, models in figures.models.items():
+        for model, part in models.items() if slot >= first and by != "tool" else ():
+            _add_model(row_of(slot, model), part)
+    for slot, tools in figures.tools.items():
+        for tool, figure in tools.items() if slot >= first and by != "model" else ():
+            add_tool(row_of(slot, tool).tools.setdefault(tool, ToolFigures()), figure)
+    for slot, turn in figures.turns.items():
+        if slot >= first and by not in ("model", "tool"):
+            _add_turn(row_of(slot, ""), turn.turns, turn.shares)
+
+
+def _add_model(row: Row, part: ModelFigures) -> None:
+    row.totals = summed((row.totals, part.totals))
+    row.model_s += part.duration_s
+    row.model_failed += part.failed
+    row.first_token.merge(part.first_token)
+
+
+def _add_turn(row: Row, turns: int, shares: dict[str, float]) -> None:
+    row.turns += turns
+    for name in SHARES:
+        row.shares[name] = row.shares.get(name, 0.0) + shares.get(name, 0.0)
+
+
+def summed(parts: Iterable[Totals]) -> Totals:
+    """Return the sum of totals; a field stays unknown until one of them knows it."""
+    whole: dict[str, float | None] = {}
+    for part in parts:
+        for name in Totals.__struct_fields__:
+            value = getattr(part, name)
+            if value is not None:
+                whole[name] = (whole.get(name) or 0) + value
+    return Totals(**whole)  # type: ignore[arg-type]
+
+
+def _bounds(found: Statistics, figures: SessionFigures, first: int) -> None:
+    slots = [slot for part in (figures.models, figures.tools, figures.turns) for slot in part if slot >= first]
+    if slots:
+        begin, end = min(slots) * float(SLOT_S), (max(slots) + 1) * float(SLOT_S)
+        found.first = min(found.first or begin, begin)
+        found.last = max(found.last, end)
+
+
+def _order(by: Grouping) -> Callable[[Row], tuple[float, ...] | str]:
+    if by == "day":
+        return lambda row: row.key
+    if by == "tool":
+        return lambda row: (-row.calls.total_s, -row.calls.calls)
+    return lambda row: (-(row.totals.cost_usd or 0.0), -tokens_of(row.totals), -row.wall_s)
+
+
+def tokens_of(totals: Totals) -> int:
+    """Return all tokens sent and answered."""
+    fields = (totals.input, totals.output, totals.cache_read, totals.cache_write)
+    return sum(count or 0 for count in fields)
