@@ -1,4 +1,5 @@
-"""Which texts a span may hold. None by default: a trace says what happened and how long it took, not what was said."""
+"""Which texts a span may hold. None by default: a trace says what happened and how long it took, not what was
+said."""
 
 from collections.abc import Collection, MutableMapping
 from typing import Literal, get_args

@@ -54,9 +54,9 @@ class _Stretch(msgspec.Struct, frozen=True):
 
 
 def time_shares(spans: Iterable[Span]) -> TimeShares:
-    """Return where the time went of all turns among some spans. A turn is an `agent` span whose parent is not among
-    them; what lies in none, such as a compaction between turns, does not count. A sub-agent's time is that of its
-    own model calls and tools; one in the background counts only while nothing else happens.
+    """Return where the time of all turns among some spans went. A turn is an `agent` span whose parent is not
+    among them; what lies in none, such as a compaction between turns, does not count. A sub-agent's time is that
+    of its own model calls and tools; one in the background counts only while nothing else happens.
     """
     known = {span.span_id: span for span in spans}
     children: dict[str, list[Span]] = {}

@@ -6,9 +6,9 @@ import msgspec
 
 SpanKind = Literal["agent", "model", "tool", "approval", "question", "retry", "queue", "compaction", "hook"]
 """`agent`: a turn, or the whole of a sub-agent. `model`: one model call with its retries. `tool`: from the call's
-request to its result. `approval`, `question`: a person is waited for, inside the tool that asked. `retry`: the pause
-before another attempt, inside the model call. `queue`: a tool call waits for the calls before it or to be judged,
-inside the tool. `compaction`: the window is made smaller. `hook`: a hook ran."""
+request to its result. `approval`, `question`: a person is waited for, inside the tool that asked. `retry`: the
+pause before another attempt, inside the model call. `queue`: a tool call waits for the calls before it or to be
+judged, inside the tool. `compaction`: the window is made smaller. `hook`: a hook ran."""
 
 Attribute = str | int | float | bool | tuple[str, ...]
 
