@@ -92,6 +92,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "serve": ("jsonrpc", "sessions", "", "mcp", "app", "acp"),
     "fleet": ("", "input", "trees", "attempts", "engines", "report", "batch", "evaluation"),
+    "telemetry": ("", "recorded"),
     "cli": ("setup", "services", "commands", ""),
 }
 """Inside a room, from the lowest folder up; the empty name stands for the room's own files."""

@@ -37,6 +37,7 @@ _FIRST: tuple[Share, ...] = ("streaming", "first_token", "waiting", "tool", "hoo
 """Which of several at one moment counts."""
 FINISHES = frozenset(get_args(Finish))
 """Outcomes of model calls that are no failures."""
+_SHORTEST_PAUSE_S = 0.001
 _ASKS = frozenset({"ask_user"})
 
 
@@ -145,7 +146,8 @@ class Timing:
         if call.outcome == "crashed":
             self._crashed = True  # written when the session was opened again, perhaps days later
         self._extend(call.turn_id, call.time, start)
-        if (failed := self._failed) is not None and start - failed.time > 0.001:
+        failed = self._failed
+        if failed is not None and failed.kind == call.kind and start - failed.time > _SHORTEST_PAUSE_S:
             self._add("retry", failed.outcome, failed.time, start, failed, failed.outcome)
         self._failed = call if _error_of(call) and call.outcome != "crashed" else None
         self._add("model", call.model, start, call.time, call, _error_of(call))

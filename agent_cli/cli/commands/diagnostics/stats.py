@@ -8,8 +8,8 @@ import msgspec
 import typer
 
 from agent_cli.session.timing import SHARES
-from agent_cli.telemetry.session_figures import ToolFigures
-from agent_cli.telemetry.statistics import Grouping, Row, Statistics, statistics
+from agent_cli.telemetry.recorded.figures import ToolFigures
+from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics, statistics
 from agent_cli.ui.text.theme import NONE, choose
 
 from ...setup.options import UsageError

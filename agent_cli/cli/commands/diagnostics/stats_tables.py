@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from agent_cli.telemetry.statistics import Grouping, Row, Statistics, tokens_of
+from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics, tokens_of
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import Role, Theme
 

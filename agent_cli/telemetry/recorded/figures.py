@@ -1,5 +1,5 @@
-"""Reduce a session to figures that are small enough to be cached: tokens, money and time by the quarter of an hour,
-by model and by tool. All tables of `agent stats` are sums of them. Pure."""
+"""Reduce a session to figures that are small enough to be cached: tokens, money and time by the quarter of an
+hour, by model and by tool. All tables of `agent stats` are sums of them. Pure."""
 
 import math
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Sum the figures of many sessions, and group them: by model, project, tool, day or session."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,8 @@ from agent_cli.session.timing import SHARES
 from agent_cli.store.catalog import SessionInfo, Sessions
 from agent_cli.store.session_file import StoreError, read_session
 
-from .session_figures import (
+from ..open_spans import added
+from .figures import (
     FIGURES,
     SLOT_S,
     Durations,
@@ -159,7 +160,7 @@ def _add(
 
 
 def _add_model(row: Row, part: ModelFigures) -> None:
-    row.totals = summed((row.totals, part.totals))
+    row.totals = added(row.totals, part.totals)
     row.model_s += part.duration_s
     row.model_failed += part.failed
     row.first_token.merge(part.first_token)
@@ -169,17 +170,6 @@ def _add_turn(row: Row, turns: int, shares: dict[str, float]) -> None:
     row.turns += turns
     for name in SHARES:
         row.shares[name] = row.shares.get(name, 0.0) + shares.get(name, 0.0)
-
-
-def summed(parts: Iterable[Totals]) -> Totals:
-    """Return the sum of totals; a field stays unknown until one of them knows it."""
-    whole: dict[str, float | None] = {}
-    for part in parts:
-        for name in Totals.__struct_fields__:
-            value = getattr(part, name)
-            if value is not None:
-                whole[name] = (whole.get(name) or 0) + value
-    return Totals(**whole)  # type: ignore[arg-type]
 
 
 def _bounds(found: Statistics, figures: SessionFigures, first: int) -> None:

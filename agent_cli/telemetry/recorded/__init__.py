@@ -1,0 +1,1 @@
+"""Spans and figures out of session files."""

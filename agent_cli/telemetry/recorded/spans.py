@@ -1,0 +1,249 @@
+"""Build spans out of the records of a session file and of its sub-agents' files, as `telemetry/spans.py` does out
+of events. Ids follow from the records, so that the same file always has the same spans."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.protocol.messages import ToolResult
+from agent_cli.protocol.records import (
+    AgentNoted,
+    AnyRecord,
+    CompactionSaved,
+    Header,
+    HookNoted,
+    ModelCalled,
+    TurnEnded,
+)
+from agent_cli.session.timing import FINISHES, Stretch, Timing, by_turn
+from agent_cli.store.catalog import children_folder
+from agent_cli.store.session_file import StoreError, read_session
+
+from .. import conventions as names
+from ..open_spans import OpenModelCall, usage_attributes
+from ..span import Attribute, Span, SpanKind
+from ..traceparent import tool_span_id
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """The records of a session, and those of the sub-agents it started."""
+
+    records: tuple[AnyRecord, ...]
+    children: tuple["Recorded", ...] = ()
+
+    @property
+    def header(self) -> Header:
+        """The first record."""
+        first = self.records[0]
+        assert isinstance(first, Header)
+        return first
+
+
+def recorded(path: Path) -> Recorded:
+    """Return a session file and the files of its sub-agents; those that cannot be read are left out.
+
+    Raises:
+        StoreError: the session itself cannot be read.
+    """
+    return Recorded(read_session(path).records, tuple(_children(path)))
+
+
+def _children(path: Path) -> Iterator[Recorded]:
+    folder = children_folder(path)
+    for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        try:
+            yield recorded(file)
+        except (StoreError, OSError):
+            continue
+
+
+def spans_of(session: Recorded) -> list[Span]:
+    """Return the spans of a session, by their beginning. Tokens and cost of the `model` spans add up to what the
+    session's ledger says: calls of a sub-agent stand where its own file has them, else in the turn that paid."""
+    found = _Builder(session.header.session_id, _sessions(session.children)).spans(session)
+    return sorted(found, key=lambda span: (span.start, -span.end))
+
+
+def _sessions(children: Iterable[Recorded]) -> frozenset[str]:
+    ids: set[str] = set()
+    for child in children:
+        ids |= {child.header.session_id, *_sessions(child.children)}
+    return frozenset(ids)
+
+
+class _Builder:
+    """Makes the spans of one conversation."""
+
+    def __init__(self, conversation: str, agents: frozenset[str]) -> None:
+        self._conversation = conversation
+        self._agents = agents
+        """Sessions of sub-agents whose own calls are known."""
+
+    def spans(self, session: Recorded) -> list[Span]:
+        """Return all of them, in no order."""
+        timing = Timing(session.records)
+        ends = _ends(session.records)
+        found: list[Span] = []
+        traces: dict[str, tuple[str, str]] = {}
+        for turn, stretches in zip(timing.turns, by_turn(timing), strict=True):
+            trace_id = _id(32, self._conversation, turn.name, str(turn.turn))
+            root = _id(16, trace_id, "turn")
+            attributes: dict[str, Attribute] = {names.AGENT_NAME: names.SERVICE}
+            end = ends.get(turn.name)
+            if end is not None:
+                attributes[names.STOP_REASON] = end.stop_reason
+            error = "" if end is None or not end.error else str(end.stop_reason)
+            found.append(self._span(trace_id, root, "", "agent", names.SERVICE, turn, attributes, error))
+            found += self._inside(stretches, trace_id, root, "")
+            for each in stretches:
+                if isinstance(each.record, ToolResult):
+                    call_id = each.record.call_id
+                    traces[call_id] = trace_id, tool_span_id(trace_id, "", call_id)
+        last = (found[0].trace_id, found[0].span_id) if found else (_id(32, self._conversation), "")
+        for child in session.children:
+            found += self._child(child, *traces.get(child.header.call_id, last))
+        return found
+
+    def _child(self, child: Recorded, trace_id: str, parent_id: str) -> list[Span]:
+        """Return the spans of a sub-agent, within the call that started it."""
+        header = child.header
+        timing = Timing(child.records)
+        root = _id(16, trace_id, header.session_id)
+        states = [each for each in child.records if isinstance(each, AgentNoted)]
+        end = max((turn.end for turn in timing.turns), default=header.time)
+        whole = Stretch(kind="turn", name=header.agent_name, start=header.time, end=end, turn=0)
+        kind = names.plain(header.agent_type)
+        attributes: dict[str, Attribute] = {
+            names.AGENT_NAME: kind,
+            names.AGENT_ID: header.session_id,
+            names.BACKGROUND: any(each.background for each in states),
+        }
+        state = states[-1].state if states else "stopped"
+        error = "" if state == "done" else "stopped" if state == "running" else state
+        found = [self._span(trace_id, root, parent_id, "agent", kind, whole, attributes, error)]
+        found += self._inside(timing.stretches, trace_id, root, header.session_id)
+        for inner in child.children:
+            found += self._child(inner, trace_id, tool_span_id(trace_id, header.session_id, inner.header.call_id))
+        return found
+
+    def _inside(self, stretches: Sequence[Stretch], trace_id: str, root: str, agent_id: str) -> Iterator[Span]:
+        """Yield what lies in a turn. The attempts of one model call are one span, the pauses lie in it."""
+        common: dict[str, Attribute] = {names.AGENT_ID: agent_id} if agent_id else {}
+        call: OpenModelCall | None = None
+        pauses: list[Stretch] = []
+        for stretch in stretches:
+            match stretch:
+                case Stretch(kind="model", record=ModelCalled() as entry) if entry.agent in self._agents:
+                    pass
+                case Stretch(kind="model", record=ModelCalled() as entry):
+                    if call is not None and (not pauses or pauses[-1].start != call.last_at):
+                        yield from self._model(call, pauses)
+                        call, pauses = None, []
+                    call = call or self._call(entry, stretch, trace_id, root, common)
+                    call.book(entry)
+                case Stretch(kind="retry"):
+                    pauses.append(stretch)
+                case _:
+                    yield from self._other(stretch, trace_id, root, agent_id, common)
+            if call is not None and call.answered_at:
+                yield from self._model(call, pauses)
+                call, pauses = None, []
+        if call is not None:
+            yield from self._model(call, pauses)
+
+    def _call(
+        self, entry: ModelCalled, stretch: Stretch, trace_id: str, root: str, common: dict[str, Attribute]
+    ) -> OpenModelCall:
+        return OpenModelCall(
+            trace_id=trace_id, parent_id=root, kind="model", name=entry.model, start=stretch.start,
+            span_id=_id(16, trace_id, entry.id), call_kind=entry.kind,
+            attributes={
+                **common,
+                names.CONVERSATION: self._conversation,
+                names.PROVIDER: names.provider(entry.model),
+                names.REQUEST_MODEL: names.model_name(entry.model),
+                names.CALL_KIND: entry.kind,
+            },
+        )  # fmt: skip
+
+    def _model(self, call: OpenModelCall, pauses: Sequence[Stretch]) -> Iterator[Span]:
+        call.attributes |= usage_attributes(call.totals)
+        yield call.closed(call.last_at, "" if call.outcome in FINISHES else call.outcome)
+        for number, pause in enumerate(pauses, start=1):
+            pause_id = _id(16, call.span_id, str(number))
+            attributes: dict[str, Attribute] = {names.ATTEMPT: number, names.DELAY_S: pause.duration_s}
+            yield self._span(
+                call.trace_id, pause_id, call.span_id, "retry", "retry", pause, attributes, pause.error
+            )
+
+    def _other(
+        self, stretch: Stretch, trace_id: str, root: str, agent_id: str, common: dict[str, Attribute]
+    ) -> Iterator[Span]:
+        match stretch.record:
+            case ToolResult() as result:
+                name = names.plain(result.tool)
+                call_span = tool_span_id(trace_id, agent_id, result.call_id)
+                if stretch.kind == "waiting" and result.waited_s:
+                    kind: SpanKind = "question" if result.tool == "ask_user" else "approval"
+                    wait_id = _id(16, call_span, "waiting")
+                    yield self._span(trace_id, wait_id, call_span, kind, name, stretch, common)
+                    return
+                whole = msgspec.structs.replace(stretch, start=stretch.start - result.waited_s)
+                attributes = common | _of_result(result, name)
+                yield self._span(trace_id, call_span, root, "tool", name, whole, attributes, stretch.error)
+            case HookNoted() as hook:
+                decided: dict[str, Attribute] = {names.HOOK_EVENT: hook.event, names.HOOK_DECISION: hook.decision}
+                span_id = _id(16, trace_id, hook.id)
+                yield self._span(
+                    trace_id, span_id, root, "hook", hook.event, stretch, common | decided, stretch.error
+                )
+            case CompactionSaved() as saved:
+                sizes: dict[str, Attribute] = {
+                    names.HOW: saved.how, names.TOKENS_BEFORE: saved.before, names.TOKENS_AFTER: saved.after
+                }  # fmt: skip
+                span_id = _id(16, trace_id, saved.id)
+                yield self._span(trace_id, span_id, root, "compaction", "compaction", stretch, common | sizes)
+            case _:
+                pass
+
+    def _span(
+        self,
+        trace_id: str,
+        span_id: str,
+        parent_id: str,
+        kind: SpanKind,
+        name: str,
+        stretch: Stretch,
+        attributes: dict[str, Attribute],
+        error: str = "",
+    ) -> Span:
+        return Span(
+            trace_id=trace_id, span_id=span_id, parent_id=parent_id, kind=kind, name=name,
+            start=stretch.start, end=max(stretch.start, stretch.end), error=error,
+            attributes={names.CONVERSATION: self._conversation, **attributes},
+        )  # fmt: skip
+
+
+def _of_result(result: ToolResult, name: str) -> dict[str, Attribute]:
+    found: dict[str, Attribute | None] = {
+        names.TOOL_NAME: name,
+        names.TOOL_TYPE: "function",
+        names.STATUS: result.status,
+        names.RESULT_CHARS: len(result.text),
+        names.CHANGED_FILES: len(result.changes),
+        names.EXIT_CODE: result.exit_code,
+        names.RULE: names.rule_name(result.rule) or None,
+        names.MCP_SERVER: names.mcp_server(name) or None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _ends(records: Iterable[AnyRecord]) -> dict[str, TurnEnded]:
+    return {record.turn_id: record for record in records if isinstance(record, TurnEnded)}
+
+
+def _id(length: int, *parts: str) -> str:
+    text = "\n".join(parts).encode("utf-8", "replace")
+    return hashlib.blake2b(text, digest_size=length // 2).hexdigest()
