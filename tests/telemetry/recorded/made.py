@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from hypothesis import strategies as st
 
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
@@ -22,9 +23,9 @@ NOON = 1_790_000_100.0
 """Ten minutes from the end of a quarter of an hour."""
 
 
-def header(session_id: str = "0ab1727c", **more: str) -> Header:
+def header(session_id: str = "0ab1727c", cwd: str = "/home/me/basket", **more: str) -> Header:
     return Header(
-        id="session_1", time=NOON, version=FORMAT_VERSION, session_id=session_id, cwd="/home/me/basket",
+        id="session_1", time=NOON, version=FORMAT_VERSION, session_id=session_id, cwd=cwd,
         model="openai/m", mode="ask", created_by="agent-cli 0.1.0", **more,  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -83,7 +84,8 @@ def a_child(session_id: str = "c1c1c1c1") -> list[AnyRecord]:
 
 def save(path: Path, records: Sequence[AnyRecord]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"[\n" + b",\n".join(map(encode, records)) + b"\n]\n")
+    numbered = [msgspec.structs.replace(record, seq=number) for number, record in enumerate(records, start=1)]
+    path.write_bytes(b"[\n" + b",\n".join(map(encode, numbered)) + b"\n]\n")
     return path
 
 

@@ -238,7 +238,7 @@ def test_a_missing_key_ends_a_run_as_before(world: World) -> None:
     assert all(word in done.err for word in ("keys.yaml", "--model", "`agent doctor`", "`agent help providers`"))
 
 
-FAULT_SERVER = Path(__file__).parents[2] / "mcp" / "servers" / "fault_server.py"
+FAULT_SERVER = Path(__file__).parents[3] / "mcp" / "servers" / "fault_server.py"
 
 
 def test_doctor_connects_to_each_mcp_server(world: World, tmp_path: Path) -> None:
