@@ -28,9 +28,9 @@ _FINISHES = frozenset(get_args(Finish))
 _BREAKS_PREFIX = (
     CompactionSaved | Shortened | CompactionReverted | Marked | TurnsUndone | TurnsRedone | Quarantined
 )
-_NOTEWORTHY_TOKENS = 4_000
+NOTEWORTHY_TOKENS = 4_000
 """A prompt shorter than this is cheap, cached or not."""
-_CACHE_LIVES_S = 300
+CACHE_LIVES_S = 300
 """After this long without a request most providers have let go of a cached prompt."""
 
 
@@ -64,10 +64,10 @@ def cache_collapse(records: Sequence[AnyRecord]) -> str:
     if now is None or before is None or now.cache_read is None or before.cache_read is None:
         return ""
     share, earlier = now.cached_share or 0.0, before.cached_share or 0.0
-    if before.cache_read < _NOTEWORTHY_TOKENS or now.cache_read >= before.cache_read / 2 or share >= earlier / 2:
+    if before.cache_read < NOTEWORTHY_TOKENS or now.cache_read >= before.cache_read / 2 or share >= earlier / 2:
         return ""
     pause_s = calls[0].time - calls[0].duration_s - calls[1].time
-    why = f"; {pause_s / 60:.0f} minutes had passed" if pause_s > _CACHE_LIVES_S else ""
+    why = f"; {pause_s / 60:.0f} minutes had passed" if pause_s > CACHE_LIVES_S else ""
     sent = (now.input or 0) + now.cache_read + (now.cache_write or 0)
     return (
         f"The provider's prompt cache was missed: {share:.0%} of {sent} tokens were read from it, "

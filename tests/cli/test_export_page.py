@@ -17,6 +17,7 @@ from agent_cli.fleet.report.compare import compare
 from agent_cli.fleet.report.page import html, html_of_comparison
 from agent_cli.fleet.report.summary import summarize
 from agent_cli.store.export.formats import exported
+from benchmarks.stats import session
 from tests.fleet.report.made import a_run, result, task
 from tests.store.talk import records
 
@@ -26,6 +27,9 @@ OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe",
 )  # fmt: skip
+
+
+TOOLS = ("read_file", "grep", "shell", "edit_file", "web_fetch")
 
 
 class Browser:
@@ -119,12 +123,12 @@ def test_the_page_is_read_on_a_phone_and_on_a_desk_without_network_or_complaint(
         browser.value("document.querySelectorAll('details').forEach(each => each.open = true)")
         assert browser.value("document.documentElement.scrollWidth - innerWidth") <= 0
         assert browser.overflowing() == []
-        drawn = "[...document.querySelectorAll('svg')].map(e => e.getBoundingClientRect().height > 100)"
-        assert browser.value(drawn) == [True, True, True]
+        drawn = "[...document.querySelectorAll('figure > svg')].map(e => e.getBoundingClientRect().height > 100)"
+        assert browser.value(drawn) == [True] * 4
         assert browser.value("getComputedStyle(document.querySelector('.diff .add')).backgroundColor") != (
             "rgba(0, 0, 0, 0)"
         ), "the style sheet is in force"
-    text = browser.value("document.body.innerText")
+    text = browser.value("document.querySelector('main').textContent")
     for words in ("Find why the tests fail", "assert 0.5 == 1.0", "return round(sum(price", "And now step 8"):
         assert words in text
     assert browser.value("document.title") == "The tests of this project fail. Find out why, mend the…"
@@ -133,6 +137,53 @@ def test_the_page_is_read_on_a_phone_and_on_a_desk_without_network_or_complaint(
     assert {address for address in addresses if not address.startswith("data:")} == {page.as_uri()}
     assert browser.told("Log.entryAdded") == browser.told("Runtime.consoleAPICalled") == []
     assert browser.told("Runtime.exceptionThrown") == []
+
+
+def test_the_time_line_is_moved_and_magnified_by_keys_and_mouse(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "long.html"
+    page.write_text(exported(list(session(200)), "html", {"5ub5ub01": "explore-1"}), encoding="utf-8")
+
+    def drawn() -> str:
+        frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done("
+        picture = "document.querySelector('canvas').toDataURL()"
+        asked = browser.ask("Runtime.evaluate", expression=f"{frames}{picture}))))", awaitPromise=True)
+        return str(asked["result"]["value"])
+
+    def press(*keys: str) -> None:
+        for key in keys:
+            for kind in ("keyDown", "keyUp"):
+                browser.ask("Input.dispatchKeyEvent", type=kind, key=key)
+
+    for width in (360, 1200):
+        browser.show(page, width)
+        browser.value("document.querySelectorAll('details').forEach(each => each.open = true)")
+        assert browser.value("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert browser.overflowing() == []
+        browser.value("document.querySelector('canvas').focus()")
+        whole = drawn()
+        press("ArrowRight", "ArrowRight")
+        said = browser.value("document.querySelector('.at').textContent")
+        assert said.startswith("model, answering, openai/gpt-demo: ") and "turn 1" in said
+        press("+", "+", "+")
+        near = drawn()
+        browser.value("document.querySelector('[aria-label=later]').click()")
+        assert len({whole, near, drawn()}) == 3
+        press("Escape", "0")
+        assert drawn() == whole
+        press("PageDown", "PageDown", "Enter")
+        assert browser.value("location.hash") == "#turn-2"
+        browser.value("document.querySelector('canvas').scrollIntoView({block: 'center', behavior: 'instant'})")
+        drawn()
+        corner = "(r => [r.left, r.top])(document.querySelector('canvas').getBoundingClientRect())"
+        left, top = browser.value(corner)
+        for x in range(90, 300, 2):
+            browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=left + x, y=top + 60)
+            if browser.value("document.querySelector('.at').textContent").partition(":")[0] in TOOLS:
+                break
+        else:
+            raise AssertionError("no tool under the mouse")
+    assert "explore-1" in browser.value("document.querySelector('.lists').innerText")
+    assert browser.told("Log.entryAdded") == browser.told("Runtime.exceptionThrown") == []
 
 
 def test_reports_are_read_on_a_phone_and_on_a_desk_without_network_or_complaint(

@@ -1,11 +1,10 @@
-"""Pictures as SVG for HTML pages: how long each turn of a session took and what it cost, how full the context was
-at each call, what was spent until then; and the parts that other pictures are made of. Colours come from the
-page's style. Pure."""
+"""Pictures as SVG for HTML pages: how long each turn of a session took and what it cost, and the parts that other
+pictures are made of. Colours come from the page's style. Pure."""
 
 from collections.abc import Callable, Sequence
 from html import escape
 
-from .transcript import Reading, Turn
+from .transcript import Turn
 
 WIDTH = 360
 _HEIGHT = 210
@@ -39,20 +38,6 @@ def timeline(turns: Sequence[Turn]) -> str:
     of_all = f", the last {len(shown)} of {len(counted)}" if len(shown) < len(counted) else ""
     head = label(0, 10, f"turn: {measures}{of_all}", "start")
     return picture("Duration and cost of each turn", 26 + len(shown) * high, head + "".join(rows))
-
-
-def context_plot(readings: Sequence[Reading]) -> str:
-    """Tokens in the context at each model call; empty when no call told."""
-    points = [
-        (float(each.number), float(each.context_tokens)) for each in readings if each.context_tokens is not None
-    ]
-    return plot("Context size", "context", points, "tokens", tokens) if points else ""
-
-
-def spend_plot(readings: Sequence[Reading]) -> str:
-    """US dollars spent until each model call; empty when none told its cost."""
-    points = [(float(each.number), each.spent_usd) for each in readings if each.spent_usd is not None]
-    return plot("Spent so far", "spend", points, "USD", lambda value: f"{value:.4g}") if points else ""
 
 
 def duration(seconds: float) -> str:
@@ -101,7 +86,7 @@ def plot(
     points = _thinned(points)
     first = points[0][0]
     last = points[-1][0] if points[-1][0] > first else first + 1
-    step = _step(max(value for _, value in points))
+    step = grid_step(max(value for _, value in points))
     top = step * max(1, -(-max(value for _, value in points) // step))
     wide, high = WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
@@ -136,7 +121,7 @@ def label(x: float, y: float, text: str, anchor: str = "end") -> str:
     return f'<text class="label" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _step(highest: float) -> float:
+def grid_step(highest: float) -> float:
     """Return a round distance between three to six lines of a grid."""
     size = 1e-9
     while highest / size > 5:

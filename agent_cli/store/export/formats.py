@@ -1,14 +1,12 @@
 """A session as a file for somewhere else: Markdown or HTML to read, JSON to go on with. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from agent_cli.protocol.records import AnyRecord, encode
 from agent_cli.redaction.redactor import Redactor
-
-from .transcript import transcript_of
 
 Format = Literal["md", "json", "html"]
 ENDINGS: dict[str, Format] = {".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"}
@@ -21,17 +19,19 @@ _KEPT = frozenset(
 _OUTPUTS = frozenset({"text", "display"})
 
 
-def exported(records: Sequence[AnyRecord], format: Format) -> str:
-    """Return the records of a session in a format. JSON is a session file itself, one record a line."""
+def exported(records: Sequence[AnyRecord], format: Format, agents: Mapping[str, str] | None = None) -> str:
+    """Return the records of a session in a format. JSON is a session file itself, one record a line. `agents` has
+    the names of its sub-agents by the ids of their sessions."""
     if format == "json":
         return "[\n" + ",\n".join(encode(record).decode() for record in records) + "\n]\n"
     if format == "md":
         from .markdown import markdown_of
+        from .transcript import transcript_of
 
         return markdown_of(transcript_of(records))
     from .html import page_of
 
-    return page_of(transcript_of(records))
+    return page_of(records, agents or {})
 
 
 def masked(records: Sequence[AnyRecord], redactor: Redactor) -> tuple[AnyRecord, ...]:

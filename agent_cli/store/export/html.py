@@ -1,32 +1,43 @@
-"""A session as one HTML file: no script, no network, readable on a phone, in light and dark. Pure but for reading
-its own style sheet.
+"""Show a session as one HTML file: no network, readable on a phone, in light and dark. Pure but for reading its
+own style sheet and script.
 
 Whatever was said is data: control characters are cleaned away, everything is escaped, Markdown is rendered without
-HTML and pictures of its own, and a content security policy allows nothing but the page's own style.
+HTML and pictures of its own, and a content security policy allows nothing but the page's own style and script.
 """
 
 import base64
 import binascii
 import re
+from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.protocol.messages import Image, PlanItem
+from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean
 
-from .charts import context_plot, duration, money, spend_plot, timeline, tokens
+from .charts import duration, money, tokens
 from .markdown import arguments_text, local_time, shorten
 from .page import document
-from .transcript import CallEntry, Item, MessageEntry, Note, Transcript, Turn, is_diff
+from .session_picture import session_picture
+from .transcript import CallEntry, Item, MessageEntry, Note, Transcript, Turn, is_diff, transcript_of
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MARKS = {"done": "✓", "in_progress": "▸", "pending": "○"}
 _LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), ("-", "del"))
 
 
-def page_of(story: Transcript) -> str:
-    """Return the whole page."""
-    parts = (_head(story), _plan(story.plan), _figures(story), _talk(story))
-    return document(story.title, "\n".join(part for part in parts if part))
+def page_of(records: Sequence[AnyRecord], agents: Mapping[str, str]) -> str:
+    """Return the whole page of a session; `agents` has the names of sub-agents by the ids of their sessions."""
+    story = transcript_of(records)
+    parts = (_head(story), _plan(story.plan), session_picture(records, story, agents), _talk(story))
+    script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
+    return document(story.title, "\n".join(part for part in parts if part), script=script)
 
 
 def _head(story: Transcript) -> str:
@@ -61,20 +72,6 @@ def _plan(plan: tuple[PlanItem, ...]) -> str:
     done = sum(item.status == "done" for item in plan)
     head = f"<h2>Plan <small>{done} of {len(plan)} done</small></h2>"
     return f'<section class="plan">\n{head}\n<ol>{items}</ol>\n</section>'
-
-
-def _figures(story: Transcript) -> str:
-    pictures = {
-        "Turns": (timeline(story.turns), ""),
-        "Context size": (context_plot(story.readings), "No call reported its tokens."),
-        "Spend": (spend_plot(story.readings), "No call reported its cost."),
-    }
-    figures = "".join(
-        f"<figure><figcaption>{name}</figcaption>{picture or f'<p>{missing}</p>'}</figure>"
-        for name, (picture, missing) in pictures.items()
-        if picture or missing
-    )
-    return f'<section class="figures">\n{figures}\n</section>'
 
 
 def _talk(story: Transcript) -> str:
@@ -157,14 +154,18 @@ def _picture(image: Image) -> str:
 
 def _rendered(text: str) -> str:
     """Markdown as HTML: nothing of it is HTML of its own, no picture is fetched, links lead to the web only."""
-    from markdown_it import MarkdownIt
-
-    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 30}).enable("table").disable("image")
-    page = str(reader.render(shorten(text, 200_000)))
+    page = str(_reader().render(shorten(text, 200_000)))
     page = re.sub(r'<a href="(?!https?://)[^"]*"[^>]*>', "<a>", page)
     page = page.replace('<a href="', '<a rel="noreferrer noopener" href="')
     page = re.sub(r'(<t[hd]) style="text-align:(\w+)"', r'\1 class="\2"', page)
     return page.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+
+
+@cache
+def _reader() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False, "maxNesting": 30}).enable("table").disable("image")
 
 
 def _short(text: str, most: int = 160) -> str:

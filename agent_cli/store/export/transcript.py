@@ -80,22 +80,12 @@ class Turn(msgspec.Struct):
     undone: bool = False
 
 
-class Reading(msgspec.Struct, frozen=True):
-    """What was known after one model call."""
-
-    number: int
-    context_tokens: int | None
-    spent_usd: float | None
-    """All calls until then; None as long as none reported a cost."""
-
-
 class Transcript(msgspec.Struct, frozen=True):
     """The whole session."""
 
     header: Header
     title: str
     turns: tuple[Turn, ...]
-    readings: tuple[Reading, ...]
     plan: tuple[PlanItem, ...]
     totals: Totals
     models: tuple[str, ...]
@@ -125,7 +115,6 @@ def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
         header,
         _title(records),
         tuple(turn for turn in turns if turn.number or turn.items),
-        tuple(_readings(called)),
         plans[-1] if plans else (),
         sums,
         tuple(dict.fromkeys(call.model for call in called)) or (header.model,),
@@ -196,15 +185,6 @@ def _account(turn: Turn, record: AnyRecord) -> None:
             turn.cost_usd = (turn.cost_usd or 0.0) + record.cost_usd
     if isinstance(record, TurnEnded):
         turn.duration_s += record.duration_s
-
-
-def _readings(called: Sequence[ModelCalled]) -> Iterator[Reading]:
-    spent: float | None = None
-    for number, call in enumerate(called, start=1):
-        if call.cost_usd is not None:
-            spent = (spent or 0.0) + call.cost_usd
-        context = call.usage.context if call.usage is not None and call.kind == "main" else None
-        yield Reading(number, context, spent)
 
 
 def _title(records: Sequence[AnyRecord]) -> str:

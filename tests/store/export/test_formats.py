@@ -1,5 +1,7 @@
 """An export says what was said, in three forms, and nothing that was said can do anything in it."""
 
+import base64
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
@@ -11,9 +13,20 @@ from hypothesis import strategies as st
 
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, TurnEnded
-from agent_cli.store.export.charts import context_plot, duration, money, spend_plot, timeline, tokens
+from agent_cli.protocol.usage import Usage
+from agent_cli.session.steps import Step
+from agent_cli.store.export.charts import duration, money, timeline, tokens
 from agent_cli.store.export.formats import Format, exported
-from agent_cli.store.export.transcript import Reading, Turn, transcript_of
+from agent_cli.store.export.step_charts import (
+    cache_chart,
+    cache_rows,
+    context_chart,
+    context_rows,
+    speed_chart,
+    usage_chart,
+    usage_rows,
+)
+from agent_cli.store.export.transcript import Turn, transcript_of
 from agent_cli.store.session_file import read_session
 from tests.fuzz import tries
 from tests.store.talk import HOSTILE, records
@@ -43,7 +56,7 @@ class Page(HTMLParser):
             self.open.pop()
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if not {"style", "script"}.intersection(self.open):
             self.said.append(data)
 
     @property
@@ -55,13 +68,14 @@ ALLOWED = {
     "html", "head", "meta", "link", "title", "style", "body", "main", "header", "h1", "h2", "h3", "h4", "h5", "h6",
     "dl", "div", "dt", "dd", "section", "ol", "ul", "li", "span", "small", "figure", "figcaption", "svg", "g", "text",
     "rect", "line", "polygon", "polyline", "circle", "article", "a", "pre", "p", "details", "summary", "b", "code",
-    "img", "strong", "em", "table", "thead", "tbody", "tr", "th", "td", "blockquote", "hr", "br",
+    "img", "strong", "em", "script", "table", "thead", "tbody", "tr", "th", "td", "blockquote", "hr", "br",
 }  # fmt: skip
 
 
 def harmless(page: Page) -> None:
     for tag, attributes in page.elements:
         assert tag in ALLOWED, tag
+        assert tag != "script" or attributes in ({}, {"type": "application/json", "id": "data"}), attributes
         for name, value in attributes.items():
             assert not name.startswith("on") and name not in ("style", "srcset", "action"), (tag, name)
             if name == "src":
@@ -71,7 +85,7 @@ def harmless(page: Page) -> None:
     assert page.open == [], "everything is closed"
 
 
-def test_the_page_says_everything_and_runs_nothing() -> None:
+def test_the_page_says_everything_and_runs_nothing_of_it() -> None:
     page = Page(exported(records(), "html"))
     harmless(page)
     for words in (
@@ -90,7 +104,12 @@ def test_the_page_needs_no_network_and_allows_none() -> None:
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None and policy.group(1).startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy.group(1) and "http" not in policy.group(1)
-    assert "@import" not in text and "url(" not in text and "<script" not in text
+    assert "@import" not in text and "url(" not in text
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"; script-src 'sha256-{allowed}';" in policy.group(1)
+    assert text.count("<script") == text.count("</script") == 2
+    assert "innerHTML" not in script and "eval" not in script and "fetch(" not in script
     assert text.count("<style>") == text.count("</style>") == 1
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
     assert "prefers-color-scheme: dark" in text
@@ -163,7 +182,6 @@ def test_a_turn_has_its_time_and_its_cost() -> None:
     assert (first.number, first.duration_s, round(first.cost_usd or 0, 4), first.calls) == (1, 20.4, 0.0331, 3)
     assert (second.duration_s, second.cost_usd, second.undone) == (3.0, 0.031, False)
     assert [turn.undone for turn in story.turns] == [False] * 7 + [True]
-    assert story.readings[2] == Reading(3, 6920, story.readings[2].spent_usd)
     assert story.totals.requests == 10 and [item.status for item in story.plan] == [
         "done",
         "in_progress",
@@ -171,13 +189,23 @@ def test_a_turn_has_its_time_and_its_cost() -> None:
     ]
 
 
+def step(number: int) -> Step:
+    used = Usage(input=number, output=7, cache_read=number * 3)
+    return Step(
+        number=number, time=1.79e9 + number, model="openai/m", turn_id="t", usage=used, cost_usd=0.001,
+        spent_usd=number * 0.001, parts={"system": 10, "files": number, "rest": 5},
+        compacted=number % 50 == 0, cache_lost="another model" if number % 60 == 0 else "",
+    )  # fmt: skip
+
+
 def test_plots_hold_any_number_of_points() -> None:
     for count in (1, 2, 5000):
-        readings = [Reading(number, number * 7, number * 0.001) for number in range(1, count + 1)]
-        for plot in (context_plot(readings), spend_plot(readings)):
-            assert plot.count(",") < 3000 and "model call" in plot and 'role="img"' in plot and "nan" not in plot
-    assert context_plot([Reading(1, None, None)]) == spend_plot([]) == timeline([]) == ""
-    assert context_plot([Reading(1, 0, 0.0)]) and spend_plot([Reading(1, 0, 0.0)])
+        steps = [step(number) for number in range(1, count + 1)]
+        for plot in (context_chart(steps), usage_chart(steps), cache_chart(steps)):
+            assert plot.count(",") < 5000 and "model call" in plot and 'role="img"' in plot and "nan" not in plot
+        for _, rows in (context_rows(steps), usage_rows(steps), cache_rows(steps)):
+            assert 0 < len(rows) <= 48
+    assert cache_chart([]) == timeline([]) == speed_chart([]) == ""
     many = timeline([Turn(number, f"t{number}", 0.0, duration_s=1.0) for number in range(1, 500)])
     assert many.count("<g>") == 60 and ">499<" in many
 

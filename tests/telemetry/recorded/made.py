@@ -86,6 +86,7 @@ def save(path: Path, records: Sequence[AnyRecord]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     numbered = [msgspec.structs.replace(record, seq=number) for number, record in enumerate(records, start=1)]
     path.write_bytes(b"[\n" + b",\n".join(map(encode, numbered)) + b"\n]\n")
+    path.chmod(0o600)
     return path
 
 

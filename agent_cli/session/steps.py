@@ -1,0 +1,173 @@
+"""Read the steps of a session out of its records: what each request was made of, what it used and cost until then,
+and where the provider's cache was lost. Pure.
+
+A request is not recorded as a whole. What it held is estimated from the messages that were sent at that moment;
+what the provider has counted beyond that is `rest`: definitions of tools, reasoning, and what estimates miss.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.records import (
+    AnyRecord,
+    CompactionSaved,
+    Header,
+    ModelCalled,
+    Shortened,
+    TurnsRedone,
+    TurnsUndone,
+)
+from agent_cli.protocol.usage import CHARS_PER_TOKEN, Usage
+
+from .costs import CACHE_LIVES_S, NOTEWORTHY_TOKENS
+from .projection import REWRITES, Projection
+
+Origin = Literal[
+    "system", "prompts", "attachments", "answers", "files", "commands", "other_tools", "summaries", "rest"
+]
+"""What a part of a request is. `system`: the system prompt with the instructions in it. `prompts`: what the
+user wrote, and the facts and hints beside it. `files`: results of tools that read or change files."""
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+
+_COMMANDS = frozenset({"shell", "jobs"})
+_FILES = frozenset(
+    {
+        "read_file",
+        "write_file",
+        "edit_file",
+        "apply_patch",
+        "list_dir",
+        "grep",
+        "glob",
+        "repo_map",
+        "edit_notebook",
+    }
+)
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One model call of the conversation, and what was known when it had ended."""
+
+    number: int
+    """Among all calls of the session, from 1."""
+    time: float
+    model: str
+    turn_id: str
+    usage: Usage | None
+    cost_usd: float | None
+    spent_usd: float | None
+    """All calls until then, those of sub-agents and compactions included; None as long as none told its cost."""
+    parts: dict[Origin, int]
+    """Tokens of the request by origin, estimated; they add up to what the provider has counted, where it has."""
+    compacted: bool = False
+    """Whether messages were summed up or shortened since the step before."""
+    cache_lost: str = ""
+    """Why much less was read from the cache than the step before; empty where it was not."""
+
+
+def steps_of(records: Iterable[AnyRecord]) -> Iterator[Step]:
+    """Yield the steps of a session; the first record is its header."""
+    meter = _Meter()
+    spent: float | None = None
+    number = 0
+    before: ModelCalled | None = None
+    broken = ""
+    compacted = False
+    for record in records:
+        meter.add(record)
+        if isinstance(record, REWRITES):
+            broken = _reason(record)
+            compacted = compacted or isinstance(record, CompactionSaved | Shortened)
+        if not isinstance(record, ModelCalled):
+            continue
+        number += 1
+        if record.cost_usd is not None:
+            spent = (spent or 0.0) + record.cost_usd
+        if record.kind == "main" and record.usage is not None:
+            yield Step(
+                number=number, time=record.time, model=record.model, turn_id=record.turn_id, usage=record.usage,
+                cost_usd=record.cost_usd, spent_usd=spent, parts=meter.parts(record.usage), compacted=compacted,
+                cache_lost=_cache_lost(before, record, broken),
+            )  # fmt: skip
+            before, broken, compacted = record, "", False
+
+
+def _cache_lost(before: ModelCalled | None, now: ModelCalled, broken: str) -> str:
+    """Return why a step read much less from the cache than the one before it; empty where it did not."""
+    if before is None or before.usage is None or now.usage is None:
+        return ""
+    had, has = before.usage, now.usage
+    if had.cache_read is None or has.cache_read is None or had.cache_read < NOTEWORTHY_TOKENS:
+        return ""
+    if has.cache_read >= had.cache_read / 2 or (has.cached_share or 0.0) >= (had.cached_share or 0.0) / 2:
+        return ""
+    if before.model != now.model:
+        return "another model"
+    pause_s = now.time - now.duration_s - before.time
+    passed = f"{pause_s / 60:.0f} minutes had passed" if pause_s > CACHE_LIVES_S else ""
+    return broken or passed or "for no recorded reason"
+
+
+def _reason(record: AnyRecord) -> str:
+    match record:
+        case CompactionSaved() | Shortened():
+            return "compaction"
+        case TurnsUndone() | TurnsRedone():
+            return "undo or redo"
+        case _:
+            return "earlier messages were changed"
+
+
+class _Meter:
+    """Estimates what the next request is made of."""
+
+    def __init__(self) -> None:
+        self._records: list[AnyRecord] = []
+        self._system = 0
+        self._chars: dict[Origin, int] = dict.fromkeys(ORIGINS, 0)
+        self._view = Projection(self._records, Path("/"), lambda: self._records)
+
+    def add(self, record: AnyRecord) -> None:
+        """Take in one record."""
+        self._records.append(record)
+        self._view.update()
+        if isinstance(record, Header):
+            self._system = len(record.system)
+        if isinstance(record, UserMessage | AssistantMessage | ToolResult):
+            self._count(record)
+        elif isinstance(record, REWRITES):
+            self._chars = dict.fromkeys(ORIGINS, 0)
+            for message in self._view.visible():
+                self._count(message)
+
+    def parts(self, usage: Usage) -> dict[Origin, int]:
+        """Return the tokens of a request by origin, so that they add up to what was counted of it."""
+        tokens = {origin: chars // CHARS_PER_TOKEN for origin, chars in self._chars.items()}
+        tokens["system"] += self._system // CHARS_PER_TOKEN
+        estimated = sum(tokens.values())
+        if usage.input is None:
+            return tokens
+        sent = usage.input + (usage.cache_read or 0) + (usage.cache_write or 0)
+        if sent >= estimated:
+            tokens["rest"] = sent - estimated
+        else:
+            tokens = {origin: count * sent // estimated for origin, count in tokens.items()}
+            tokens["rest"] = sent - sum(tokens.values())
+        return tokens
+
+    def _count(self, message: Message) -> None:
+        match message:
+            case UserMessage(origin="summary"):
+                self._chars["summaries"] += len(message.text)
+            case UserMessage():
+                self._chars["prompts"] += len(message.text) + len(message.context)
+                self._chars["attachments"] += sum(len(each.text) for each in message.attachments)
+            case AssistantMessage():
+                self._chars["answers"] += len(message.text) + sum(len(each.arguments) for each in message.calls)
+            case ToolResult():
+                origin: Origin = "files" if message.tool in _FILES else "other_tools"
+                self._chars["commands" if message.tool in _COMMANDS else origin] += len(message.text)

@@ -1,0 +1,394 @@
+"""Show where time, tokens and money of a session went: a time line, pictures of its steps, and tables behind all
+of them, as HTML. Pure.
+
+The time line is drawn by the page's script out of numbers and of the names of tools and models; everything else is
+there without it.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+import msgspec
+
+from agent_cli.protocol.messages import ToolResult
+from agent_cli.protocol.records import AnyRecord, ModelCalled
+from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.usage import CHARS_PER_TOKEN, Totals
+from agent_cli.session.costs import Costs
+from agent_cli.session.steps import Step, steps_of
+from agent_cli.session.timing import SHARES, Share, Stretch, Timing, by_turn, percentile, shares_of
+
+from .charts import duration, money, timeline, tokens
+from .step_charts import (
+    ORIGIN_NAMES,
+    cache_chart,
+    cache_rows,
+    context_chart,
+    context_rows,
+    speed_chart,
+    usage_chart,
+    usage_rows,
+)
+from .transcript import Transcript
+
+SHARE_NAMES: dict[Share, str] = {
+    "first_token": "model, before its first token",
+    "streaming": "model, answering",
+    "tool": "tools",
+    "waiting": "waiting for you",
+    "retry": "waiting for the provider",
+    "hook": "hooks",
+    "overhead": "overhead",
+}
+_MOST_ROWS = 60
+_MOST_TOOLS = 40
+_GAP, _GAPS = 0.004, 0.04
+"""Shares of the whole: what is left between two turns at most, and between all of them."""
+_LANES = 4
+"""For tools at the same time; more lie on the last one."""
+
+
+class Table(NamedTuple):
+    """A table behind a picture, all of it plain text."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Mapping[str, str]) -> str:
+    """Return the part of the page that is about the whole session.
+
+    Args:
+        records: of the session, its header first.
+        story: the same, told.
+        agents: id of a sub-agent's session → its name.
+    """
+    timing = Timing(records)
+    calls = [record for record in records if isinstance(record, ModelCalled)]
+    results = [record for record in records if isinstance(record, ToolResult)]
+    steps = list(steps_of(records))
+    shares = [shares_of(turn, each) for turn, each in zip(timing.turns, by_turn(timing), strict=True)]
+    pictures = [
+        _context(steps),
+        _usage(steps),
+        _cache(steps),
+        _speed(calls),
+        _figure("Duration and cost of each turn", timeline(story.turns), _turn_rows(timing, shares)),
+    ]
+    lists = [_tools(results), _causes(calls), _retries(timing), _sub_agents(calls, agents)]
+    parts = [
+        _time(timing, shares, story),
+        f'<section class="figures">\n{"".join(pictures)}</section>',
+        f'<section class="lists">\n{"".join(lists)}</section>',
+    ]
+    return "\n".join(parts)
+
+
+def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transcript) -> str:
+    """Return the one bar of all turns, what its parts are, and the time line."""
+    sums = {name: sum(each[name] for each in shares) for name in SHARES}
+    whole = sum(sums.values())
+    if not whole:
+        return ""
+    known = [name for name in SHARES if sums[name] > 0]
+    at, bars = 0.0, []
+    for name in known:
+        wide = 1000 * sums[name] / whole
+        told = f"{SHARE_NAMES[name]}: {duration(sums[name])}, {_percent(sums[name] / whole)}"
+        bars.append(
+            f'<rect class="s-{name}" x="{at:.2f}" width="{wide:.2f}" height="10"><title>{told}</title></rect>'
+        )
+        at += wide
+    legend = "".join(
+        f'<li><span class="key k-{name}"></span><span>{SHARE_NAMES[name]}</span>'
+        f"<b>{_percent(sums[name] / whole)}</b><span>{duration(sums[name])}</span></li>"
+        for name in known
+    )
+    in_words = ", ".join(f"{SHARE_NAMES[name]} {_percent(sums[name] / whole)}" for name in known)
+    bar = (
+        '<svg class="bar" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" '
+        f'aria-label="{duration(whole)} of work: {in_words}">{"".join(bars)}</svg>'
+    )
+    data = msgspec.json.encode(_line_data(timing, story)).decode()
+    data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return (
+        '<section class="time">\n<h2>Where the time went '
+        f"<small>{duration(whole)} of work; the time between turns is left out</small></h2>\n{bar}\n"
+        f'<ul class="legend">{legend}</ul>\n<div id="line"></div>\n'
+        f'<script type="application/json" id="data">{data}</script>\n</section>'
+    )
+
+
+def _line_data(timing: Timing, story: Transcript) -> dict[str, object]:
+    """Return what the script draws: turns laid one behind another, and in them stretches by lane. Seconds."""
+    whole = sum(turn.duration_s for turn in timing.turns) or 1.0
+    gap = whole * min(_GAP, _GAPS / max(len(timing.turns), 1))
+    numbers = {turn.turn_id: turn.number for turn in story.turns}
+    names: dict[str, int] = {}
+    turns: list[list[float]] = []
+    items: list[list[float]] = []
+    at = 0.0
+    for turn, stretches in zip(timing.turns, by_turn(timing), strict=True):
+        turns.append([_ms(at), _ms(turn.duration_s), numbers.get(turn.name, 0), round(turn.start)])
+        free = [0.0] * _LANES
+        for stretch in stretches:
+            for lane, kind, start, end in _drawn(stretch, free):
+                start, end = max(start, turn.start), min(end, turn.end)
+                if end > start:
+                    name = names.setdefault(clean(stretch.name)[:60], len(names))
+                    failed = names.setdefault(clean(stretch.error)[:40], len(names)) if stretch.error else -1
+                    items.append([lane, kind, _ms(at + start - turn.start), _ms(end - start), name, failed])
+        at += turn.duration_s + gap
+    return {"turns": turns, "items": items, "names": list(names), "kinds": list(_KINDS), "whole": _ms(at)}
+
+
+_KINDS = ("first_token", "streaming", "tool", "waiting", "retry", "hook", "agent")
+_MODEL, _TOOLS, _WAITING, _AGENTS = 0, 1, 1 + _LANES, 2 + _LANES
+
+
+def _drawn(stretch: Stretch, free: list[float]) -> list[tuple[int, int, float, float]]:
+    """Return lane, kind, beginning and end of what a stretch is drawn as; `free` says from when on each lane of
+    tools is free."""
+    match stretch:
+        case Stretch(kind="model", record=ModelCalled() as call) if call.agent:
+            return [(_AGENTS, _KINDS.index("agent"), stretch.start, stretch.end)]
+        case Stretch(kind="model", record=ModelCalled() as call):
+            first = stretch.end if call.first_token_s is None else stretch.start + call.first_token_s
+            first = min(first, stretch.end)
+            return [(_MODEL, 0, stretch.start, first), (_MODEL, 1, first, stretch.end)]
+        case Stretch(kind="tool"):
+            lane = next((at for at, until in enumerate(free) if until <= stretch.start + 0.0005), _LANES - 1)
+            free[lane] = stretch.end
+            return [(_TOOLS + lane, _KINDS.index("tool"), stretch.start, stretch.end)]
+        case Stretch(kind="waiting" | "retry" | "hook" as kind):
+            return [(_WAITING, _KINDS.index(kind), stretch.start, stretch.end)]
+        case _:
+            return []
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds, 3)
+
+
+def _turn_rows(timing: Timing, shares: Sequence[Mapping[Share, float]]) -> Table:
+    rows = [
+        [str(turn.turn + 1), duration(turn.duration_s), *(_seconds(each[name]) for name in SHARES)]
+        for turn, each in zip(timing.turns, shares, strict=True)
+    ]
+    return Table(["turn", "in all", *(SHARE_NAMES[name] for name in SHARES)], rows[-_MOST_ROWS:])
+
+
+def _context(steps: Sequence[Step]) -> str:
+    used = [origin for origin in ORIGIN_NAMES if any(step.parts.get(origin) for step in steps)]
+    if not used:
+        return _figure("What fills the context", "", None, "No call reported its tokens.")
+    keys = "".join(
+        f'<li><span class="key k-{origin}"></span><span>{ORIGIN_NAMES[origin]}</span></li>' for origin in used
+    )
+    note = (
+        f'<ul class="keys">{keys}</ul><p>Parts are estimated from the messages that were sent; together they are '
+        "what the provider counted.</p>"
+    )
+    return _figure("What fills the context", context_chart(steps), Table(*context_rows(steps)), note)
+
+
+def _usage(steps: Sequence[Step]) -> str:
+    if not steps:
+        return ""
+    keys = "".join(
+        f'<li><span class="key k-{field}"></span><span>{name}</span></li>'
+        for field, name in (
+            ("cache_read", "from the cache"), ("cache_write", "to the cache"), ("input", "sent anew"),
+            ("output", "answered"), ("spend", f"spent until then, {money(steps[-1].spent_usd)} in all"),
+        )
+    )  # fmt: skip
+    note = f'<ul class="keys">{keys}</ul>'
+    return _figure("Tokens and money by step", usage_chart(steps), Table(*usage_rows(steps)), note)
+
+
+def _cache(steps: Sequence[Step]) -> str:
+    lost = [step for step in steps if step.cache_lost]
+    note = f"<p>{_losses(lost)}</p>"
+    drawn = cache_chart(steps)
+    if not drawn:
+        return _figure("Is the cache working?", "", None, "No call reported what came from the cache.")
+    return _figure("Is the cache working?", drawn, Table(*cache_rows(steps)), note)
+
+
+def _losses(lost: Sequence[Step]) -> str:
+    if not lost:
+        return "It was never lost."
+    first = f"call {lost[0].number}, {escape(lost[0].cache_lost)}"
+    return f"Lost once: {first}." if len(lost) == 1 else f"Lost {len(lost)} times, first: {first}."
+
+
+def _causes(calls: Sequence[ModelCalled]) -> str:
+    costs = Costs()
+    for call in calls:
+        costs.add(call)
+    lines = costs.lines()
+    weights = [line.totals.cost_usd or 0.0 for line in lines]
+    if not any(weights):
+        weights = [float(_tokens(line.totals)) for line in lines]
+    rows = [
+        [
+            line.cause,
+            line.model,
+            str(line.totals.requests),
+            tokens(_tokens(line.totals)),
+            money(line.totals.cost_usd),
+        ]
+        for line in lines
+    ]
+    return _listed("What was paid for", ["cause", "model", "calls", "tokens", "cost"], rows, weights, left=2)
+
+
+def _tools(results: Sequence[ToolResult]) -> str:
+    by_tool: dict[str, list[ToolResult]] = {}
+    for result in results:
+        by_tool.setdefault(result.tool, []).append(result)
+    ordered = sorted(by_tool.items(), key=lambda pair: -sum(each.duration_s for each in pair[1]))
+    rows, weights = [], []
+    for name, own in ordered[:_MOST_TOOLS]:
+        ran = [each.duration_s for each in own if each.status != "denied"]
+        weights.append(sum(ran))
+        rows.append(
+            [
+                name, str(len(own)), _seconds(sum(ran)), _seconds(percentile(ran)),
+                _count(sum(each.status in ("failed", "cancelled", "unknown") for each in own)),
+                _count(sum(each.status == "denied" for each in own)),
+                tokens(sum(len(each.text) for each in own) // CHARS_PER_TOKEN),
+            ]
+        )  # fmt: skip
+    head = ["tool", "calls", "total", "p95", "failed", "denied", "tokens into the context"]
+    return _listed("Slowest tools", head, rows, weights)
+
+
+def _speed(calls: Sequence[ModelCalled]) -> str:
+    told = [
+        (number, call) for number, call in enumerate(calls, 1) if call.first_token_s is not None and not call.agent
+    ]
+    points = [(float(number), call.first_token_s or 0.0) for number, call in told]
+    rates = [
+        call.usage.output / (call.duration_s - (call.first_token_s or 0.0))
+        for _, call in told
+        if call.usage is not None and call.usage.output and call.duration_s - (call.first_token_s or 0.0) > 0.05
+    ]
+    firsts = [first for _, first in points]
+    rows = [
+        ["first token, half of the calls within", _seconds(percentile(firsts, 0.5))],
+        ["first token, 95 % within", _seconds(percentile(firsts))],
+        ["tokens a second, half of the calls at most", f"{percentile(rates, 0.5):.0f}" if rates else "–"],
+    ]
+    return _figure("How fast the model was", speed_chart(points), Table(["", ""], rows)) if points else ""
+
+
+def _retries(timing: Timing) -> str:
+    failed: dict[tuple[str, str], list[Stretch]] = {}
+    pauses: dict[str, float] = {}
+    for stretch in timing.stretches:
+        if stretch.kind == "model" and stretch.error:
+            failed.setdefault((stretch.error, stretch.name), []).append(stretch)
+        elif stretch.kind == "retry":
+            pauses[stretch.error] = pauses.get(stretch.error, 0.0) + stretch.duration_s
+    if not failed:
+        return ""
+    rows = [
+        [
+            error,
+            model,
+            str(len(own)),
+            _seconds(sum(each.duration_s for each in own)),
+            _seconds(pauses.get(error, 0.0)),
+        ]
+        for (error, model), own in failed.items()
+    ]
+    weights = [sum(each.duration_s for each in own) + pauses.get(key[0], 0.0) for key, own in failed.items()]
+    head = ["failure", "model", "attempts", "in attempts", "in pauses"]
+    return _listed("Retries", head, rows, weights, left=2)
+
+
+def _sub_agents(calls: Sequence[ModelCalled], agents: Mapping[str, str]) -> str:
+    by_agent: dict[str, list[ModelCalled]] = {}
+    for call in calls:
+        if call.agent:
+            by_agent.setdefault(call.agent, []).append(call)
+    rows, weights = [], []
+    for agent, own in by_agent.items():
+        sums = Totals()
+        for call in own:
+            sums = sums.plus(call.usage, call.cost_usd)
+        took = max(call.time for call in own) - min(call.time - call.duration_s for call in own)
+        weights.append(sums.cost_usd or float(_tokens(sums)))
+        facts = (str(len(own)), tokens(_tokens(sums)), _seconds(took), money(sums.cost_usd))
+        rows.append([agents.get(agent, agent), *facts])
+    head = ["sub-agent", "calls", "tokens", "time", "cost"]
+    return _listed("Sub-agents", head, rows, weights) if rows else ""
+
+
+def _listed(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], weights: Sequence[float], left: int = 1
+) -> str:
+    """Return a table that is its own picture: each row has a bar below its first cell."""
+    if not rows:
+        return ""
+    most = max(weights, default=0.0) or 1.0
+    body = []
+    for row, weight in zip(rows, weights, strict=True):
+        bar = (
+            '<svg class="weight" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
+            f'<rect class="time" width="{max(100 * weight / most, 0.6):.1f}" height="4"/></svg>'
+        )
+        cells = "".join(_cell(text, at < left, bar if not at else "") for at, text in enumerate(row))
+        body.append(f"<tr>{cells}</tr>")
+    table = f"<table><thead>{_head(head, left)}</thead><tbody>{''.join(body)}</tbody></table>"
+    return f'<figure class="listed"><figcaption>{title}</figcaption><div class="wide">{table}</div></figure>\n'
+
+
+def _figure(title: str, drawn: str, table: Table | None, note: str = "") -> str:
+    if not drawn:
+        return f"<figure><figcaption>{title}</figcaption><p>{note}</p></figure>\n" if note else ""
+    behind = ""
+    if table is not None and table.rows:
+        cells = f"<table><thead>{_head(table.head, 1)}</thead><tbody>{_rows(table.rows)}</tbody></table>"
+        behind = (
+            f'<details class="behind"><summary>As a table<span class="far">: {title}</span></summary>'
+            f'<div class="wide">{cells}</div></details>'
+        )
+    return f"<figure><figcaption>{title}</figcaption>{drawn}{note}{behind}</figure>\n"
+
+
+def _head(names: Sequence[str], left: int) -> str:
+    cells = (
+        f'<th scope="col"{"" if at < left else _RIGHT}>{escape(clean(name))}</th>' for at, name in enumerate(names)
+    )
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+_RIGHT = ' class="right"'
+
+
+def _rows(rows: Sequence[Sequence[str]]) -> str:
+    return "".join(f"<tr>{''.join(_cell(text, not at) for at, text in enumerate(row))}</tr>" for row in rows)
+
+
+def _cell(text: str, is_left: bool, more: str = "") -> str:
+    shown = escape(" ".join(clean(text).split())[:120])
+    return f"<td{'' if is_left else _RIGHT}>{shown}{more}</td>"
+
+
+def _tokens(totals: Totals) -> int:
+    return sum(count or 0 for count in (totals.input, totals.output, totals.cache_read, totals.cache_write))
+
+
+def _seconds(seconds: float) -> str:
+    return "–" if seconds < 0.0005 else f"{seconds * 1000:.0f} ms" if seconds < 0.95 else duration(seconds)
+
+
+def _count(count: int) -> str:
+    return str(count) if count else "–"
+
+
+def _percent(share: float) -> str:
+    return "&lt;1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"

@@ -1,0 +1,260 @@
+"""Draw the steps of a session: what filled the context, tokens and money for each step, and what came from the
+cache. Pure.
+
+Many steps are drawn in groups, so that a picture has the same size however long the session was. Each picture has
+a table with the same figures.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import msgspec
+
+from agent_cli.session.steps import ORIGINS, Origin, Step
+
+from .charts import WIDTH, grid_step, label, money, picture, plot, tokens
+
+HEIGHT = 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 12, 34
+_MOST_BARS = 72
+_MOST_ROWS = 24
+ORIGIN_NAMES: dict[Origin, str] = {
+    "system": "system prompt and instructions",
+    "prompts": "your prompts, facts beside them",
+    "attachments": "attachments",
+    "answers": "answers and calls",
+    "files": "results of file tools",
+    "commands": "output of commands",
+    "other_tools": "results of other tools",
+    "summaries": "summaries",
+    "rest": "rest: tool definitions, reasoning, what estimates miss",
+}
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Neighbouring steps that are drawn as one."""
+
+    steps: Sequence[Step]
+
+    @property
+    def name(self) -> str:
+        """Its numbers, such as `3` or `3–7`."""
+        first, last = self.steps[0].number, self.steps[-1].number
+        return str(first) if first == last else f"{first}–{last}"
+
+    def total(self, *fields: str) -> int:
+        """Return the sum of some fields of `Usage` over its steps."""
+        return sum(getattr(step.usage, field, None) or 0 for step in self.steps for field in fields)
+
+    @property
+    def spent_usd(self) -> float | None:
+        """What all calls had cost when its last step had ended."""
+        return self.steps[-1].spent_usd
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What its steps cost; None where no step told."""
+        known = [step.cost_usd for step in self.steps if step.cost_usd is not None]
+        return sum(known) if known else None
+
+    @property
+    def fullest(self) -> Step:
+        """The step with the largest request."""
+        return max(self.steps, key=lambda step: sum(step.parts.values()))
+
+
+def grouped(steps: Sequence[Step], most: int = _MOST_BARS) -> list[Group]:
+    """Return the steps in at most so many groups of one size."""
+    size = max(1, -(-len(steps) // most))
+    return [Group(steps[at : at + size]) for at in range(0, len(steps), size)]
+
+
+def context_chart(steps: Sequence[Step]) -> str:
+    """Stack the parts of each request; a compaction is a mark. Of several steps the fullest request is drawn."""
+    groups = grouped(steps, 180)
+    shown = [group.fullest.parts for group in groups]
+    top, lines = _grid([sum(parts.values()) for parts in shown])
+    below = [0.0] * len(shown)
+    drawn = []
+    for origin in ORIGINS:
+        counts = [parts.get(origin, 0) for parts in shown]
+        above = [low + count for low, count in zip(below, counts, strict=True)]
+        if any(counts):
+            outline = [*_points(above, top), *reversed(_points(below, top))]
+            name = f"{ORIGIN_NAMES[origin]}: {tokens(counts[-1])} tokens at the end, {tokens(max(counts))} at most"
+            drawn.append(
+                f'<polygon class="o-{origin}" points="{" ".join(outline)}"><title>{name}</title></polygon>'
+            )
+        below = above
+    marks = []
+    for at, group in enumerate(groups):
+        if any(step.compacted for step in group.steps):
+            x = _x(at, len(groups))
+            marks.append(
+                f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}">'
+                f"<title>compaction before step {group.name}</title></line>"
+            )
+    content = "".join([*lines, *drawn, *marks, *_axis(groups)])
+    return picture("Tokens in each request by where they come from, by model call", HEIGHT, content)
+
+
+def context_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
+    """Return the table behind `context_chart`: its head and rows."""
+    used = [origin for origin in ORIGINS if any(step.parts.get(origin) for step in steps)]
+    head = ["call", "tokens", *(ORIGIN_NAMES[origin].partition(":")[0] for origin in used)]
+    rows = []
+    for group in grouped(steps, _MOST_ROWS):
+        parts = group.fullest.parts
+        compacted = " (compacted)" if any(step.compacted for step in group.steps) else ""
+        counts = [tokens(parts.get(origin, 0)) for origin in used]
+        rows.append([group.name + compacted, tokens(sum(parts.values())), *counts])
+    return head, rows
+
+
+_USES = (
+    ("cache_read", "from the cache"),
+    ("cache_write", "to the cache"),
+    ("input", "sent anew"),
+    ("output", "answered"),
+)
+
+
+def usage_chart(steps: Sequence[Step]) -> str:
+    """Draw a bar of tokens for each step, or for several, and above them the sum of what was spent."""
+    groups = grouped(steps)
+    heights = [group.total(*(field for field, _ in _USES)) for group in groups]
+    top, lines = _grid(heights)
+    wide = (WIDTH - _LEFT - _RIGHT) / len(groups)
+    bars = []
+    for at, group in enumerate(groups):
+        floor = float(HEIGHT - _BOTTOM)
+        told = ", ".join(f"{tokens(group.total(field))} {name}" for field, name in _USES)
+        pieces = []
+        for field, _ in _USES:
+            high = (HEIGHT - _TOP - _BOTTOM) * group.total(field) / top
+            if high:
+                floor -= high
+                pieces.append(
+                    f'<rect class="u-{field}" x="{_LEFT + at * wide + wide * 0.08:.2f}" y="{floor:.2f}" '
+                    f'width="{max(wide * 0.84, 0.6):.2f}" height="{high:.2f}"/>'
+                )
+        name = f"call {group.name}: {told}; {money(group.cost_usd)}, {money(group.spent_usd)} until then"
+        bars.append(f"<g><title>{escape(name)}</title>{''.join(pieces)}</g>")
+    content = "".join([*lines, *bars, _spent_line(groups), *_axis(groups)])
+    return picture("Tokens of each model call, and money spent until then", HEIGHT, content)
+
+
+def usage_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
+    """Return the table behind `usage_chart`."""
+    rows = [
+        [
+            group.name,
+            *(tokens(group.total(field)) for field, _ in _USES),
+            tokens(group.total("reasoning")),
+            money(group.cost_usd),
+            money(group.spent_usd),
+        ]
+        for group in grouped(steps, _MOST_ROWS)
+    ]
+    return ["call", *(name for _, name in _USES), "of it reasoning", "cost", "spent until then"], rows
+
+
+def cache_chart(steps: Sequence[Step]) -> str:
+    """Draw the share of each request that came from the cache; where it was lost is a mark. Empty where no call
+    told."""
+    told = [step for step in steps if step.usage is not None and step.usage.cached_share is not None]
+    if not told:
+        return ""
+    groups = grouped(told, 180)
+    _, lines = _grid([1.0], written=lambda value: f"{value:.0%}")
+    shares = [_share(group) for group in groups]
+    path = " ".join(_points(shares, 1.0))
+    dots = []
+    for at, group in enumerate(groups):
+        lost = [step for step in group.steps if step.cache_lost]
+        if lost:
+            low = min((step.usage.cached_share or 0.0) if step.usage else 0.0 for step in lost)
+            x, y = _x(at, len(groups)), _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - low)
+            why = f"call {lost[0].number}: the cache was lost, {lost[0].cache_lost}"
+            dots.append(
+                f'<circle class="lost" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(why)}</title></circle>'
+            )
+    curve = f'<polyline class="cached curve" points="{path}"/>'
+    content = "".join([*lines, curve, *dots, *_axis(groups)])
+    return picture("Share of each request that came from the provider's cache", HEIGHT, content)
+
+
+def cache_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
+    """Return where the cache was lost, then the share of each step, or of several."""
+    told = [step for step in steps if step.usage is not None and step.usage.cached_share is not None]
+    lost = [
+        [
+            str(step.number),
+            f"{(step.usage.cached_share or 0.0) if step.usage else 0.0:.0%}",
+            f"lost: {step.cache_lost}",
+        ]
+        for step in told
+        if step.cache_lost
+    ]
+    usual = [[group.name, f"{_share(group):.0%}", ""] for group in grouped(told, _MOST_ROWS)]
+    return ["call", "from the cache", ""], [*lost[:_MOST_ROWS], *usual]
+
+
+def speed_chart(points: Sequence[tuple[float, float]]) -> str:
+    """Draw the seconds to the first token of each call; empty where no call told."""
+    if not points:
+        return ""
+    return plot("Time to the first token", "first", points, "s", lambda value: f"{value:.3g}")
+
+
+def _share(group: Group) -> float:
+    sent = group.total("input", "cache_read", "cache_write")
+    return group.total("cache_read") / sent if sent else 0.0
+
+
+def _grid(heights: Iterable[float], written=tokens) -> tuple[float, list[str]]:  # type: ignore[no-untyped-def]
+    """Return the value at the top of a picture, and its horizontal lines."""
+    highest = max(heights, default=0.0) or 1.0
+    step = grid_step(highest)
+    top = step * -(-highest // step)
+    lines = []
+    for mark in range(round(top / step) + 1):
+        y = _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - mark * step / top)
+        lines.append(
+            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            + label(_LEFT - 5, y + 3.5, written(mark * step))
+        )
+    return top, lines
+
+
+def _x(at: int, count: int) -> float:
+    return _LEFT + (WIDTH - _LEFT - _RIGHT) * (at / (count - 1) if count > 1 else 0.5)
+
+
+def _points(values: Sequence[float], top: float) -> list[str]:
+    """Return where values lie; a single one is a line across the picture."""
+    high = HEIGHT - _TOP - _BOTTOM
+    places = [(_x(at, len(values)), _TOP + high * (1 - value / top)) for at, value in enumerate(values)]
+    if len(places) == 1:
+        places = [(float(_LEFT), places[0][1]), (float(WIDTH - _RIGHT), places[0][1])]
+    return [f"{x:.1f},{y:.1f}" for x, y in places]
+
+
+def _axis(groups: Sequence[Group]) -> list[str]:
+    y = HEIGHT - _BOTTOM + 14
+    size = len(groups[0].steps)
+    name = "model call" if size == 1 else f"model call, {size} together"
+    ends = [label(_LEFT, y, str(groups[0].steps[0].number), "start")]
+    if len(groups) > 1:
+        ends.append(label(WIDTH - _RIGHT, y, str(groups[-1].steps[-1].number)))
+    return [*ends, label(_LEFT + (WIDTH - _LEFT - _RIGHT) / 2, y + 14, name, "middle")]
+
+
+def _spent_line(groups: Sequence[Group]) -> str:
+    known = [group.spent_usd for group in groups]
+    highest = max((each for each in known if each is not None), default=0.0)
+    if not highest:
+        return ""
+    path = " ".join(_points([each or 0.0 for each in known], highest))
+    name = f"spent until then, {money(known[-1])} in all"
+    return f'<polyline class="spend curve" points="{path}"><title>{name}</title></polyline>'
