@@ -26,7 +26,7 @@ from .open_spans import OpenModelCall, OpenSpan, OpenTool, added, usage_attribut
 from .span import Attribute, Span, SpanKind
 from .traceparent import Parent, new_trace_id, tool_span_id
 
-_QUEUE_S = 0.002
+_QUEUE_S = 0.0015
 """Shorter waits of a tool call are not worth a span."""
 _MOST_LATE = 1000
 """Attempts that are kept for events which may still arrive."""
