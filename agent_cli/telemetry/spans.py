@@ -45,6 +45,8 @@ class Lane(msgspec.Struct, kw_only=True):
     steps: int = 0
     calls: int = 0
     tools: dict[str, OpenTool] = msgspec.field(default_factory=dict)
+    ended: set[str] = msgspec.field(default_factory=set)
+    """Calls that have a result."""
     models: list[OpenModelCall] = msgspec.field(default_factory=list)
     compaction: OpenSpan | None = None
     unclaimed: list[ModelCalled] = msgspec.field(default_factory=list)
@@ -171,8 +173,9 @@ class SpanBuilder:
     def _place_of(self, above: Lane, call_id: str) -> str:
         """Return the span that a sub-agent lies in: the call that started it, or that goes on with it now; else
         the turn."""
-        if call_id in above.tools:
-            return above.tools[call_id].span_id
+        is_late = bool(above.agent_id) and call_id not in above.ended  # its events have not arrived yet
+        if call_id and (call_id in above.tools or is_late):
+            return self._tool_id(above, call_id)
         calls = [each for each in above.tools.values() if each.runs and each.name in ("agent", "agents")]
         if len(calls) == 1:
             return calls[0].span_id
@@ -292,6 +295,7 @@ class SpanBuilder:
             tool.runs = True
 
     def _tool_finished(self, lane: Lane, event: ev.ToolCallFinished, time: float) -> None:
+        lane.ended.add(event.call_id)
         tool = lane.tools.pop(event.call_id, None)
         if tool is None:
             return

@@ -84,7 +84,7 @@ def test_a_turn_is_a_tree_of_model_calls_and_tools() -> None:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(turns=st.lists(steps(), min_size=1, max_size=2), lag=st.integers(0, 2))
 def test_every_millisecond_of_a_turn_is_counted_once(turns: list[tuple[MadeStep, ...]], lag: int) -> None:
     made = MadeSession(lag=lag)
