@@ -14,7 +14,7 @@ Kind = Literal["text", "whole", "number", "flag", "list"]
 
 COMMANDS = frozenset(
     (
-        *"sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
+        *"sessions trace undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
         *"serve acp config setup doctor demo help".split(),
     )
 )
