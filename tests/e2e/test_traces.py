@@ -75,10 +75,10 @@ def test_variables_and_a_project_alone_send_nothing(world: World) -> None:
     (world.work / ".agent" / "config.yaml").write_text("telemetry: {otlp: true, content: [prompts]}\n")
     world.script(Reply(text="done"))
     with CollectorServer() as collector:
-        done = world.run(
-            "run", "ask", env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_TRACES_EXPORTER": "otlp"}
-        )
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "PYTHONPROFILEIMPORTTIME": "1"}
+        done = world.run("run", "ask", env=env)
     assert done.code == 0 and not collector.seen
+    assert "agent_cli.session.session" in done.err and "agent_cli.telemetry" not in done.err
     assert not (world.state / "traces").exists()
 
 
