@@ -1,4 +1,4 @@
-"""What tracing costs the event loop: a step with one tool call beside the same step untraced; nothing while off."""
+"""What tracing costs the event loop: a step with a tool call beside the same step untraced; while off, nothing."""
 
 import asyncio
 import subprocess

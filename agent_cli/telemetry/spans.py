@@ -28,6 +28,8 @@ from .traceparent import Parent, new_trace_id, tool_span_id
 
 _QUEUE_S = 0.0015
 """Shorter waits of a tool call are not worth a span."""
+AFTER = ".after"
+"""Behind the id of a call in that of a command which a rule wants run after it."""
 _MOST_LATE = 1000
 """Attempts that are kept for events which may still arrive."""
 
@@ -72,12 +74,13 @@ class SpanBuilder:
         self._settings: dict[str, Attribute] = {}
 
     def ids_of(self, agent_id: str, call_id: str) -> tuple[str, str]:
-        """Return trace and span of a tool call, which need not have been announced yet; of the turn where no call
-        is named. Both are empty where nothing is traced."""
+        """Return trace and span of a tool call, which a sub-agent need not have announced yet; of the turn for a
+        command of nobody's call. Both are empty where there is no turn."""
         lane = self._lane(agent_id) or self._own
         if lane.root is None:
             return "", ""
-        return lane.trace_id, self._tool_id(lane, call_id) if call_id else lane.root.span_id
+        call_id = call_id.removesuffix(AFTER)
+        return lane.trace_id, self._tool_id(lane, call_id) if _may_run(lane, call_id) else lane.root.span_id
 
     def book(self, entry: ModelCalled) -> None:
         """Take an entry of the session's ledger, once it is saved; those of sub-agents name theirs."""
@@ -173,8 +176,7 @@ class SpanBuilder:
     def _place_of(self, above: Lane, call_id: str) -> str:
         """Return the span that a sub-agent lies in: the call that started it, or that goes on with it now; else
         the turn."""
-        is_late = bool(above.agent_id) and call_id not in above.ended  # its events have not arrived yet
-        if call_id and (call_id in above.tools or is_late):
+        if _may_run(above, call_id):
             return self._tool_id(above, call_id)
         calls = [each for each in above.tools.values() if each.runs and each.name in ("agent", "agents")]
         if len(calls) == 1:
@@ -452,6 +454,11 @@ def _is_of(entry: ModelCalled, model: OpenModelCall) -> bool:
     if entry.kind == "subagent":
         return model.start <= entry.time and not model.answered_at
     return _same_line(model.call_kind, entry.kind) and not model.answered_at
+
+
+def _may_run(lane: Lane, call_id: str) -> bool:
+    """Return whether a tool call is open. Events of a sub-agent may not have arrived yet."""
+    return call_id in lane.tools or bool(call_id and lane.agent_id and call_id not in lane.ended)
 
 
 def _same_line(kind: CallKind, other: CallKind) -> bool:

@@ -275,16 +275,28 @@ def test_the_program_above_is_the_parent() -> None:
     assert (turn.trace_id, turn.parent_id) == (parent.trace_id, parent.span_id)
 
 
-def test_a_command_is_given_its_calls_span_before_the_call_is_announced() -> None:
+def test_a_command_is_given_the_span_of_its_call_a_sub_agents_before_it_is_announced() -> None:
     found: list[Span] = []
     builder = SpanBuilder(found.append)
-    for event in (SESSION, at(0, ev.TurnStarted(turn_id="t", text=""))):
+    requested = at(2, ev.ToolCallRequested(call_id="c", tool="shell", title="", arguments=""))
+    for event in (
+        SESSION,
+        at(0, ev.TurnStarted(turn_id="t", text="")),
+        at(1, requested),
+        at(
+            1,
+            ev.AgentChanged(agent_id="a", agent_name="x-1", agent_type="x", state="running", task="", call_id="c"),
+        ),
+    ):
         builder.event(event)
-    ids = builder.ids_of("", "c")
-    builder.event(at(1, ev.ToolCallRequested(call_id="c", tool="shell", title="", arguments="")))
-    builder.event(at(2, ENDED))
-    tool = next(span for span in found if span.kind == "tool")
-    assert ids == (tool.trace_id, tool.span_id)
+    ids = {name: builder.ids_of(*name) for name in [("", "c"), ("", "c.after"), ("", "user-command"), ("a", "c")]}
+    builder.event(ev.AgentEvent(agent_id="a", agent_name="x-1", event=requested))
+    builder.event(at(3, ENDED))
+    builder.event(at(3, ev.SessionClosed(session_id="s1")))
+    spans = {(span.kind, str(span.attributes.get(names.AGENT_ID, ""))): span for span in found}
+    assert ids["", "c"] == ids["", "c.after"] == (spans["tool", ""].trace_id, spans["tool", ""].span_id)
+    assert ids["", "user-command"][1] == spans["agent", ""].span_id
+    assert ids["a", "c"][1] == spans["tool", "a"].span_id != ids["", "c"][1]
     assert builder.ids_of("", "c") == ("", "")
 
 

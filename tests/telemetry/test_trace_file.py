@@ -32,7 +32,11 @@ def write(path: Path, *spans: Span, closes: bool = True) -> None:
 
 def ids(path: Path) -> list[str]:
     if path.suffix == ".json":
-        return [event["args"]["span_id"] for event in json.loads(path.read_text()) if event["ph"] == "X"]
+        return [
+            event["args"]["span_id"]
+            for event in json.loads(path.read_text(encoding="utf-8"))
+            if event["ph"] == "X"
+        ]
     lines, _ = read_requests(path)
     return [each.span_id for each in otlp_json.spans_in(map(json.loads, lines))]
 
@@ -75,17 +79,17 @@ def test_each_span_is_on_disk_when_it_ends(tmp_path: Path) -> None:
 def test_a_chrome_trace_that_was_cut_off_lacks_only_its_end(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     write(path, span(1), span(2), closes=False)
-    assert [each["ph"] for each in json.loads(path.read_text() + "]")] == ["M", "M", "X", "X"]
+    assert [each["ph"] for each in json.loads(path.read_text(encoding="utf-8") + "]")] == ["M", "M", "X", "X"]
 
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t.json"])
 @pytest.mark.parametrize("content", ["mine", '{"my": "settings"}', '[\n{"my": "list"}\n]'])
 def test_a_file_that_is_no_trace_is_left_alone(tmp_path: Path, name: str, content: str) -> None:
     path = tmp_path / name
-    path.write_text(content)
+    path.write_text(content, encoding="utf-8")
     with pytest.raises(TraceFileError, match="name another"):
         open_trace(path, RESOURCE)
-    assert path.read_text() == content
+    assert path.read_text(encoding="utf-8") == content
 
 
 def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
@@ -114,7 +118,7 @@ def test_tools_side_by_side_have_tracks_of_their_own(tmp_path: Path) -> None:
     first, second, third = span(1, "tool", 1, 4), span(2, "tool", 2, 3), span(3, "tool", 5, 6)
     approval = span(4, "approval", 1.5, 2, parent=first.span_id)
     write(path, approval, second, first, third, span(5, "model", 0, 1))
-    events = json.loads(path.read_text())
+    events = json.loads(path.read_text(encoding="utf-8"))
     track = {each["args"]["span_id"]: each["tid"] for each in events if each["ph"] == "X"}
     first_id, second_id, third_id, approval_id, model_id = names_of(1, 2, 3, 4, 5)
     assert track[approval_id] == track[first_id] == track[third_id] != track[second_id]
