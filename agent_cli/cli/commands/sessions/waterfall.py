@@ -13,8 +13,13 @@ from agent_cli.ui.text.lines import count, dollars, number, seconds
 
 from .output import one_line, when
 
-_BAR = 32
+_BAR, _SHORT_BAR = 32, 16
+_WIDE = 110
+"""Columns of a terminal from which on bars are long."""
 _LONGEST = 10
+_LONGEST_NAME = 28
+_NUMBER = 6
+_SHOWN_S = 0.05
 _COLOURS = {
     "model": "cyan", "tool": "green", "approval": "yellow", "question": "yellow", "retry": "red",
     "hook": "magenta", "compaction": "magenta",
@@ -38,7 +43,8 @@ def print_trace(spans: Sequence[Span], most: int) -> None:
         console.print(_heading(turn), style="bold")
         if turn.kind == "agent":
             console.print(_shares(time_shares(inner)), style="dim")
-        console.print(_waterfall(turn, children, most))
+        bar = _BAR if console.width >= _WIDE else _SHORT_BAR
+        console.print(_waterfall(turn, children, most, bar))
     console.print(_longest(spans))
 
 
@@ -60,21 +66,25 @@ def _heading(turn: Span) -> str:
 def _shares(shares: TimeShares) -> str:
     parts = [(words, getattr(shares, field)) for words, field in _PARTS]
     wall_s = shares.wall_s or 1.0
-    return ", ".join(f"{words} {seconds(took)} ({took / wall_s:.0%})" for words, took in parts if took > 0)
+    return ", ".join(f"{words} {seconds(took)} ({took / wall_s:.0%})" for words, took in parts if took >= _SHOWN_S)
 
 
-def _waterfall(turn: Span, children: dict[str, list[Span]], most: int) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading, side in (("span", "left"), ("began", "right"), ("took", "right"), ("", "left"), ("", "left")):
-        table.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+def _waterfall(turn: Span, children: dict[str, list[Span]], most: int, bar: int) -> Table:
     below = list(_below(turn, children, 1))
+    longest = max([len(_name(span)) + 2 * depth for span, depth in below[:most]], default=0)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("span", no_wrap=True, overflow="ellipsis", min_width=min(_LONGEST_NAME, longest))
+    table.add_column("began", justify="right", no_wrap=True, min_width=_NUMBER)
+    table.add_column("took", justify="right", no_wrap=True, min_width=_NUMBER)
+    table.add_column("", no_wrap=True, min_width=bar)
+    table.add_column("", no_wrap=True, overflow="ellipsis")
     for span, depth in below[:most]:
         table.add_row(
             Text("  " * depth + _name(span), style=_COLOURS.get(span.kind, "")),
             f"+{seconds(max(0.0, span.start - turn.start))}",
             seconds(span.duration_s),
-            Text(_bar(span, turn), style=_COLOURS.get(span.kind, "")),
-            Text(" · ".join(_facts(span)), style="dim"),
+            Text(_bar(span, turn, bar), style=_COLOURS.get(span.kind, "")),
+            Text(" · ".join(_facts(span)), style="dim", overflow="ellipsis", no_wrap=True),
         )
     if len(below) > most:
         table.add_row(Text(f"  … and {number(len(below) - most, 'span')} more (--rows)", style="dim"))
@@ -83,8 +93,9 @@ def _waterfall(turn: Span, children: dict[str, list[Span]], most: int) -> Table:
 
 def _longest(spans: Sequence[Span]) -> Table:
     table = Table(box=None, pad_edge=False, title=f"What took longest, of {number(len(spans), 'span')}")
-    for heading, side in (("span", "left"), ("took", "right"), ("", "left")):
-        table.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+    table.add_column("span", no_wrap=True, overflow="ellipsis")
+    table.add_column("took", justify="right", no_wrap=True, min_width=_NUMBER)
+    table.add_column("", no_wrap=True, overflow="ellipsis")
     found = sorted((each for each in spans if each.kind != "agent"), key=lambda each: -each.duration_s)
     for span in found[:_LONGEST]:
         table.add_row(Text(_name(span)), seconds(span.duration_s), Text(" · ".join(_facts(span)), style="dim"))
@@ -112,10 +123,10 @@ def _facts(span: Span) -> list[str]:
     return facts
 
 
-def _bar(span: Span, turn: Span) -> str:
+def _bar(span: Span, turn: Span, width: int) -> str:
     """Return where a span lies in its turn; one that goes on behind it is cut."""
     if turn.duration_s <= 0:
         return ""
-    start = min(_BAR - 1, max(0, int((span.start - turn.start) / turn.duration_s * _BAR)))
-    end = min(_BAR, max(start + 1, round((span.end - turn.start) / turn.duration_s * _BAR)))
+    start = min(width - 1, max(0, int((span.start - turn.start) / turn.duration_s * width)))
+    end = min(width, max(start + 1, round((span.end - turn.start) / turn.duration_s * width)))
     return " " * start + "━" * (end - start)
