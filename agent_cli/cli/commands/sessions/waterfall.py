@@ -39,12 +39,15 @@ def print_trace(spans: Sequence[Span], most: int) -> None:
     for span in spans:
         children.setdefault(span.parent_id if span.parent_id in known else "", []).append(span)
     for turn in sorted(children.get("", ()), key=lambda span: span.start):
-        inner = [turn, *(span for span, _ in _below(turn, children, 1))]
+        below = list(_below(turn, children, 1))
+        inner = [turn, *(span for span, _ in below)]
         console.print(_heading(turn), style="bold")
         if turn.kind == "agent":
             console.print(_shares(time_shares(inner)), style="dim")
         bar = _BAR if console.width >= _WIDE else _SHORT_BAR
-        console.print(_waterfall(turn, children, most, bar))
+        console.print(_waterfall(turn, below[:most], bar))
+        if len(below) > most:
+            console.print(f"  … and {number(len(below) - most, 'span')} more (--rows)", style="dim")
     console.print(_longest(spans))
 
 
@@ -69,16 +72,15 @@ def _shares(shares: TimeShares) -> str:
     return ", ".join(f"{words} {seconds(took)} ({took / wall_s:.0%})" for words, took in parts if took >= _SHOWN_S)
 
 
-def _waterfall(turn: Span, children: dict[str, list[Span]], most: int, bar: int) -> Table:
-    below = list(_below(turn, children, 1))
-    longest = max([len(_name(span)) + 2 * depth for span, depth in below[:most]], default=0)
+def _waterfall(turn: Span, below: Sequence[tuple[Span, int]], bar: int) -> Table:
+    longest = max([len(_name(span)) + 2 * depth for span, depth in below], default=0)
     table = Table(box=None, pad_edge=False)
     table.add_column("span", no_wrap=True, overflow="ellipsis", min_width=min(_LONGEST_NAME, longest))
     table.add_column("began", justify="right", no_wrap=True, min_width=_NUMBER)
     table.add_column("took", justify="right", no_wrap=True, min_width=_NUMBER)
     table.add_column("", no_wrap=True, min_width=bar)
     table.add_column("", no_wrap=True, overflow="ellipsis")
-    for span, depth in below[:most]:
+    for span, depth in below:
         table.add_row(
             Text("  " * depth + _name(span), style=_COLOURS.get(span.kind, "")),
             f"+{seconds(max(0.0, span.start - turn.start))}",
@@ -86,8 +88,6 @@ def _waterfall(turn: Span, children: dict[str, list[Span]], most: int, bar: int)
             Text(_bar(span, turn, bar), style=_COLOURS.get(span.kind, "")),
             Text(" · ".join(_facts(span)), style="dim", overflow="ellipsis", no_wrap=True),
         )
-    if len(below) > most:
-        table.add_row(Text(f"  … and {number(len(below) - most, 'span')} more (--rows)", style="dim"))
     return table
 
 
