@@ -34,6 +34,7 @@ from . import (
     streaming,
     terminal,
     toolcall,
+    tracing,
     worktrees,
 )
 
@@ -68,6 +69,7 @@ def main() -> int:
             engines,
             sdk,
             serve,
+            tracing,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

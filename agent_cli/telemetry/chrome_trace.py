@@ -8,6 +8,8 @@ import msgspec
 from . import conventions as names
 from .span import Span
 
+BEGINNING = b'[\n{"name":"process_name"'
+"""How a file of ours begins."""
 _TRACKS = 100
 """Numbers kept for one sub-agent: the first is its own, the others are for tools."""
 _TOOL_KINDS = frozenset({"tool", "approval", "queue"})

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,8 @@ FLUSH_S = 2.0
 MOST_QUEUED = 2048
 """More spans than that go to the file."""
 _BATCH = 256
-_EVERY_S = 1.0
-_PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""Between attempts that failed one after the other."""
+PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""Between requests; the further ones after that many failures in a row."""
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 """With these a collector says that it would take the same later."""
 _MOST_ANSWER = 65_536
@@ -92,8 +91,15 @@ class CollectorLink:
 class Collector:
     """Sends the spans of one session."""
 
-    def __init__(self, settings: OtlpSettings, envelope: Envelope, unsent: Callable[[], Path]) -> None:
+    def __init__(
+        self,
+        settings: OtlpSettings,
+        envelope: Envelope,
+        unsent: Callable[[], Path],
+        pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:
         """`unsent` makes the file for what could not be sent; it is asked only when there is something."""
+        self._pauses_s = pauses_s
         self._link = CollectorLink(settings)
         self._envelope = envelope
         self._unsent = unsent
@@ -147,13 +153,12 @@ class Collector:
         if self.kept:
             why = f" ({self._failure})" if self._failure is not None else ""
             said.append(
-                f"{self.kept} spans could not be sent to {place}{why} and are kept; "
-                f"`agent trace send {self.file}` sends them"
+                f"{_spans(self.kept)} could not be sent to {place}{why}; `agent trace send {self.file}` sends them"
             )
         if self.lost:
-            said.append(f"{self.lost} spans could be neither sent to {place} nor kept")
+            said.append(f"{_spans(self.lost)} could be neither sent to {place} nor kept")
         if self._link.rejected:
-            said.append(f"{place} has refused {self._link.rejected} spans")
+            said.append(f"{place} has refused {_spans(self._link.rejected)}")
         return "; ".join(said)
 
     def _patience_s(self) -> float:
@@ -190,7 +195,7 @@ class Collector:
 
     async def _pause(self) -> None:
         """Wait until there is enough to send, or for long enough after a failure."""
-        pause_s = _PAUSES_S[min(self._failures, len(_PAUSES_S)) - 1] if self._failures else _EVERY_S
+        pause_s = self._pauses_s[min(self._failures, len(self._pauses_s) - 1)]
         until = asyncio.get_running_loop().time() + pause_s
         while not self._is_closing and (left_s := until - asyncio.get_running_loop().time()) > 0:
             self._woken.clear()
@@ -224,6 +229,10 @@ def unsent_file(folder: Path, session_id: str) -> Path:
 
     make_private(folder)
     return folder / f"{session_id}-{time.time_ns() // 1_000_000:x}.jsonl"
+
+
+def _spans(count: int) -> str:
+    return f"{count} span{'s' if count != 1 else ''}"
 
 
 def _protobuf(request: bytes) -> bytes:

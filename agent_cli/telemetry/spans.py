@@ -26,8 +26,10 @@ from .open_spans import OpenModelCall, OpenSpan, OpenTool, added, usage_attribut
 from .span import Attribute, Span, SpanKind
 from .traceparent import Parent, new_trace_id, tool_span_id
 
-_QUEUE_S = 0.002
+_QUEUE_S = 0.0015
 """Shorter waits of a tool call are not worth a span."""
+AFTER = ".after"
+"""Behind the id of a call in that of a command which a rule wants run after it."""
 _MOST_LATE = 1000
 """Attempts that are kept for events which may still arrive."""
 
@@ -45,6 +47,8 @@ class Lane(msgspec.Struct, kw_only=True):
     steps: int = 0
     calls: int = 0
     tools: dict[str, OpenTool] = msgspec.field(default_factory=dict)
+    ended: set[str] = msgspec.field(default_factory=set)
+    """Calls that have a result."""
     models: list[OpenModelCall] = msgspec.field(default_factory=list)
     compaction: OpenSpan | None = None
     unclaimed: list[ModelCalled] = msgspec.field(default_factory=list)
@@ -70,12 +74,13 @@ class SpanBuilder:
         self._settings: dict[str, Attribute] = {}
 
     def ids_of(self, agent_id: str, call_id: str) -> tuple[str, str]:
-        """Return trace and span of a tool call, which need not have been announced yet; of the turn where no call
-        is named. Both are empty where nothing is traced."""
+        """Return trace and span of a tool call, which a sub-agent need not have announced yet; of the turn for a
+        command of nobody's call. Both are empty where there is no turn."""
         lane = self._lane(agent_id) or self._own
         if lane.root is None:
             return "", ""
-        return lane.trace_id, self._tool_id(lane, call_id) if call_id else lane.root.span_id
+        call_id = call_id.removesuffix(AFTER)
+        return lane.trace_id, self._tool_id(lane, call_id) if _may_run(lane, call_id) else lane.root.span_id
 
     def book(self, entry: ModelCalled) -> None:
         """Take an entry of the session's ledger, once it is saved; those of sub-agents name theirs."""
@@ -171,8 +176,8 @@ class SpanBuilder:
     def _place_of(self, above: Lane, call_id: str) -> str:
         """Return the span that a sub-agent lies in: the call that started it, or that goes on with it now; else
         the turn."""
-        if call_id in above.tools:
-            return above.tools[call_id].span_id
+        if _may_run(above, call_id):
+            return self._tool_id(above, call_id)
         calls = [each for each in above.tools.values() if each.runs and each.name in ("agent", "agents")]
         if len(calls) == 1:
             return calls[0].span_id
@@ -292,6 +297,7 @@ class SpanBuilder:
             tool.runs = True
 
     def _tool_finished(self, lane: Lane, event: ev.ToolCallFinished, time: float) -> None:
+        lane.ended.add(event.call_id)
         tool = lane.tools.pop(event.call_id, None)
         if tool is None:
             return
@@ -448,6 +454,11 @@ def _is_of(entry: ModelCalled, model: OpenModelCall) -> bool:
     if entry.kind == "subagent":
         return model.start <= entry.time and not model.answered_at
     return _same_line(model.call_kind, entry.kind) and not model.answered_at
+
+
+def _may_run(lane: Lane, call_id: str) -> bool:
+    """Return whether a tool call is open. Events of a sub-agent may not have arrived yet."""
+    return call_id in lane.tools or bool(call_id and lane.agent_id and call_id not in lane.ended)
 
 
 def _same_line(kind: CallKind, other: CallKind) -> bool:

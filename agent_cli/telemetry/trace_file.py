@@ -11,6 +11,7 @@ import msgspec
 from agent_cli.fs.files import PLAIN, open_regular
 
 from . import otlp_json
+from .chrome_trace import BEGINNING as CHROME_BEGINNING
 from .chrome_trace import ChromeTrace, trimmed_length
 from .span import Span
 
@@ -57,8 +58,8 @@ def open_trace(path: Path, resource: Mapping[str, Any]) -> SpanFile:
         raise TraceFileError(f"--trace {path}: {error.strerror}") from error
     try:
         os.close(open_regular(path, follow=True))  # no pipe, which could make a turn wait
-        beginning = os.pread(descriptor, len(otlp_json.BEGINNING), 0)
-        if beginning and not beginning.startswith(b"[\n{" if is_chrome else otlp_json.BEGINNING):
+        beginning = os.pread(descriptor, 64, 0)
+        if beginning and not beginning.startswith(CHROME_BEGINNING if is_chrome else otlp_json.BEGINNING):
             form = "Chrome trace" if is_chrome else "file of traces"
             raise TraceFileError(
                 f"--trace {path}: the file exists and is no {form}; name another"

@@ -74,8 +74,9 @@ class Tracing:
             self._file = None
         said = [self._problem]
         if self._collector is not None:
-            await self._collector.aclose()
-            said.append(self._collector.report)
+            collector, self._collector = self._collector, None
+            await collector.aclose()
+            said.append(collector.report)
         if self._failure:
             said.append(f"the trace may lack spans, for a fault of the agent's own ({self._failure})")
         return "; ".join(filter(None, said))

@@ -14,8 +14,8 @@ Kind = Literal["text", "whole", "number", "flag", "list"]
 
 COMMANDS = frozenset(
     (
-        *"sessions stats undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
-        *"serve acp config setup doctor demo help".split(),
+        *"sessions stats trace undo redo replay batch eval worktree models permissions mcp skills".split(),
+        *"plugin serve acp config setup doctor bug demo help".split(),
     )
 )
 """The sub-commands beside `run` and `resume`, served by typer."""
