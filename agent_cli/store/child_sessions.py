@@ -50,6 +50,14 @@ def child_sessions(path: Path) -> Iterator[ChildSession]:
     yield from (each for _, each in sorted(found, key=lambda pair: pair[0]))
 
 
+def agent_names(path: Path) -> dict[str, str]:
+    """Return the names of the sub-agents of the session in a file, and of theirs, by the ids of their sessions."""
+    names: dict[str, str] = {}
+    for child in child_sessions(path):
+        names |= {child.id: child.name, **agent_names(child.path)}
+    return names
+
+
 def _described(path: Path, header: Header, records: object) -> ChildSession:
     state: AgentState = "stopped"
     task = text = ""

@@ -206,6 +206,37 @@ class AgentTranscript(msgspec.Struct, frozen=True):
     count: int
 
 
+class TracedSpan(msgspec.Struct, frozen=True):
+    """One stretch of time in a turn."""
+
+    kind: str
+    """As in `telemetry/span.py: SpanKind`."""
+    name: str
+    start_s: float
+    """Since the turn began; `end_s` likewise."""
+    end_s: float
+    depth: int = 0
+    """How many others it lies in, the turn not counted."""
+    error: str = ""
+    first_s: float | None = None
+    """Of a model call: from its beginning to its first token."""
+
+
+class TracedTurn(msgspec.Struct, frozen=True):
+    """Where the time of one turn went."""
+
+    number: int
+    """Of its prompt; 0 for what no prompt has asked for."""
+    began: str
+    """As shown."""
+    duration_s: float
+    shares: dict[str, float]
+    """Seconds by `session/timing.py: Share`."""
+    spans: tuple[TracedSpan, ...]
+    """In the order they began, each behind the one it lies in."""
+    ended: bool = True
+
+
 class Host(Protocol):
     """Services behind slash commands and `!command`."""
 
@@ -215,6 +246,10 @@ class Host(Protocol):
 
     async def search(self, query: str) -> tuple[HitLine, ...]:
         """Return what was said of a query in all sessions, the best first."""
+        ...
+
+    async def traced(self) -> tuple[TracedTurn, ...] | str:
+        """Return where the time of each turn went, oldest first, or why that is not known."""
         ...
 
     async def export(self, argument: str) -> str:

@@ -41,6 +41,8 @@ from agent_cli.ui.services import (
     SessionLine,
     SkillLine,
     ToolLine,
+    TracedSpan,
+    TracedTurn,
 )
 
 SNAPSHOT = Snapshot(
@@ -269,6 +271,17 @@ class FakeHost:
 
     async def search(self, query: str) -> tuple[HitLine, ...]:
         return (HitLine("abc123", "fix the parser", "2 h ago", "you", f"about {query}"),)
+
+    async def traced(self) -> tuple[TracedTurn, ...] | str:
+        """Two turns, the second with tools."""
+        spans = (
+            TracedSpan("model", "openai/m", 0.0, 6.0, first_s=2.0),
+            TracedSpan("tool", "shell", 6.0, 16.0, error="failed"),
+            TracedSpan("approval", "shell", 6.0, 12.0, depth=1),
+        )
+        shares = {"first_token": 2.0, "streaming": 4.0, "tool": 4.0, "waiting": 6.0, "retry": 0.0, "overhead": 4.0}
+        first = TracedTurn(1, "12:00:00", 1.0, {"streaming": 1.0}, (TracedSpan("model", "openai/m", 0.0, 1.0),))
+        return (first, TracedTurn(2, "12:10:00", 20.0, shares, spans, ended=False))
 
     async def export(self, argument: str) -> str:
         return f"Exported to {argument or 'abc123.md'}"

@@ -4,7 +4,9 @@ keys of the configuration."""
 import asyncio
 import os
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +24,17 @@ from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.kit.base import describe
 from agent_cli.tools.plugins import Extension
 from agent_cli.tools.registry import Registry
-from agent_cli.ui.services import ConfigLine, HookLine, ModelLine, PluginLine, ServerLine, ToolLine
+from agent_cli.ui.services import (
+    ConfigLine,
+    HookLine,
+    ModelLine,
+    PluginLine,
+    ServerLine,
+    ToolLine,
+    TracedSpan,
+    TracedTurn,
+)
+from agent_cli.ui.text.time_shares import SHARES
 
 from ..setup.setup import Setup
 
@@ -30,6 +42,7 @@ if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.engine import HookEngine
     from agent_cli.mcp.servers import Servers
+    from agent_cli.telemetry.span import Span
 
     from ..setup.plugins import LoadedPlugins
 
@@ -40,6 +53,61 @@ _USER_INFO = re.compile(r"^(\w+://)[^/@\s]+@")
 """A user and password, or a token, in an address."""
 _SENTENCE = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL)
 _UNSET = "built-in default"
+
+
+def traced_turns(path: Path) -> tuple[TracedTurn, ...]:
+    """Return where the time of each turn of a session file went, its sub-agents included.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    from agent_cli.session.timing import Timing
+    from agent_cli.telemetry.conventions import STOP_REASON
+    from agent_cli.telemetry.recorded.spans import recorded, spans_of
+    from agent_cli.telemetry.shares import time_shares
+
+    session = recorded(path)
+    prompted = Timing(session.records).prompted
+    spans = spans_of(session)
+    by_trace: dict[str, list[Span]] = {}
+    for span in spans:
+        by_trace.setdefault(span.trace_id, []).append(span)
+    turns = []
+    number = 0
+    for at, root in enumerate(span for span in spans if span.kind == "agent" and not span.parent_id):
+        number += at in prompted
+        own = by_trace[root.trace_id]
+        sums = time_shares(own)
+        shares = {name: getattr(sums, f"{name}_s") for name, *_ in SHARES}
+        turns.append(
+            TracedTurn(
+                number=number if at in prompted else 0,
+                began=time.strftime("%H:%M:%S", time.localtime(root.start)),
+                duration_s=root.duration_s,
+                shares=shares,
+                spans=tuple(_traced(own, root)),
+                ended=STOP_REASON in root.attributes,
+            )
+        )
+    return tuple(turns)
+
+
+def _traced(spans: Sequence["Span"], root: "Span") -> Iterator[TracedSpan]:
+    """Yield the spans of a turn, each behind the one it lies in."""
+    from agent_cli.telemetry.conventions import FIRST_CHUNK_S
+
+    below: dict[str, list[Span]] = {}
+    for span in spans:
+        below.setdefault(span.parent_id, []).append(span)
+    waiting = [(span, 0) for span in reversed(below.get(root.span_id, []))]
+    while waiting:
+        span, depth = waiting.pop()
+        first = span.attributes.get(FIRST_CHUNK_S)
+        yield TracedSpan(
+            kind=span.kind, name=span.name, start_s=span.start - root.start, end_s=span.end - root.start,
+            depth=depth, error=span.error, first_s=float(first) if isinstance(first, int | float) else None,
+        )  # fmt: skip
+        waiting += [(each, depth + 1) for each in reversed(below.get(span.span_id, []))]
 
 
 async def offered_models(setup: Setup, env: Mapping[str, str], query: str) -> list[str]:

@@ -30,6 +30,7 @@ from agent_cli.ui.services import (
     SessionLine,
     SkillLine,
     ToolLine,
+    TracedTurn,
 )
 from agent_cli.ui.text.lines import ago
 
@@ -70,6 +71,17 @@ class SessionHost:
             for hit in hits
         )
 
+    async def traced(self) -> tuple[TracedTurn, ...] | str:
+        now = self._opened.agent.snapshot()
+        if not now.session_path:
+            return "This session is not saved, so nothing is known of its time."
+        from .listings import traced_turns
+
+        try:
+            return await asyncio.to_thread(traced_turns, Path(now.session_path))
+        except StoreError as error:
+            return f"The session cannot be read: {error}"
+
     async def export(self, argument: str) -> str:
         now = self._opened.agent.snapshot()
         name = argument.strip() or f"{now.session_id}.md"
@@ -80,12 +92,14 @@ class SessionHost:
 
     def _written(self, session: Path, target: Path) -> str:
         """Write an export, never over a file that is there; what was done, in words."""
+        from agent_cli.store.child_sessions import agent_names
         from agent_cli.store.export.formats import ENDINGS, exported, masked
 
         format = ENDINGS.get(target.suffix.lower())
         if format is None:
             return f"Not exported: name a file that ends in {', '.join(ENDINGS)}."
-        text = exported(masked(read_session(session).records, self._opened.redactor), format)
+        records = masked(read_session(session).records, self._opened.redactor)
+        text = exported(records, format, agent_names(session))
         try:
             create_file(target, text.encode())
         except OSError as error:

@@ -229,6 +229,10 @@ _ROWS = (
     Command(_SESSION, "status", "", "show session, model, mode and sandbox", _in("inspect", "status")),
     Command(_SESSION, "cost", "", "show tokens and cost so far", _in("inspect", "cost")),
     Command(
+        _SESSION, "trace", "[N|all]", "show where the time of a turn went", _in("trace", "trace"),
+        lambda context: ("all",),
+    ),
+    Command(
         _CONTEXT, "compact", "[FOCUS|preview|edit|keep|undo]",
         "compact the conversation; preview, edit or revert the summary", _in("conversation", "compact"),
         lambda context: ("preview", "edit", "keep", "undo"),

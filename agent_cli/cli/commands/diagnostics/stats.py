@@ -2,25 +2,25 @@
 
 import shutil
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from agent_cli.session.timing import SHARES
-from agent_cli.telemetry.recorded.figures import ToolFigures
-from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics, statistics
 from agent_cli.ui.text.theme import NONE, choose
 
 from ...setup.options import UsageError
 from ...setup.redactor import redactor_of
 from ..sessions.output import emit, one_line, parse_moment, setup_for_sessions
-from .stats_tables import Written, overview, table
 
-_GROUPINGS: dict[str, Grouping] = {
+if TYPE_CHECKING:
+    from agent_cli.telemetry.recorded.figures import ToolFigures
+    from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics
+
+_GROUPINGS: "dict[str, Grouping]" = {
     "model": "model", "project": "project", "tool": "tool", "day": "day", "session": "session"
 }  # fmt: skip
-_USUAL: tuple[Grouping, ...] = ("day", "model", "tool")
+_USUAL: "tuple[Grouping, ...]" = ("day", "model", "tool")
 
 
 def stats_command(
@@ -38,6 +38,10 @@ def stats_command(
     """Show where tokens, money and time of all saved sessions went."""
     if by is not None and by not in _GROUPINGS:
         raise UsageError(f"--by: {by!r} is not one of {', '.join(_GROUPINGS)}")
+    from agent_cli.telemetry.recorded.statistics import statistics
+
+    from .stats_tables import Written, overview, table
+
     moment = parse_moment("--since", since)
     setup = setup_for_sessions()
     groupings = _USUAL if by is None else (_GROUPINGS[by],)
@@ -60,7 +64,7 @@ def stats_command(
     return 0
 
 
-def _tell_damage(found: Statistics) -> None:
+def _tell_damage(found: "Statistics") -> None:
     """Say on standard error what could not be counted."""
     if found.unreadable:
         files = "1 file" if found.unreadable == 1 else f"{found.unreadable} files"
@@ -70,7 +74,7 @@ def _tell_damage(found: Statistics) -> None:
         print(f"agent: {some} damaged lines, which count nowhere; the rest of them counts", file=sys.stderr)
 
 
-def _plain(found: Statistics, by: Grouping | None) -> dict[str, Any]:
+def _plain(found: "Statistics", by: "Grouping | None") -> dict[str, Any]:
     bounds = {"first": found.first or None, "last": found.last or None}
     given = {**bounds, "damaged": found.damaged, "unreadable": found.unreadable, "total": _row(found.total)}
     return given | {
@@ -78,8 +82,10 @@ def _plain(found: Statistics, by: Grouping | None) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: "Row") -> dict[str, Any]:
     """Return a group as JSON has it; seconds, tokens and US dollars."""
+    from agent_cli.session.timing import SHARES
+
     sent = sum(count or 0 for count in (row.totals.input, row.totals.cache_read, row.totals.cache_write))
     cached = row.totals.cache_read
     return {
@@ -99,7 +105,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _tool(figures: ToolFigures) -> dict[str, Any]:
+def _tool(figures: "ToolFigures") -> dict[str, Any]:
     return {
         "calls": figures.calls,
         "failed": figures.failed,

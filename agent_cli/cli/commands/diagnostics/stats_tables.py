@@ -6,19 +6,11 @@ import msgspec
 
 from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics, tokens_of
 from agent_cli.ui.text import lines
-from agent_cli.ui.text.theme import Role, Theme
+from agent_cli.ui.text.theme import Theme
+from agent_cli.ui.text.time_shares import duration, percent, render_shares
 
 from ..sessions.output import when
 
-_SHARES: tuple[tuple[str, str, str, Role], ...] = (
-    ("first_token", "▒", "model, before its first token", "accent"),
-    ("streaming", "█", "model, answering", "accent"),
-    ("tool", "▓", "tools", "ok"),
-    ("waiting", "░", "waiting for you", "warning"),
-    ("retry", "×", "waiting for the provider", "error"),
-    ("hook", "+", "hooks", "muted"),
-    ("overhead", "·", "overhead", "muted"),
-)
 _MOST_ROWS = 12
 _NARROWEST_NAME = 12
 _BAR = 24
@@ -65,7 +57,7 @@ def overview(found: Statistics, out: Written) -> list[str]:
             f"{out.theme.paint('muted', f'{name:<10}')}  {wrapped[0]}",
             *(f"{'':12}{row}" for row in wrapped[1:]),
         ]
-    return [*rows, *_time_bar(total, out)]
+    return [*rows, *render_shares(total.shares, out.width, out.theme, " " * 12)]
 
 
 def table(by: Grouping, found: Statistics, out: Written, *, is_alone: bool) -> list[str]:
@@ -144,39 +136,6 @@ def _weight(by: Grouping, rows: Sequence[Row]) -> tuple[Callable[[Row], float], 
     return (lambda row: float(tokens_of(row.totals))), "tokens"
 
 
-def _time_bar(total: Row, out: Written) -> list[str]:
-    """Return one bar for the time of all turns, and what its parts are."""
-    whole = total.wall_s
-    if not whole:
-        return []
-    room = max(min(out.width - 12, 60), 10)
-    parts = [(share, mark, name, role) for share, mark, name, role in _SHARES if total.shares.get(share, 0.0) > 0]
-    ends, past = [0], 0.0
-    for share, *_ in parts:
-        past += total.shares[share]
-        ends.append(round(room * past / whole))
-    bar = "".join(
-        out.theme.paint(role, mark * (ends[at + 1] - ends[at])) for at, (_, mark, _, role) in enumerate(parts)
-    )
-    rows = [f"{'':12}{bar}"]
-    for share, mark, name, role in parts:
-        seconds = total.shares[share]
-        text = f"{_share(seconds / whole):>4}  {name}, {duration(seconds)}"
-        rows.append(f"{'':12}{out.theme.paint(role, mark)} {lines.truncate(text, max(out.width - 14, 10))}")
-    return rows
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in a few characters: `40 ms`, `3.2 s`, `4 min`, `1.5 h`."""
-    if seconds <= 0:
-        return "–"
-    if seconds < 0.95:
-        return f"{max(seconds * 1000, 1):.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
-
-
 def cached_share(row: Row) -> float | None:
     """Return the share of what was sent that was read from a cache, 0 to 1; None where no cache was reported."""
     sent = sum(count or 0 for count in (row.totals.input, row.totals.cache_read, row.totals.cache_write))
@@ -204,7 +163,7 @@ def _failed(row: Row) -> str:
 def _share(share: float | None) -> str:
     if share is None:
         return "–"
-    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+    return percent(share)
 
 
 def _count(count: int) -> str:

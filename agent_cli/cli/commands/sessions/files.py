@@ -11,6 +11,7 @@ import typer
 
 from agent_cli.fs.files import create_file, replace_file
 from agent_cli.protocol.records import AnyRecord
+from agent_cli.store.child_sessions import agent_names
 from agent_cli.store.export.formats import ENDINGS, Format, exported, masked
 from agent_cli.store.import_repair import import_session, repair
 from agent_cli.store.retention import OnDelete, Pruned, plan, prune, prune_if_due
@@ -50,7 +51,7 @@ def export(
     path = setup.sessions.find(identifier)
     loaded = read_session(path)
     records: tuple[AnyRecord, ...] = loaded.records if raw else masked(loaded.records, redactor_of(setup))
-    text = exported(records, chosen)
+    text = exported(records, chosen, agent_names(path))
     for problem in loaded.problems():
         print(f"agent: {problem}", file=sys.stderr)
     if raw:

@@ -1,0 +1,30 @@
+"""What `/trace` is given: the turns of a session file, what sub-agents did in them included."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.cli.services.listings import traced_turns
+from agent_cli.protocol.messages import UserMessage
+from agent_cli.store.child_sessions import agent_names
+from tests.telemetry.recorded.made import NOON, a_child, a_turn, answered, called, header, result, save
+
+
+def test_turns_are_read_with_what_lies_in_them(tmp_path: Path) -> None:
+    compaction = called(40, 4, 1, kind="summary", turn_id="c1")
+    prompt = UserMessage(id="u2", turn_id="t2", time=NOON + 60, text="And look.")
+    second = [prompt, called(64, 4, 1, turn_id="t2"), answered(64, "agent", turn_id="t2"), result(74, "agent", 10)]
+    path = save(tmp_path / "20260921T120000Z-0ab1727c.json", [header(), *a_turn(), compaction, *second])
+    child = [each for each in a_child()]
+    save(tmp_path / "20260921T120000Z-0ab1727c.agents" / "20260921T120031Z-c1c1c1c1.json", child)
+    first, beside, last = traced_turns(path)
+    assert (first.number, beside.number, last.number) == (1, 0, 2)
+    assert (first.ended, last.ended, first.duration_s, last.duration_s) == (True, False, 30, 14)
+    assert first.shares["waiting"] == pytest.approx(6) and sum(first.shares.values()) == pytest.approx(30)
+    shown = [(span.depth, span.kind, span.name) for span in first.spans]
+    assert shown[:2] == [(0, "model", "openai/m"), (1, "retry", "retry")]
+    assert (1, "approval", "shell") in shown
+    assert [(span.depth, span.name) for span in last.spans] == [
+        (0, "openai/m"), (0, "agent"), (1, "explore"), (2, "openai/m"), (2, "list_dir")
+    ]  # fmt: skip
+    assert agent_names(path) == {"c1c1c1c1": "explore-1"}
