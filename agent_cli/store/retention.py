@@ -64,8 +64,9 @@ def discard(sessions: Sessions, state: Path, path: Path, on_delete: OnDelete | N
             return  # a file with a name of its own: nothing is known to belong to it
         for folder in _belongings(state, identifier):
             shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            (state / "logs" / f"{identifier}.jsonl").unlink()
+        for log in (state / "logs").glob(f"{identifier}.*"):
+            with contextlib.suppress(OSError):
+                log.unlink()
         if on_delete is not None:
             on_delete(state / "projects" / path.parent.name, identifier)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.debug_lines import logged
 from tests.e2e.editor import Editor
 from tests.e2e.person import Person
 from tests.e2e.rpc import Piped
@@ -59,8 +60,7 @@ def by_repl(world: World, model: str) -> list[Event]:
     person.turn_over()
     person.leave()
     (log,) = set(world.state.glob("logs/*")) - before
-    lines = map(json.loads, log.read_text().splitlines())
-    return [line for line in lines if line["type"] != "model_request"]
+    return [line for line in logged(log) if line["type"] != "model_request"]
 
 
 LIBRARY = """

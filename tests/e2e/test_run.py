@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.running import said
+from tests.e2e.debug_lines import logged
 from tests.e2e.world import Done, World, finish, shell, until
 from tests.model.server import Call, Reply
 
@@ -263,11 +264,10 @@ def test_the_debug_log_holds_each_request_and_only_what_is_new_in_it(world: Worl
     world.script(shell("ls"), Reply(text="done"))
     world.run("run", "look around", "--debug", "--mode", "yolo")
     (log,) = (world.state / "logs").iterdir()
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    first, second = (line for line in lines if line["type"] == "model_request")
-    assert [each["role"] for each in first["body"]["messages"]] == ["system", "user"] and first["body"]["tools"]
-    assert [each["role"] for each in second["body"]["messages"]] == ["assistant", "tool"]
-    assert second["unchanged"] == 2 and "tools" not in second["body"]
+    first, second = (line for line in logged(log) if line["type"] == "model_request")
+    assert [each["role"] for each in first["added"]] == ["system", "user"] and first["body"]["tools"]
+    assert [each["role"] for each in second["added"]] == ["assistant", "tool"]
+    assert second["unchanged"] == 2 and "tools" not in second.get("body", {})
     assert first["model"] == "openai/mock-model" and log.stat().st_mode & 0o777 == 0o600
 
 

@@ -93,7 +93,7 @@ def test_what_is_pruned_goes_with_all_that_belongs_to_it(machine: Machine) -> No
     for name in ("00000001", "00000002"):
         (machine.state / "notes" / name).mkdir(parents=True)
         (machine.state / "logs").mkdir(exist_ok=True)
-        (machine.state / "logs" / f"{name}.jsonl").write_text("{}", encoding="utf-8")
+        (machine.state / "logs" / f"{name}.log").write_text("{}", encoding="utf-8")
     planned = plan(machine.sessions, machine.state, 30, None, NOW)
     assert machine.left() == ["00000001", "00000002"], "a plan removes nothing"
     done = prune(machine.sessions, machine.state, planned, machine.on_delete)

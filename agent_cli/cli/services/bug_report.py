@@ -84,9 +84,9 @@ def _parts(
             text = "".join(encode(record).decode() + "\n" for record in errors)
             parts["errors.jsonl"] = (text, f"failed model calls and turns of this session, the last {len(errors)}")
         parts["session.json"] = (exported(records, "json"), f"this session, {number(len(records), 'record')}")
-    log = setup.state / "logs" / f"{now.session_id}.jsonl"
+    log = setup.state / "logs" / f"{now.session_id}.log"
     if tail := _tail(log):
-        parts["log-tail.jsonl"] = (redactor.mask(tail, assignments=True), "the end of the log of --debug")
+        parts["log-tail.txt"] = (redactor.mask(tail, assignments=True), "the end of the log of --debug")
     return parts
 
 

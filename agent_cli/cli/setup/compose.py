@@ -309,5 +309,5 @@ def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLo
     from .debug_log import DebugLog
     from .redactor import redactor_of
 
-    path = setup.state / "logs" / f"{identifier}.jsonl"
+    path = setup.state / "logs" / f"{identifier}.log"
     return DebugLog(path, lambda: redactor_of(setup, env))

@@ -1,35 +1,47 @@
-"""The log of `--debug`: each event, and each request as it went to the server, a line of JSON each. Loaded only
-where the option is given."""
+"""Write the log of `--debug`: a line for each event and each request, with its time, as `name=value` for people and
+for `grep`. Loaded only where the option is given.
 
+A log has a bounded size: when it is full it becomes `….log.1`, the one before `….log.2`, and the oldest goes.
+"""
+
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from agent_cli.fs.files import make_private
 from agent_cli.protocol.events import AnyEvent
+from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.sanitize import clean
 from agent_cli.redaction.redactor import Redactor
 
 _LISTS = ("messages", "input")
 """Where a body has its conversation, the part that grows."""
+_MOST_BYTES = 10_000_000
+_MOST_OLD = 3
+_MOST_SESSIONS = 30
+"""Whose logs are kept; those written last."""
+_BARE = lazy_regex(r"(?!(?:true|false|null)$)[^\W\d][\w./:@+-]*")
+"""Texts that need no quotes: they can be taken for nothing else."""
 
 
 class DebugLog:
     """One file, readable by the user alone. Everything in it is written through a redactor."""
 
-    def __init__(self, path: Path, redactor: Callable[[], Redactor]) -> None:
-        """The file is made, and `redactor` asked, when there is something to write."""
+    def __init__(self, path: Path, redactor: Callable[[], Redactor], most_bytes: int = _MOST_BYTES) -> None:
+        """The file is made, and `redactor` asked, when there is something to write. `most_bytes` is the size from
+        which on a new file is begun."""
         self.path = path
         self._redactor = redactor
+        self._most_bytes = most_bytes
         self._before: dict[str, Any] = {}
-
-    @cached_property
-    def _descriptor(self) -> int:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._descriptor = -1
+        self._size = 0
 
     @cached_property
     def _secrets(self) -> Redactor:
@@ -37,11 +49,13 @@ class DebugLog:
 
     def event(self, event: AnyEvent) -> None:
         """Write an event, which is masked already."""
-        os.write(self._descriptor, msgspec.json.encode(event) + b"\n")
+        fields = msgspec.to_builtins(event)
+        name, moment = fields.pop("type"), fields.pop("time", 0.0)
+        self._write(_line(moment or time.time(), name, fields))
 
     def request(self, model: str, body: dict[str, Any]) -> None:
         """Write a request: of its conversation what the one before it did not have, and of the other fields
-        those that have changed. `unchanged` counts the messages that are left out."""
+        those that have changed, a line each. `unchanged` counts the messages that are left out."""
         before, self._before = self._before, body
         shown = {name: value for name, value in body.items() if before.get(name) != value}
         kept = 0
@@ -50,6 +64,66 @@ class DebugLog:
             while kept < len(earlier) and shown[name][kept : kept + 1] == earlier[kept : kept + 1]:
                 kept += 1
             shown[name] = shown[name][kept:]
-        line = {"type": "model_request", "time": time.time(), "model": model, "unchanged": kept, "body": shown}
-        text = self._secrets.mask(msgspec.json.encode(line).decode("utf-8", "replace"))
-        os.write(self._descriptor, f"{text}\n".encode("utf-8", "replace"))
+        head = _line(time.time(), "model_request", {"model": model, "unchanged": kept})
+        self._write(self._secrets.mask("\n".join([head, *_of_body(shown)])))
+
+    def _write(self, text: str) -> None:
+        data = "".join(f"{clean(line)}\n" for line in text.split("\n")).encode("utf-8", "replace")
+        if self._descriptor < 0 or self._size > self._most_bytes:
+            self._open()
+        os.write(self._descriptor, data)
+        self._size += len(data)
+
+    def _open(self) -> None:
+        """Begin a file, or go on with one that is not full."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._rotate()
+        else:
+            make_private(self.path.parent)
+            remove_old_logs(self.path.parent, _MOST_SESSIONS - 1)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        self._size = os.fstat(self._descriptor).st_size
+
+    def _rotate(self) -> None:
+        for number in range(_MOST_OLD, 0, -1):
+            older = self.path.with_name(f"{self.path.name}.{number}")
+            newer = self.path.with_name(f"{self.path.name}.{number - 1}") if number > 1 else self.path
+            with contextlib.suppress(OSError):
+                os.replace(newer, older)
+
+
+def remove_old_logs(folder: Path, most: int) -> None:
+    """Remove the logs of all sessions but those `most` that were written last. What cannot be removed stays."""
+    by_session: dict[str, list[Path]] = {}
+    written: dict[str, float] = {}
+    for path in folder.glob("*.log*"):
+        session = path.name.partition(".")[0]
+        with contextlib.suppress(OSError):
+            written[session] = max(written.get(session, 0.0), path.lstat().st_mtime)
+            by_session.setdefault(session, []).append(path)
+    for session in sorted(by_session, key=lambda each: written[each], reverse=True)[most:]:
+        for path in by_session[session]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _line(moment: float, name: str, fields: dict[str, Any]) -> str:
+    told = "".join(f" {key}={_value(value)}" for key, value in fields.items())
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return f"{clock}.{int(moment * 1000) % 1000:03} {name}{told}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str) and _BARE.fullmatch(value):
+        return value
+    return msgspec.json.encode(value).decode("utf-8", "replace")
+
+
+def _of_body(body: dict[str, Any]) -> Iterator[str]:
+    """Yield the fields of a request, each message on a line of its own."""
+    for name, value in body.items():
+        if name in _LISTS and isinstance(value, list):
+            yield from (f"    {name}+ {msgspec.json.encode(each).decode('utf-8', 'replace')}" for each in value)
+        else:
+            yield f"    {name}={_value(value)}"

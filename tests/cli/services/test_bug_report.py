@@ -80,7 +80,7 @@ def unpacked(report: Path) -> dict[str, str]:
 async def test_a_report_has_what_one_needs_and_no_secret(
     setup: Setup, processes: ProcessRunner, tmp_path: Path
 ) -> None:
-    (setup.state / "logs" / "abc123.jsonl").write_text(f'{{"text": "{OWN}"}}\n' * 10_000, encoding="utf-8")
+    (setup.state / "logs" / "abc123.log").write_text(f'text="{OWN}"\n' * 10_000, encoding="utf-8")
     now = msgspec.structs.replace(SNAPSHOT, session_path=str(session(tmp_path)))
     redactor = Redactor({"MY_KEY": OWN})
     said = await write_report(setup, processes, redactor, now, {"colours": "yes"})
@@ -88,7 +88,7 @@ async def test_a_report_has_what_one_needs_and_no_secret(
     assert said.split("\n")[0] == f"Written, and not sent anywhere: {report}"
     assert report.stat().st_mode & 0o777 == 0o600 and report.parent.stat().st_mode & 0o777 == 0o700
     parts = unpacked(report)
-    assert list(parts) == ["facts.txt", "config.txt", "errors.jsonl", "session.json", "log-tail.jsonl"]
+    assert list(parts) == ["facts.txt", "config.txt", "errors.jsonl", "session.json", "log-tail.txt"]
     assert all(f"  {name}" in said for name in parts)
     whole = "".join(parts.values())
     assert OWN not in whole and TOKEN not in whole and "internal-header-value" not in whole
@@ -98,7 +98,7 @@ async def test_a_report_has_what_one_needs_and_no_secret(
     errors = [json.loads(line)["id"] for line in parts["errors.jsonl"].splitlines()]
     assert errors == ["c2", "e"]
     assert [record["type"] for record in json.loads(parts["session.json"])][:2] == ["session", "user"]
-    assert 0 < len(parts["log-tail.jsonl"]) <= 200_000 and parts["log-tail.jsonl"].startswith('{"text"')
+    assert 0 < len(parts["log-tail.txt"]) <= 200_000 and parts["log-tail.txt"].startswith('text="')
 
 
 async def test_without_a_session_the_rest_is_written(setup: Setup, processes: ProcessRunner) -> None:

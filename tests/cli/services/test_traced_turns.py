@@ -15,7 +15,7 @@ def test_turns_are_read_with_what_lies_in_them(tmp_path: Path) -> None:
     prompt = UserMessage(id="u2", turn_id="t2", time=NOON + 60, text="And look.")
     second = [prompt, called(64, 4, 1, turn_id="t2"), answered(64, "agent", turn_id="t2"), result(74, "agent", 10)]
     path = save(tmp_path / "20260921T120000Z-0ab1727c.json", [header(), *a_turn(), compaction, *second])
-    child = [each for each in a_child()]
+    child = list(a_child())
     save(tmp_path / "20260921T120000Z-0ab1727c.agents" / "20260921T120031Z-c1c1c1c1.json", child)
     first, beside, last = traced_turns(path)
     assert (first.number, beside.number, last.number) == (1, 0, 2)
