@@ -101,6 +101,7 @@ _ELSEWHERE = {
     "eval": ("commands.eval.app", "app"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
+    "bug": ("commands.diagnostics.bug", "bug_command"),
     "stats": ("commands.diagnostics.stats", "stats_command"),
     "undo": ("commands.undo", "undo_command"),
     "redo": ("commands.undo", "redo_command"),

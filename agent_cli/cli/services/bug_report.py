@@ -11,15 +11,18 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from agent_cli import __version__
 from agent_cli.fs.files import create_file, make_private, read_regular
 from agent_cli.fs.which import program
 from agent_cli.protocol.client import Snapshot
-from agent_cli.protocol.records import AnyRecord, ModelCalled, TurnEnded, encode
+from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.records import AnyRecord, Header, ModelCalled, SettingsSet, TurnEnded, encode
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner
 from agent_cli.store.export.formats import exported, masked
-from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.store.session_file import read_session
 from agent_cli.ui.text.lines import number
 
 from ..setup.setup import Setup
@@ -39,21 +42,66 @@ _ONLY_WHETHER = frozenset({"TMUX", "VIRTUAL_ENV", "SSH_CONNECTION", "SSH_TTY"})
 _PROGRAMS = ("git", "rg", "bwrap")
 
 
+class ReportedSession(msgspec.Struct, frozen=True):
+    """The session that a report is about."""
+
+    id: str = ""
+    path: str = ""
+    """Its file; empty where it has none."""
+    facts: dict[str, str] = {}
+    """Name → value of what is known of it: model, mode, sandbox, length."""
+
+
+def running(now: Snapshot) -> ReportedSession:
+    """Return the session that is at work."""
+    length = f"{number(now.turns, 'turn')}, {now.context_tokens} of {now.context_window} tokens"
+    facts = {
+        "model": f"{now.model} {now.effort}".strip(),
+        "mode": now.mode,
+        "sandbox": now.sandbox,
+        "session": f"{now.session_id}, {length}",
+    }
+    return ReportedSession(now.session_id, now.session_path, facts)
+
+
+def saved(path: Path) -> ReportedSession:
+    """Return a session that is on disk.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    loaded = read_session(path)
+    header = loaded.records[0]
+    assert isinstance(header, Header)
+    settings = [each for each in loaded.records if isinstance(each, Header | SettingsSet)][-1]
+    prompts = sum(isinstance(each, UserMessage) and each.origin == "human" for each in loaded.records)
+    facts = {
+        "model": f"{settings.model} {settings.effort}".strip(),
+        "mode": settings.mode,
+        "session": f"{header.session_id}, {number(prompts, 'prompt')}, saved, written by {header.created_by}",
+    }
+    if problems := loaded.problems():
+        facts["damage"] = "; ".join(problems[:_MOST_ERRORS])
+    return ReportedSession(header.session_id, str(path), facts)
+
+
 async def write_report(
-    setup: Setup, processes: ProcessRunner, redactor: Redactor, now: Snapshot, facts: Mapping[str, str]
+    setup: Setup, processes: ProcessRunner, redactor: Redactor, session: ReportedSession, facts: Mapping[str, str]
 ) -> str:
-    """Write the report; what is in it and where it lies, or why not, in words."""
+    """Write the report and return what is in it and where it lies, in words.
+
+    Raises:
+        OSError: it cannot be written.
+        StoreError: the session cannot be read.
+    """
     import asyncio
 
     versions = {name: await _version(setup, processes, name) for name in _PROGRAMS}
-    try:
-        return await asyncio.to_thread(_written, setup, redactor, now, {**facts, **versions})
-    except (OSError, StoreError) as error:
-        return f"No report was written: {error}"
+    return await asyncio.to_thread(_written, setup, redactor, session, {**facts, **versions})
 
 
-def _written(setup: Setup, redactor: Redactor, now: Snapshot, facts: Mapping[str, str]) -> str:
-    parts = _parts(setup, redactor, now, facts)
+def _written(setup: Setup, redactor: Redactor, session: ReportedSession, facts: Mapping[str, str]) -> str:
+    parts = _parts(setup, redactor, session, facts)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, (text, _) in parts.items():
@@ -70,21 +118,21 @@ _READ_IT = "Known secrets are masked; what you and the model said is in it: read
 
 
 def _parts(
-    setup: Setup, redactor: Redactor, now: Snapshot, facts: Mapping[str, str]
+    setup: Setup, redactor: Redactor, session: ReportedSession, facts: Mapping[str, str]
 ) -> dict[str, tuple[str, str]]:
     """Name → text and what it is."""
     parts = {
-        "facts.txt": (_facts(setup, now, facts, redactor), "program, machine, terminal, state folder"),
+        "facts.txt": (_facts(setup, session, facts, redactor), "program, machine, terminal, state folder"),
         "config.txt": (_config(setup, redactor), "every key of the configuration, with its place"),
     }
-    if now.session_path and Path(now.session_path).exists():
-        records = masked(read_session(Path(now.session_path)).records, redactor)
+    if session.path and Path(session.path).exists():
+        records = masked(read_session(Path(session.path)).records, redactor)
         errors = [record for record in records if _is_error(record)][-_MOST_ERRORS:]
         if errors:
             text = "".join(encode(record).decode() + "\n" for record in errors)
             parts["errors.jsonl"] = (text, f"failed model calls and turns of this session, the last {len(errors)}")
         parts["session.json"] = (exported(records, "json"), f"this session, {number(len(records), 'record')}")
-    log = setup.state / "logs" / f"{now.session_id}.log"
+    log = setup.state / "logs" / f"{session.id}.log"
     if tail := _tail(log):
         parts["log-tail.txt"] = (redactor.mask(tail, assignments=True), "the end of the log of --debug")
     return parts
@@ -100,7 +148,7 @@ def _is_error(record: AnyRecord) -> bool:
             return False
 
 
-def _facts(setup: Setup, now: Snapshot, facts: Mapping[str, str], redactor: Redactor) -> str:
+def _facts(setup: Setup, session: ReportedSession, facts: Mapping[str, str], redactor: Redactor) -> str:
     size = shutil.get_terminal_size()
     state = setup.state
     known = {
@@ -113,11 +161,7 @@ def _facts(setup: Setup, now: Snapshot, facts: Mapping[str, str], redactor: Reda
         **{name: _variable(name) for name in _VARIABLES},
         **facts,
         "state folder": f"{state}, {shutil.disk_usage(state).free // 1_000_000:,} MB free",
-        "model": f"{now.model} {now.effort}".strip(),
-        "mode": now.mode,
-        "sandbox": now.sandbox,
-        "session": f"{now.session_id}, {number(now.turns, 'turn')}, "
-        f"{now.context_tokens} of {now.context_window} tokens",
+        **session.facts,
         "layers": ", ".join(layer.name for layer in setup.loaded.layers) or "none",
     }
     return redactor.mask("".join(f"{name}: {value}\n" for name, value in known.items()), assignments=True)

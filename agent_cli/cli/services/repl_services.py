@@ -273,10 +273,14 @@ class SessionHost:
         return await copy_text(self._opened.processes, text, self._setup.workspace.roots)
 
     async def bug(self, facts: Mapping[str, str]) -> str:
-        from .bug_report import write_report
+        from .bug_report import running, write_report
 
         opened = self._opened
-        return await write_report(self._setup, opened.processes, opened.redactor, opened.agent.snapshot(), facts)
+        now = running(opened.agent.snapshot())
+        try:
+            return await write_report(self._setup, opened.processes, opened.redactor, now, facts)
+        except (OSError, StoreError) as error:
+            return f"No report was written: {error}"
 
     async def picture(self) -> Image | str:
         from .clipboard import NoPicture, clipboard_image

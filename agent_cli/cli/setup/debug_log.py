@@ -1,5 +1,5 @@
-"""Write the log of `--debug`: a line for each event and each request, with its time, as `name=value` for people and
-for `grep`. Loaded only where the option is given.
+"""Write the log of `--debug`: a line for each event and each request, with its time, as `name=value` for people
+and for `grep`. Loaded only where the option is given.
 
 A log has a bounded size: when it is full it becomes `….log.1`, the one before `….log.2`, and the oldest goes.
 """

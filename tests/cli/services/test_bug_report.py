@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent_cli.cli.services.bug_report import write_report
+from agent_cli.cli.services.bug_report import ReportedSession, running, saved, write_report
 from agent_cli.cli.setup.options import ParsedOptions
 from agent_cli.cli.setup.setup import Setup
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
@@ -83,7 +83,7 @@ async def test_a_report_has_what_one_needs_and_no_secret(
     (setup.state / "logs" / "abc123.log").write_text(f'text="{OWN}"\n' * 10_000, encoding="utf-8")
     now = msgspec.structs.replace(SNAPSHOT, session_path=str(session(tmp_path)))
     redactor = Redactor({"MY_KEY": OWN})
-    said = await write_report(setup, processes, redactor, now, {"colours": "yes"})
+    said = await write_report(setup, processes, redactor, running(now), {"colours": "yes"})
     (report,) = (setup.state / "bugs").iterdir()
     assert said.split("\n")[0] == f"Written, and not sent anywhere: {report}"
     assert report.stat().st_mode & 0o777 == 0o600 and report.parent.stat().st_mode & 0o777 == 0o700
@@ -102,13 +102,26 @@ async def test_a_report_has_what_one_needs_and_no_secret(
 
 
 async def test_without_a_session_the_rest_is_written(setup: Setup, processes: ProcessRunner) -> None:
-    now = msgspec.structs.replace(SNAPSHOT, session_path="")
-    await write_report(setup, processes, Redactor(), now, {})
+    await write_report(setup, processes, Redactor(), ReportedSession(), {})
     (report,) = (setup.state / "bugs").iterdir()
     assert list(unpacked(report)) == ["facts.txt", "config.txt"]
 
 
-async def test_a_report_that_cannot_be_written_is_said(setup: Setup, processes: ProcessRunner) -> None:
+async def test_a_report_that_cannot_be_written_is_an_error(setup: Setup, processes: ProcessRunner) -> None:
     (setup.state / "bugs").write_text("in the way", encoding="utf-8")
-    now = msgspec.structs.replace(SNAPSHOT, session_path="")
-    assert (await write_report(setup, processes, Redactor(), now, {})).startswith("No report was written: ")
+    with pytest.raises(OSError, match="bugs"):
+        await write_report(setup, processes, Redactor(), ReportedSession(), {})
+
+
+async def test_a_saved_session_is_reported_as_a_running_one_is(
+    setup: Setup, processes: ProcessRunner, tmp_path: Path
+) -> None:
+    path = session(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b'{"type":"assistant"', b'{"type":"???"'))
+    await write_report(setup, processes, Redactor({"MY_KEY": OWN}), saved(path), {})
+    (report,) = (setup.state / "bugs").iterdir()
+    parts = unpacked(report)
+    assert list(parts) == ["facts.txt", "config.txt", "errors.jsonl", "session.json"]
+    assert OWN not in "".join(parts.values()) and TOKEN not in "".join(parts.values())
+    assert "session: abc123, 1 prompt, saved, written by test" in parts["facts.txt"]
+    assert "damage: line 5 of the session is damaged" in parts["facts.txt"]

@@ -1,0 +1,46 @@
+"""`agent bug`: a report of a fault in a saved session, as `/bug` writes it in a conversation."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from agent_cli.store.session_file import StoreError
+
+from ...services.completion import session_ids
+from ...setup.options import ParsedOptions
+from ...setup.redactor import redactor_of
+from ...setup.setup import Setup
+from ..sessions.output import emit
+
+
+def bug_command(
+    identifier: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ID]",
+            help="The session: the beginning of its id, or its title; default: the last one here.",
+            autocompletion=session_ids,
+        ),
+    ] = "",
+) -> int:
+    """Write a bug report into a file, secrets masked; nothing is sent."""
+    setup = Setup(ParsedOptions("agent", {}))
+    emit((asyncio.run(_write(setup, identifier))).split("\n"))
+    return 0
+
+
+async def _write(setup: Setup, identifier: str) -> str:
+    from agent_cli.sandbox.process.runner import ProcessRunner
+
+    from ...services.bug_report import ReportedSession, saved, write_report
+
+    path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
+    session = saved(path) if path is not None else ReportedSession()
+    processes = ProcessRunner()
+    try:
+        return await write_report(setup, processes, redactor_of(setup), session, {"written by": "agent bug"})
+    except OSError as error:
+        raise StoreError(f"no report was written: {error}") from error
+    finally:
+        await processes.aclose()
