@@ -48,6 +48,7 @@ NOT_RUN: dict[str, str] = {
     "pip install 'agent-cli[cluster]'": "takes packages from the network",
     "pip install 'agent-cli[otel]'": "takes packages from the network",
     "invoke_agent agent-cli          a turn": "a drawing",
+    '2026-11-23 18:07:03.123 tool_call_started seq=12 call_id=call_1 tool=shell title="make test"': "lines of a log",
     "# by command": "needs several machines",
     "# by ssh, in a network that you trust": "needs several machines",
     "# Slurm: a file on the shared disk says where the scheduler is; other batch systems work the same way": "needs Slurm",
