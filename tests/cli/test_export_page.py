@@ -123,7 +123,7 @@ def test_the_page_is_read_on_a_phone_and_on_a_desk_without_network_or_complaint(
         browser.value("document.querySelectorAll('details').forEach(each => each.open = true)")
         assert browser.value("document.documentElement.scrollWidth - innerWidth") <= 0
         assert browser.overflowing() == []
-        drawn = "[...document.querySelectorAll('figure > svg')].map(e => e.getBoundingClientRect().height > 100)"
+        drawn = "[...document.querySelectorAll('.pictures svg')].map(e => e.getBoundingClientRect().height > 100)"
         assert browser.value(drawn) == [True] * 4
         assert browser.value("getComputedStyle(document.querySelector('.diff .add')).backgroundColor") != (
             "rgba(0, 0, 0, 0)"

@@ -74,12 +74,12 @@ def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Map
         _usage(steps),
         _cache(steps),
         _speed(calls),
-        _figure("Duration and cost of each turn", timeline(story.turns), _turn_rows(timing, shares)),
+        _figure("Duration and cost of each turn", _tall(timeline(story.turns)), _turn_rows(timing, shares)),
     ]
     lists = [_tools(results), _causes(calls), _retries(timing), _sub_agents(calls, agents)]
     parts = [
         _time(timing, shares, story),
-        f'<section class="figures">\n{"".join(pictures)}</section>',
+        f'<section class="pictures">\n{"".join(pictures)}</section>',
         f'<section class="lists">\n{"".join(lists)}</section>',
     ]
     return "\n".join(parts)
@@ -95,14 +95,14 @@ def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transc
     at, bars = 0.0, []
     for name in known:
         wide = 1000 * sums[name] / whole
-        told = f"{SHARE_NAMES[name]}: {duration(sums[name])}, {_percent(sums[name] / whole)}"
+        told = f"{SHARE_NAMES[name]}: {_seconds(sums[name])}, {_percent(sums[name] / whole)}"
         bars.append(
             f'<rect class="s-{name}" x="{at:.2f}" width="{wide:.2f}" height="10"><title>{told}</title></rect>'
         )
         at += wide
     legend = "".join(
         f'<li><span class="key k-{name}"></span><span>{SHARE_NAMES[name]}</span>'
-        f"<b>{_percent(sums[name] / whole)}</b><span>{duration(sums[name])}</span></li>"
+        f"<b>{_percent(sums[name] / whole)}</b><span>{_seconds(sums[name])}</span></li>"
         for name in known
     )
     in_words = ", ".join(f"{SHARE_NAMES[name]} {_percent(sums[name] / whole)}" for name in known)
@@ -352,11 +352,15 @@ def _figure(title: str, drawn: str, table: Table | None, note: str = "") -> str:
     behind = ""
     if table is not None and table.rows:
         cells = f"<table><thead>{_head(table.head, 1)}</thead><tbody>{_rows(table.rows)}</tbody></table>"
-        behind = (
-            f'<details class="behind"><summary>As a table<span class="far">: {title}</span></summary>'
-            f'<div class="wide">{cells}</div></details>'
-        )
+        place = f'<div class="wide" tabindex="0" role="region" aria-label="{title}, as a table">'
+        summary = f'<summary>As a table<span class="far">: {title}</span></summary>'
+        behind = f'<details class="behind">{summary}{place}{cells}</div></details>'
     return f"<figure><figcaption>{title}</figcaption>{drawn}{note}{behind}</figure>\n"
+
+
+def _tall(drawn: str) -> str:
+    """Return a picture that may be higher than its place, to be scrolled."""
+    return f'<div class="tall" tabindex="0">{drawn}</div>' if drawn else ""
 
 
 def _head(names: Sequence[str], left: int) -> str:
