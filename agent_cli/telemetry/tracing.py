@@ -120,12 +120,14 @@ def open_tracing(
     notes: tuple[str, ...] = ()
     if is_sent:
         from .collector import Collector as OtlpCollector
-        from .collector import unsent_file
+        from .collector import CollectorLink, unsent_file
 
         try:
             settings = otlp_settings(env, importlib.util.find_spec("opentelemetry") is not None)
             collector = OtlpCollector(
-                settings, otlp_json.Envelope(resource), lambda: unsent_file(state / UNSENT, session_id)
+                CollectorLink(settings),
+                otlp_json.Envelope(resource),
+                lambda: unsent_file(state / UNSENT, session_id),
             )
         except OtlpError as error:
             notes = (f"traces are not sent: {error}",)
