@@ -220,6 +220,14 @@ def test_a_summary_lies_in_its_compaction() -> None:
     assert compaction.attributes[names.TOKENS_AFTER] == 40
 
 
+@pytest.mark.parametrize("kind", ["summary", "sampling"])
+def test_a_call_without_an_answer_to_show_is_told_when_it_is_booked(kind: str) -> None:
+    entry = ModelCalled(id="c", kind=kind, model="m", outcome="stop", time=BEGAN + 2)  # type: ignore[arg-type]
+    step = ev.StepStarted(step=0, model="m", kind=kind)  # type: ignore[arg-type]
+    (model,) = spans_of([SESSION, at(0, ev.TurnStarted(turn_id="t", text="")), at(1, step), entry])
+    assert (model.kind, model.end) == ("model", BEGAN + 2)
+
+
 def test_a_background_agent_goes_on_behind_its_turn_and_counts_only_in_gaps() -> None:
     def agent(state: str) -> ev.AnyEvent:
         return ev.AgentChanged(
