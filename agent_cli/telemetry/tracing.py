@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.config.dirs import unsent_traces_dir
 from agent_cli.protocol.events import AnyEvent, ReasoningDelta, TextDelta, ToolOutput
 from agent_cli.protocol.records import ModelCalled
 
@@ -22,9 +23,6 @@ from .traceparent import command_env, parent_in
 if TYPE_CHECKING:
     from .collector import Collector
     from .trace_file import SpanFile
-
-UNSENT = "traces"
-"""Folder in the state folder with what could not be sent."""
 
 
 class Tracing:
@@ -127,7 +125,7 @@ def open_tracing(
             collector = OtlpCollector(
                 CollectorLink(settings),
                 otlp_json.Envelope(resource),
-                lambda: unsent_file(state / UNSENT, session_id),
+                lambda: unsent_file(unsent_traces_dir(state), session_id),
             )
         except OtlpError as error:
             notes = (f"traces are not sent: {error}",)

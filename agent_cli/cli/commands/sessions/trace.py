@@ -10,10 +10,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from agent_cli.config.dirs import state_dir
+from agent_cli.config.dirs import state_dir, unsent_traces_dir
 from agent_cli.telemetry.otlp_settings import OtlpError, OtlpSettings, otlp_settings
 from agent_cli.telemetry.trace_file import TraceFileError
-from agent_cli.telemetry.tracing import UNSENT
 from agent_cli.ui.text.lines import number
 
 from ...setup.options import UsageError
@@ -57,7 +56,7 @@ def send_command(
     """Send trace files to the collector that the OTEL_EXPORTER_OTLP_… variables name."""
     from agent_cli.telemetry.delivery import kept_files
 
-    folder = state_dir() / UNSENT
+    folder = unsent_traces_dir(state_dir())
     found = [file.absolute() for file in files] if files else kept_files(folder)
     if not found:
         emit(["There is nothing to send."])
