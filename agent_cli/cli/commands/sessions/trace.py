@@ -74,8 +74,8 @@ async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
     code = 0
     for file in files:
         done = await deliver(file, settings, folder)
-        of = f" of {done.sent + done.left}" if done.left else ""
-        emit([f"{one_line(str(file))}: sent {done.sent}{of} to {settings.place}"])
+        of = f"{done.sent} of " if done.left else ""
+        emit([f"{one_line(str(file))}: sent {of}{number(done.sent + done.left, 'span')} to {settings.place}"])
         if done.damaged:
             print(f"agent: {number(done.damaged, 'line')} cannot be read and were not sent", file=sys.stderr)
         if done.problem:
