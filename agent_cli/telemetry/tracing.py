@@ -2,7 +2,6 @@
 something is to be traced; no failure in here reaches the session."""
 
 import contextlib
-import importlib.util
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -15,7 +14,7 @@ from agent_cli.protocol.records import ModelCalled
 
 from . import otlp_json
 from .content import Content, ContentKind
-from .otlp_settings import OtlpError, is_switched_on, otlp_settings, resource_attributes
+from .otlp_settings import OtlpError, has_protobuf, is_switched_on, otlp_settings, resource_attributes
 from .span import Span
 from .spans import SpanBuilder
 from .traceparent import command_env, parent_in
@@ -121,7 +120,7 @@ def open_tracing(
         from .collector import CollectorLink, unsent_file
 
         try:
-            settings = otlp_settings(env, importlib.util.find_spec("opentelemetry") is not None)
+            settings = otlp_settings(env, protobuf=has_protobuf())
             collector = OtlpCollector(
                 CollectorLink(settings),
                 otlp_json.Envelope(resource),

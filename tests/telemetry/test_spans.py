@@ -314,6 +314,7 @@ ALL_TEXTS = [
     at(0, ev.TurnStarted(turn_id="t", text=CANARY)),
     at(0.1, ev.StepStarted(step=1, model="openai/m")),
     at(0.2, ev.TextDelta(text=CANARY)),
+    at(0.2, ev.StepStarted(step=1, model=f"openai/{CANARY}")),
     at(0.2, ev.RetryScheduled(attempt=2, delay_s=0.1, error=ev.ErrorInfo("network", CANARY, CANARY, CANARY))),
     at(1, ev.AnswerCompleted(message_id=CANARY, text=CANARY, finish="stop", calls=1, usage=None, cost_usd=None, duration_s=1.0)),
     at(2, ev.ToolCallRequested(call_id=CANARY, tool=CANARY, title=CANARY, arguments=CANARY)),

@@ -1,7 +1,6 @@
 """`agent trace`: show a trace file in the terminal, and send what a collector did not get."""
 
 import asyncio
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import msgspec
 import typer
 
 from agent_cli.config.dirs import state_dir, unsent_traces_dir
-from agent_cli.telemetry.otlp_settings import OtlpError, OtlpSettings, otlp_settings
+from agent_cli.telemetry.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
 from agent_cli.telemetry.trace_file import TraceFileError
 from agent_cli.ui.text.lines import number
 
@@ -62,7 +61,7 @@ def send_command(
         emit(["There is nothing to send."])
         return 0
     try:
-        settings = otlp_settings(os.environ, importlib.util.find_spec("opentelemetry") is not None)
+        settings = otlp_settings(os.environ, protobuf=has_protobuf())
         return asyncio.run(_send(found, settings, folder))
     except (OtlpError, TraceFileError) as error:
         raise UsageError(one_line(str(error))) from error
