@@ -15,7 +15,7 @@ from agent_cli.protocol.usage import Usage
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.session.event_bus import EventBus
 from agent_cli.telemetry import otlp_json
-from agent_cli.telemetry.collector import Collector
+from agent_cli.telemetry.collector import Collector, CollectorLink
 from agent_cli.telemetry.otlp_settings import OtlpSettings
 from agent_cli.telemetry.spans import SpanBuilder
 from agent_cli.telemetry.trace_file import open_trace
@@ -32,7 +32,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     resource = otlp_json.resource_of()
     settings = OtlpSettings("http://127.0.0.1:9/v1/traces", "http/json")
     unsent = folder / "unsent.jsonl"
-    sender = Collector(settings, otlp_json.Envelope(resource), lambda: unsent, _SENT_NEVER)
+    sender = Collector(CollectorLink(settings), otlp_json.Envelope(resource), lambda: unsent, _SENT_NEVER)
     off = _step_s(None)
     ways: dict[str, Callable[[], Tracing]] = {
         "trace of a step into a file": lambda: Tracing(SpanBuilder, open_trace(folder / "t.jsonl", resource)),

@@ -4,15 +4,20 @@ seconds."""
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from socket import getaddrinfo
 from typing import Any
 
 import msgspec
 
 from agent_cli.config.schema import Timeouts
+from agent_cli.model.transport.connection_errors import usable_proxy
+from agent_cli.model.transport.hops import target_of
 from agent_cli.model.transport.http import Connection
 from agent_cli.model.types.base import ModelError
 
@@ -45,8 +50,10 @@ class NotTakenError(Exception):
 class CollectorLink:
     """Posts requests to one collector."""
 
-    def __init__(self, settings: OtlpSettings) -> None:
+    def __init__(self, settings: OtlpSettings, resolve: Callable[[str, int], object] = getaddrinfo) -> None:
+        """`resolve` looks up the addresses of a host; it may hang."""
         self.settings = settings
+        self._resolve = resolve
         self._connection: Connection | None = None
         self.rejected = 0
         """Spans that were refused among others that were taken."""
@@ -61,7 +68,8 @@ class CollectorLink:
         try:
             content = request if is_json else await asyncio.to_thread(_protobuf, request)
             async with asyncio.timeout(self.settings.timeout_s):
-                async with self._opened().post("", content) as response:
+                connection = self._connection or await self._opened()
+                async with connection.post("", content) as response:
                     status, answer = response.status, await response.beginning(_MOST_ANSWER)
         except TimeoutError:
             raise NotTakenError(f"no answer within {self.settings.timeout_s:g} s", hangs=True) from None
@@ -79,12 +87,14 @@ class CollectorLink:
         if self._connection is not None:
             await self._connection.aclose()
 
-    def _opened(self) -> Connection:
-        if self._connection is None:
-            kind = "json" if self.settings.protocol == "http/json" else "x-protobuf"
-            headers: Mapping[str, str] = {**self.settings.headers, "content-type": f"application/{kind}"}
-            timeouts = Timeouts(first_byte_s=self.settings.timeout_s)
-            self._connection = Connection(self.settings.endpoint, headers, timeouts)
+    async def _opened(self) -> Connection:
+        kind = "json" if self.settings.protocol == "http/json" else "x-protobuf"
+        headers: Mapping[str, str] = {**self.settings.headers, "content-type": f"application/{kind}"}
+        timeouts = Timeouts(first_byte_s=self.settings.timeout_s)
+        via, target = usable_proxy(self.settings.endpoint), target_of(self.settings.endpoint)
+        place = (via.host, via.port) if via is not None else (target.host, target.port)
+        await _in_a_thread(partial(self._resolve, *place))
+        self._connection = Connection(self.settings.endpoint, headers, timeouts)
         return self._connection
 
 
@@ -93,14 +103,14 @@ class Collector:
 
     def __init__(
         self,
-        settings: OtlpSettings,
+        link: CollectorLink,
         envelope: Envelope,
         unsent: Callable[[], Path],
         pauses_s: Sequence[float] = PAUSES_S,
     ) -> None:
         """`unsent` makes the file for what could not be sent; it is asked only when there is something."""
         self._pauses_s = pauses_s
-        self._link = CollectorLink(settings)
+        self._link = link
         self._envelope = envelope
         self._unsent = unsent
         self._queue: deque[bytes] = deque()
@@ -217,6 +227,22 @@ class Collector:
             self.lost += len(spans)
         else:
             self.kept += len(spans)
+
+
+async def _in_a_thread(look_up: Callable[[], object]) -> None:
+    """Wait for what may hang for long, in a thread that the end of the program does not wait for, unlike those of
+    the event loop. A failure comes again when it is done in earnest."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            look_up()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, daemon=True).start()
+    await done.wait()
 
 
 def unsent_file(folder: Path, session_id: str) -> Path:

@@ -22,9 +22,9 @@ class Delivery(msgspec.Struct, frozen=True):
 
     path: Path
     sent: int
-    """Lines of it that were taken."""
+    """Spans of it that were taken."""
     left: int
-    """Lines that were not."""
+    """Spans that were not."""
     damaged: int
     """Lines that are no requests, such as one that was cut off by a crash."""
     problem: str = ""
@@ -33,6 +33,14 @@ class Delivery(msgspec.Struct, frozen=True):
 
 class _Request(msgspec.Struct):
     resourceSpans: list[msgspec.Raw]
+
+
+class _Scope(msgspec.Struct):
+    spans: list[msgspec.Raw] = []
+
+
+class _Group(msgspec.Struct):
+    scopeSpans: list[_Scope] = []
 
 
 async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery:
@@ -45,6 +53,7 @@ async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery
     lines, damaged = read_requests(path)
     link = CollectorLink(settings)
     sent, problem = 0, ""
+    counts = [_spans_in(line) for line in lines]
     try:
         for count, request in _joined(lines):
             await link.send(request)
@@ -60,7 +69,7 @@ async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery
             _leave(path, lines[sent:])
         except OSError as error:
             raise TraceFileError(f"{path}: sent, but it cannot be removed: {error.strerror}") from error
-    return Delivery(path, sent, len(lines) - sent, damaged, problem)
+    return Delivery(path, sum(counts[:sent]), sum(counts[sent:]), damaged, problem)
 
 
 def kept_files(folder: Path) -> list[Path]:
@@ -86,6 +95,15 @@ def _joined(lines: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
 def _one(lines: Sequence[bytes]) -> bytes:
     parts = [part for line in lines for part in msgspec.json.decode(line, type=_Request).resourceSpans]
     return msgspec.json.encode(_Request(parts))
+
+
+def _spans_in(line: bytes) -> int:
+    parts = msgspec.json.decode(line, type=_Request).resourceSpans
+    try:
+        groups = [msgspec.json.decode(part, type=_Group) for part in parts]
+    except msgspec.ValidationError:  # of another program; the collector judges it
+        return 0
+    return sum(len(scope.spans) for group in groups for scope in group.scopeSpans)
 
 
 def _leave(path: Path, rest: Sequence[bytes]) -> None:

@@ -1,6 +1,7 @@
 """Where OTLP goes, by the standard variables. They are read only where the user has switched the export on: set
 for the program that is worked on, they mean nothing here."""
 
+import importlib.util
 from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import unquote, urlsplit
@@ -48,7 +49,7 @@ def is_switched_on(configured: bool, env: Mapping[str, str]) -> bool:
     return wanted and env.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"
 
 
-def otlp_settings(env: Mapping[str, str], has_protobuf: bool) -> OtlpSettings:
+def otlp_settings(env: Mapping[str, str], *, protobuf: bool) -> OtlpSettings:
     """Return where spans are sent. Without a protocol it is protobuf where that is installed, else JSON.
 
     Raises:
@@ -66,10 +67,18 @@ def otlp_settings(env: Mapping[str, str], has_protobuf: bool) -> OtlpSettings:
         raise OtlpError(f"{_PREFIX}ENDPOINT is no address such as {_DEFAULT}")
     return OtlpSettings(
         endpoint,
-        _protocol(_given(env, "PROTOCOL"), has_protobuf),
+        _protocol(_given(env, "PROTOCOL"), protobuf),
         _headers(_given(env, "HEADERS")),
         _timeout_s(_given(env, "TIMEOUT")),
     )
+
+
+def has_protobuf() -> bool:
+    """Return whether the extra for protobuf is installed; parts of OpenTelemetry may be without it."""
+    try:
+        return importlib.util.find_spec("opentelemetry.proto.collector") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def resource_attributes(env: Mapping[str, str]) -> dict[str, str]:
@@ -85,13 +94,13 @@ def _given(env: Mapping[str, str], name: str) -> str:
     return env.get(f"{_PREFIX}TRACES_{name}", "").strip() or env.get(f"{_PREFIX}{name}", "").strip()
 
 
-def _protocol(asked: str, has_protobuf: bool) -> Protocol:
+def _protocol(asked: str, protobuf: bool) -> Protocol:
     match asked:
         case "":
-            return "http/protobuf" if has_protobuf else "http/json"
+            return "http/protobuf" if protobuf else "http/json"
         case "http/json":
             return "http/json"
-        case "http/protobuf" if has_protobuf:
+        case "http/protobuf" if protobuf:
             return "http/protobuf"
         case "http/protobuf":
             raise OtlpError(

@@ -197,17 +197,18 @@ class SpanBuilder:
         elif event.kind in ("main", "limit"):
             self._close_compaction(lane, time)
         inside = lane.compaction.span_id if event.kind == "summary" and lane.compaction else ""
+        name = names.plain(event.model)
         model = OpenModelCall(
             trace_id=lane.trace_id or new_trace_id(),
             parent_id=inside or _root_id(lane),
             kind="model",
-            name=event.model,
+            name=name,
             start=time,
             call_kind=event.kind,
             attributes=self._common(lane)
             | {
-                names.PROVIDER: names.provider(event.model),
-                names.REQUEST_MODEL: names.model_name(event.model),
+                names.PROVIDER: names.provider(name),
+                names.REQUEST_MODEL: names.model_name(name),
                 names.STREAM: True,
                 names.CALL_KIND: event.kind,
             },
@@ -407,12 +408,13 @@ class SpanBuilder:
             self._end(tool, time, error)
 
     def _tell_unannounced(self, lane: Lane, entry: ModelCalled) -> None:
-        span = self._span(lane, "model", entry.model, entry.time - entry.duration_s)
+        name = names.plain(entry.model)
+        span = self._span(lane, "model", name, entry.time - entry.duration_s)
         totals = Totals().plus(entry.usage, entry.cost_usd, entry.at_most_usd)
         lane.totals = added(lane.totals, totals)
         span.attributes |= {
-            names.PROVIDER: names.provider(entry.model),
-            names.REQUEST_MODEL: names.model_name(entry.model),
+            names.PROVIDER: names.provider(name),
+            names.REQUEST_MODEL: names.model_name(name),
             names.CALL_KIND: entry.kind,
             **usage_attributes(totals),
         }

@@ -51,6 +51,6 @@ def tool_span_id(trace_id: str, agent_id: str, call_id: str) -> str:
 
 def command_env(env: Mapping[str, str], trace_id: str, span_id: str) -> dict[str, str]:
     """Return the environment of a command within a span: with it as parent, and without what other programs were
-    told about telemetry."""
-    kept = {name: value for name, value in env.items() if not name.startswith(_OF_OTHERS) and name != VARIABLE}
+    told about telemetry. Outside any span it keeps the parent that this program has."""
+    kept = {name: value for name, value in env.items() if not name.startswith(_OF_OTHERS)}
     return {**kept, VARIABLE: f"00-{trace_id}-{span_id}-01"} if trace_id and span_id else kept

@@ -2,19 +2,19 @@
 something is to be traced; no failure in here reaches the session."""
 
 import contextlib
-import importlib.util
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.config.dirs import unsent_traces_dir
 from agent_cli.protocol.events import AnyEvent, ReasoningDelta, TextDelta, ToolOutput
 from agent_cli.protocol.records import ModelCalled
 
 from . import otlp_json
 from .content import Content, ContentKind
-from .otlp_settings import OtlpError, is_switched_on, otlp_settings, resource_attributes
+from .otlp_settings import OtlpError, has_protobuf, is_switched_on, otlp_settings, resource_attributes
 from .span import Span
 from .spans import SpanBuilder
 from .traceparent import command_env, parent_in
@@ -22,9 +22,6 @@ from .traceparent import command_env, parent_in
 if TYPE_CHECKING:
     from .collector import Collector
     from .trace_file import SpanFile
-
-UNSENT = "traces"
-"""Folder in the state folder with what could not be sent."""
 
 
 class Tracing:
@@ -120,12 +117,14 @@ def open_tracing(
     notes: tuple[str, ...] = ()
     if is_sent:
         from .collector import Collector as OtlpCollector
-        from .collector import unsent_file
+        from .collector import CollectorLink, unsent_file
 
         try:
-            settings = otlp_settings(env, importlib.util.find_spec("opentelemetry") is not None)
+            settings = otlp_settings(env, protobuf=has_protobuf())
             collector = OtlpCollector(
-                settings, otlp_json.Envelope(resource), lambda: unsent_file(state / UNSENT, session_id)
+                CollectorLink(settings),
+                otlp_json.Envelope(resource),
+                lambda: unsent_file(unsent_traces_dir(state), session_id),
             )
         except OtlpError as error:
             notes = (f"traces are not sent: {error}",)

@@ -11,8 +11,9 @@ from agent_cli.telemetry.otlp_json import spans_in
 from agent_cli.telemetry.shares import time_shares
 from agent_cli.telemetry.span import Span
 from tests.e2e.world import World, shell, until
-from tests.model.server import Reply
+from tests.model.server import Call, Received, Reply
 from tests.telemetry.collector_server import CollectorServer
+from tests.telemetry.test_spans import check_tree
 
 CANARY = "c4n4ry"
 ABOVE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -70,6 +71,30 @@ def check_sums(spans: list[Span], ledger: list[dict[str, Any]]) -> None:
     assert summed(names.COST_USD) == sum(entry.get("cost_usd") or 0 for entry in ledger)
 
 
+def test_sub_agents_hang_below_their_call_and_their_commands_below_theirs(world: World) -> None:
+    def answer(request: Received) -> Reply:
+        is_first = all(each["role"] != "tool" for each in request.body["messages"])
+        if b"You are a sub-agent" in request.raw:
+            return shell("echo its parent: $TRACEPARENT") if is_first else Reply(text="done")
+        both = (Call("agent", {"task": "one"}), Call("agent", {"task": "two"}))
+        return Reply(calls=both) if is_first else Reply(text="done")
+
+    world.server.answer = answer
+    assert world.run("run", "ask", "--trace", "t.jsonl", "--mode", "yolo").code == 0
+    spans = spans_of(world.work / "t.jsonl")
+    check_tree(spans)
+    by_id = {span.span_id: span for span in spans}
+    commands = [span for span in spans if span.name == "shell" and span.kind == "tool"]
+    assert len(commands) == 2
+    for command in commands:
+        agent = by_id[command.parent_id]
+        call = by_id[agent.parent_id]
+        assert [(each.kind, each.name) for each in (agent, call)] == [("agent", "general"), ("tool", "agent")]
+    printed = [line for body in world.bodies() for line in json.dumps(body).split("its parent: 00-")[1:]]
+    told = {line[:49] for line in printed if not line.startswith("$")}
+    assert told == {f"{each.trace_id}-{each.span_id}" for each in commands}
+
+
 def test_variables_and_a_project_alone_send_nothing(world: World) -> None:
     (world.work / ".agent").mkdir()
     (world.work / ".agent" / "config.yaml").write_text("telemetry: {otlp: true, content: [prompts]}\n")
@@ -95,7 +120,7 @@ def test_what_a_dead_collector_did_not_get_is_said_once_and_sent_later(world: Wo
     assert said.startswith(f"agent: 2 spans could not be sent to {dead}/v1/traces (")
     assert said.endswith(f"`agent trace send {kept}` sends them")
     again = world.run("trace", "send", str(kept), env={"OTEL_EXPORTER_OTLP_ENDPOINT": dead})
-    assert again.code == 1 and kept.exists() and "sent 0 of 1" in again.out
+    assert again.code == 1 and kept.exists() and "sent 0 of 2 spans" in again.out
     ids = [span.span_id for span in spans_of(kept)]
     with CollectorServer() as collector:
         sent = world.run("trace", "send", env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url})

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry import otlp_json
-from agent_cli.telemetry.collector import MOST_QUEUED, Collector
+from agent_cli.telemetry.collector import MOST_QUEUED, Collector, CollectorLink
 from agent_cli.telemetry.otlp_settings import OtlpSettings, Protocol
 from agent_cli.telemetry.span import Span
 from agent_cli.telemetry.trace_file import read_requests
 
 from .collector_server import REJECTED, CollectorServer
 
+ENVELOPE = otlp_json.Envelope(otlp_json.resource_of())
 BOTH: list[Protocol] = ["http/json", "http/protobuf"]
 
 
@@ -46,7 +48,7 @@ def collector(
     url: str, file: Path, protocol: Protocol = "http/json", pauses_s: tuple[float, ...] = (0.01,)
 ) -> Collector:
     settings = OtlpSettings(f"{url}/v1/traces", protocol, {"x-key": "secret"})
-    return Collector(settings, otlp_json.Envelope(otlp_json.resource_of()), lambda: file, pauses_s)
+    return Collector(CollectorLink(settings), ENVELOPE, lambda: file, pauses_s)
 
 
 def kept_ids(file: Path) -> list[str]:
@@ -178,3 +180,23 @@ async def test_what_can_be_neither_sent_nor_kept_is_counted(tmp_path: Path) -> N
     sender.add(encoded())
     await sender.aclose()
     assert "1 span could be neither sent to" in sender.report
+
+
+def test_a_name_that_is_looked_up_for_ever_does_not_hold_the_end(tmp_path: Path) -> None:
+    released = threading.Event()
+    given_up: list[bool] = []
+
+    def hangs(host: str, port: int) -> None:
+        assert (host, port) == ("collector.example", 4318)
+        given_up.append(not released.wait(20))
+
+    async def session() -> Collector:
+        link = CollectorLink(OtlpSettings("http://collector.example:4318/v1/traces", "http/json"), hangs)
+        sender = Collector(link, ENVELOPE, lambda: tmp_path / "kept")
+        sender.add(encoded())
+        await sender.aclose()
+        return sender
+
+    sender = asyncio.run(session())  # which waits for the threads of its loop
+    assert given_up == [] and sender.kept == 1
+    released.set()

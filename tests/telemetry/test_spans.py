@@ -220,6 +220,14 @@ def test_a_summary_lies_in_its_compaction() -> None:
     assert compaction.attributes[names.TOKENS_AFTER] == 40
 
 
+@pytest.mark.parametrize("kind", ["summary", "sampling"])
+def test_a_call_without_an_answer_to_show_is_told_when_it_is_booked(kind: str) -> None:
+    entry = ModelCalled(id="c", kind=kind, model="m", outcome="stop", time=BEGAN + 2)  # type: ignore[arg-type]
+    step = ev.StepStarted(step=0, model="m", kind=kind)  # type: ignore[arg-type]
+    (model,) = spans_of([SESSION, at(0, ev.TurnStarted(turn_id="t", text="")), at(1, step), entry])
+    assert (model.kind, model.end) == ("model", BEGAN + 2)
+
+
 def test_a_background_agent_goes_on_behind_its_turn_and_counts_only_in_gaps() -> None:
     def agent(state: str) -> ev.AnyEvent:
         return ev.AgentChanged(
@@ -306,6 +314,7 @@ ALL_TEXTS = [
     at(0, ev.TurnStarted(turn_id="t", text=CANARY)),
     at(0.1, ev.StepStarted(step=1, model="openai/m")),
     at(0.2, ev.TextDelta(text=CANARY)),
+    at(0.2, ev.StepStarted(step=1, model=f"openai/{CANARY}")),
     at(0.2, ev.RetryScheduled(attempt=2, delay_s=0.1, error=ev.ErrorInfo("network", CANARY, CANARY, CANARY))),
     at(1, ev.AnswerCompleted(message_id=CANARY, text=CANARY, finish="stop", calls=1, usage=None, cost_usd=None, duration_s=1.0)),
     at(2, ev.ToolCallRequested(call_id=CANARY, tool=CANARY, title=CANARY, arguments=CANARY)),

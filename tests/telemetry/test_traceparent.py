@@ -34,7 +34,7 @@ def test_an_invalid_one_is_ignored(value: str) -> None:
 def test_a_command_gets_its_parent_and_nothing_about_the_collector() -> None:
     env = {"PATH": "/bin", "OTEL_EXPORTER_OTLP_HEADERS": "key=secret", "TRACEPARENT": "above"}
     assert command_env(env, TRACE, SPAN) == {"PATH": "/bin", "TRACEPARENT": f"00-{TRACE}-{SPAN}-01"}
-    assert command_env(env, "", "") == {"PATH": "/bin"}
+    assert command_env(env, "", "") == {"PATH": "/bin", "TRACEPARENT": "above"}
 
 
 def test_the_id_of_a_call_follows_from_the_call() -> None:

@@ -1,7 +1,6 @@
 """`agent trace`: show a trace file in the terminal, and send what a collector did not get."""
 
 import asyncio
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from agent_cli.config.dirs import state_dir
-from agent_cli.telemetry.otlp_settings import OtlpError, OtlpSettings, otlp_settings
+from agent_cli.config.dirs import state_dir, unsent_traces_dir
+from agent_cli.telemetry.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
 from agent_cli.telemetry.trace_file import TraceFileError
-from agent_cli.telemetry.tracing import UNSENT
 from agent_cli.ui.text.lines import number
 
 from ...setup.options import UsageError
@@ -57,13 +55,13 @@ def send_command(
     """Send trace files to the collector that the OTEL_EXPORTER_OTLP_… variables name."""
     from agent_cli.telemetry.delivery import kept_files
 
-    folder = state_dir() / UNSENT
+    folder = unsent_traces_dir(state_dir())
     found = [file.absolute() for file in files] if files else kept_files(folder)
     if not found:
         emit(["There is nothing to send."])
         return 0
     try:
-        settings = otlp_settings(os.environ, importlib.util.find_spec("opentelemetry") is not None)
+        settings = otlp_settings(os.environ, protobuf=has_protobuf())
         return asyncio.run(_send(found, settings, folder))
     except (OtlpError, TraceFileError) as error:
         raise UsageError(one_line(str(error))) from error
@@ -75,8 +73,8 @@ async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
     code = 0
     for file in files:
         done = await deliver(file, settings, folder)
-        of = f" of {done.sent + done.left}" if done.left else ""
-        emit([f"{one_line(str(file))}: sent {done.sent}{of} to {settings.place}"])
+        of = f"{done.sent} of " if done.left else ""
+        emit([f"{one_line(str(file))}: sent {of}{number(done.sent + done.left, 'span')} to {settings.place}"])
         if done.damaged:
             print(f"agent: {number(done.damaged, 'line')} cannot be read and were not sent", file=sys.stderr)
         if done.problem:
