@@ -1,10 +1,15 @@
 """How often a person is asked: a usual task, a usual rule kept, and then no more."""
 
+import time
 from pathlib import Path
 
+import pytest
+
 from agent_cli.protocol.events import ApprovalRequested, ToolCallFinished
+from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
-from tests.engine.harness import engine
+from agent_cli.session.timing import Timing, shares_of
+from tests.engine.harness import approve_all, engine
 from tests.model.scripted import Part, call, say
 
 SHELL = "shell"
@@ -48,3 +53,22 @@ async def test_a_usual_task_asks_once_for_edits_and_once_for_tests_however_long_
         assert [event.status for event in calls if event.tool == "edit_file"] == ["ok"] * 6
         assert len(calls) == sum(map(len, steps)) == 37
         assert [each.items[0].grant for each in asked] == ["write(src/**)", "shell(python3 -m unittest *)"]
+
+
+async def test_how_long_the_user_was_waited_for_is_recorded_with_the_call_that_asked(tmp_path: Path) -> None:
+    first, second = call(SHELL, command="touch a"), call(SHELL, command="touch b")
+    (tmp_path / "work").mkdir()
+    thought_s = 0.02
+
+    def slowly(request: ApprovalRequested) -> ApprovalAnswer:
+        time.sleep(thought_s)
+        return approve_all(request)
+
+    async with engine(tmp_path, say(call("list_dir"), first, second), say("done")) as it:
+        it.answer = slowly
+        await it.prompt("make them")
+        looked, asked, with_it = (each for each in it.session.records if isinstance(each, ToolResult))
+        assert asked.waited_s >= thought_s and looked.waited_s == with_it.waited_s == 0
+        timing = Timing(it.session.records)
+        shares = shares_of(timing.turns[0], timing.stretches)
+        assert shares["waiting"] == pytest.approx(asked.waited_s, abs=0.002)
