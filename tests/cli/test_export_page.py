@@ -182,6 +182,11 @@ def test_the_time_line_is_moved_and_magnified_by_keys_and_mouse(browser: Browser
                 break
         else:
             raise AssertionError("no tool under the mouse")
+        press("+", "+")
+        before = drawn()
+        for kind, x in (("mousePressed", 200), ("mouseMoved", 260), ("mouseReleased", 260)):
+            browser.ask("Input.dispatchMouseEvent", type=kind, x=left + x, y=top + 40, button="left", clickCount=1)
+        assert drawn() != before
     assert "explore-1" in browser.value("document.querySelector('.lists').innerText")
     assert browser.told("Log.entryAdded") == browser.told("Runtime.exceptionThrown") == []
 

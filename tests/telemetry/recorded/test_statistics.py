@@ -90,6 +90,8 @@ def test_figures_are_kept_until_the_file_changes_and_go_with_it(tmp_path: Path) 
     assert values() == values() == [b"1"]
     stored(tmp_path, [header(), *a_turn(), *a_turn()])
     assert values() == [b"2"]
+    os.utime(sessions.paths()[0], (NOON + 99, NOON + 99))
+    assert values() == [b"3"]
     sessions.delete(sessions.paths()[0])
     assert values() == [] and sessions.index.derived("test 1") == {}
 
