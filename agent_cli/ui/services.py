@@ -220,6 +220,8 @@ class TracedSpan(msgspec.Struct, frozen=True):
     error: str = ""
     first_s: float | None = None
     """Of a model call: from its beginning to its first token."""
+    waited_s: float = 0.0
+    """What of it was spent waiting, for the user or for another attempt."""
 
 
 class TracedTurn(msgspec.Struct, frozen=True):

@@ -276,7 +276,7 @@ class FakeHost:
         """Two turns, the second with tools."""
         spans = (
             TracedSpan("model", "openai/m", 0.0, 6.0, first_s=2.0),
-            TracedSpan("tool", "shell", 6.0, 16.0, error="failed"),
+            TracedSpan("tool", "shell", 6.0, 16.0, error="failed", waited_s=6.0),
             TracedSpan("approval", "shell", 6.0, 12.0, depth=1),
         )
         shares = {"first_token": 2.0, "streaming": 4.0, "tool": 4.0, "waiting": 6.0, "retry": 0.0, "overhead": 4.0}

@@ -53,6 +53,7 @@ _USER_INFO = re.compile(r"^(\w+://)[^/@\s]+@")
 """A user and password, or a token, in an address."""
 _SENTENCE = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL)
 _UNSET = "built-in default"
+_WAITS = frozenset({"approval", "question", "retry"})
 
 
 def traced_turns(path: Path) -> tuple[TracedTurn, ...]:
@@ -106,6 +107,7 @@ def _traced(spans: Sequence["Span"], root: "Span") -> Iterator[TracedSpan]:
         yield TracedSpan(
             kind=span.kind, name=span.name, start_s=span.start - root.start, end_s=span.end - root.start,
             depth=depth, error=span.error, first_s=float(first) if isinstance(first, int | float) else None,
+            waited_s=sum(each.duration_s for each in below.get(span.span_id, ()) if each.kind in _WAITS),
         )  # fmt: skip
         waiting += [(each, depth + 1) for each in reversed(below.get(span.span_id, []))]
 

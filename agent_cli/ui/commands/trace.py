@@ -94,7 +94,8 @@ def _slowest(spans: Sequence[TracedSpan], theme: Theme, width: int) -> list[str]
 
 
 def _took(span: TracedSpan) -> float:
-    return span.end_s - span.start_s
+    """Return how long a call itself took, in seconds."""
+    return span.end_s - span.start_s - span.waited_s
 
 
 def _name(span: TracedSpan) -> str:

@@ -24,6 +24,7 @@ def test_turns_are_read_with_what_lies_in_them(tmp_path: Path) -> None:
     shown = [(span.depth, span.kind, span.name) for span in first.spans]
     assert shown[:2] == [(0, "model", "openai/m"), (1, "retry", "retry")]
     assert (1, "approval", "shell") in shown
+    assert {span.name: span.waited_s for span in first.spans if span.waited_s} == {"openai/m": 3, "shell": 6}
     assert [(span.depth, span.name) for span in last.spans] == [
         (0, "openai/m"), (0, "agent"), (1, "explore"), (2, "openai/m"), (2, "list_dir")
     ]  # fmt: skip
