@@ -130,6 +130,10 @@ class SpanBuilder:
             names.RESUMED: event.resumed,
         }
 
+    def _settings_changed(self, lane: Lane, event: ev.SettingsChanged, time: float) -> None:
+        if not lane.agent_id:
+            self._settings[names.MODE] = event.mode
+
     def _turn_started(self, lane: Lane, event: ev.TurnStarted, time: float) -> None:
         if not lane.agent_id:
             self._close(lane, time, "abandoned")
@@ -474,6 +478,7 @@ def _root_id(lane: Lane) -> str:
 
 _HANDLERS: dict[type, Callable[[SpanBuilder, Lane, Any, float], None]] = {
     ev.SessionStarted: SpanBuilder._session_started,
+    ev.SettingsChanged: SpanBuilder._settings_changed,
     ev.TurnStarted: SpanBuilder._turn_started,
     ev.StepStarted: SpanBuilder._step_started,
     ev.RetryScheduled: SpanBuilder._retry_scheduled,

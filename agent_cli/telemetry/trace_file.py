@@ -49,7 +49,7 @@ def open_trace(path: Path, resource: Mapping[str, Any]) -> SpanFile:
     """
     is_chrome = path.suffix == ".json"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | PLAIN, 0o600)
     except IsADirectoryError:
         raise TraceFileError(f"--trace {path}: is a directory; name a file in it") from None
     except FileNotFoundError:
@@ -100,7 +100,6 @@ class _ChromeFile:
         start = max(0, end - _TAIL_BYTES)
         end = start + trimmed_length(os.pread(descriptor, end - start, start))
         os.ftruncate(descriptor, end)
-        os.lseek(descriptor, end, os.SEEK_SET)
         self._is_empty = end == 0
         self._put(self._trace.beginning())
 

@@ -1,6 +1,7 @@
 """Sending to a collector over real HTTP: everything arrives, or lies in a file that can be sent later."""
 
 import asyncio
+import base64
 import json
 import socket
 import threading
@@ -8,11 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry import otlp_json
 from agent_cli.telemetry.collector import MOST_QUEUED, Collector, CollectorLink
+from agent_cli.telemetry.otlp_protobuf import to_protobuf
 from agent_cli.telemetry.otlp_settings import OtlpSettings, Protocol
 from agent_cli.telemetry.span import Span
 from agent_cli.telemetry.trace_file import read_requests
@@ -102,6 +105,16 @@ async def test_protobuf_says_what_json_says(tmp_path: Path) -> None:
     assert values[names.STREAM].bool_value is True
     assert [each.string_value for each in values[names.FINISH_REASONS].array_value.values] == ["stop", "length"]
     assert values[names.ERROR].string_value == "rate_limit"
+
+
+def test_the_official_types_read_the_json_as_what_we_send_as_protobuf() -> None:
+    request = ENVELOPE.around([encoded(), encoded(2)])
+    value = json.loads(request)
+    for read in value["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for name in ("traceId", "spanId", "parentSpanId"):  # the one difference to protobuf's own JSON
+            read[name] = base64.b64encode(bytes.fromhex(read[name])).decode()
+    wanted = json_format.ParseDict(value, ExportTraceServiceRequest())
+    assert ExportTraceServiceRequest.FromString(to_protobuf(request)) == wanted
 
 
 def test_what_is_written_is_read_again() -> None:

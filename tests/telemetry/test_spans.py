@@ -257,6 +257,13 @@ def test_a_background_agent_goes_on_behind_its_turn_and_counts_only_in_gaps() ->
     assert (shares.wall_s, shares.waiting_s, shares.model_s, shares.overhead_s) == (5, 2, 2, 1)
 
 
+def test_a_turn_has_the_mode_that_was_in_force_when_it_began() -> None:
+    changed = ev.SettingsChanged(model="m", mode="yolo", effort="")
+    turns = [at(0, ev.TurnStarted(turn_id="t", text="")), at(1, changed), at(1, ENDED)]
+    turns += [at(2, ev.TurnStarted(turn_id="u", text="")), at(3, ENDED)]
+    assert [span.attributes[names.MODE] for span in spans_of([SESSION, *turns])] == ["ask", "yolo"]
+
+
 def test_a_hook_lies_in_the_call_it_was_asked_about() -> None:
     requested = ev.ToolCallRequested(call_id="c", tool="shell", title="", arguments="{}")
     hook = ev.HookRan(hook="/home/CANARY/h.sh", event="PreToolUse", duration_s=1.0, failure="CANARY")

@@ -76,6 +76,14 @@ def test_each_span_is_on_disk_when_it_ends(tmp_path: Path) -> None:
         assert ids(path) == names_of(*range(1, number + 1))
 
 
+def test_two_programs_may_write_the_same_lines(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    first, second = open_trace(path, RESOURCE), open_trace(path, RESOURCE)
+    for number, file in enumerate((first, second, first, second)):
+        file.add(span(number), otlp_json.encoded(span(number)))
+    assert ids(path) == names_of(0, 1, 2, 3)
+
+
 def test_a_chrome_trace_that_was_cut_off_lacks_only_its_end(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     write(path, span(1), span(2), closes=False)

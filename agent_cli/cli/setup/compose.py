@@ -291,6 +291,8 @@ def _tracing(setup: Setup, identifier: str) -> "Tracing | None":
         UsageError: the file for it cannot be written.
     """
     file, otlp = setup.chosen.text("trace"), setup.config.telemetry.otlp
+    if file == "":
+        raise UsageError("--trace needs the name of a file")
     if not (file or otlp or "AGENT_OTEL" in os.environ):
         return None
     from agent_cli.telemetry.trace_file import TraceFileError
