@@ -27,6 +27,7 @@ MOST_ROOMS = 26
 """Rooms are listed with a sentence each in docs/architecture.md; a reader does not search among them."""
 SMALL_FILE = 60
 STANDS_ALONE = {
+    "cli/commands/diagnostics/bug.py": "a command of its own, loaded when it is asked for",
     "cli/commands/serve/key_setup.py": "a command of its own, loaded when it is asked for",
     "cli/services/memory_notes.py": "loaded for the first #note only",
     "cli/stdio.py": "runs before anything else is loaded",

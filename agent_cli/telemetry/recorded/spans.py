@@ -156,14 +156,15 @@ class _Builder:
     def _call(
         self, entry: ModelCalled, stretch: Stretch, trace_id: str, root: str, common: dict[str, Attribute]
     ) -> OpenModelCall:
+        name = names.plain(entry.model)
         return OpenModelCall(
-            trace_id=trace_id, parent_id=root, kind="model", name=entry.model, start=stretch.start,
+            trace_id=trace_id, parent_id=root, kind="model", name=name, start=stretch.start,
             span_id=_id(16, trace_id, entry.id), call_kind=entry.kind,
             attributes={
                 **common,
                 names.CONVERSATION: self._conversation,
-                names.PROVIDER: names.provider(entry.model),
-                names.REQUEST_MODEL: names.model_name(entry.model),
+                names.PROVIDER: names.provider(name),
+                names.REQUEST_MODEL: names.model_name(name),
                 names.CALL_KIND: entry.kind,
             },
         )  # fmt: skip

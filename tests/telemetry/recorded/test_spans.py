@@ -96,6 +96,7 @@ def test_no_content_is_in_any_span() -> None:
     canary = "CANARY"
     secret = [
         UserMessage(id="u", turn_id="t1", time=NOON, text=canary, context=canary),
+        called(2, 1, 1, model=f"x/{canary} {canary}"),
         result(3, f"{canary} {canary}", 1, text=canary, command=canary, display=canary, rule=f"deny: {canary}"),
     ]
     assert canary not in repr(spans_of(Recorded((header(), *secret))))

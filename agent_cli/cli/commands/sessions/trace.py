@@ -15,7 +15,7 @@ from agent_cli.telemetry.trace_file import TraceFileError
 from agent_cli.ui.text.lines import number
 
 from ...setup.options import UsageError
-from .output import emit, one_line
+from .output import emit, one_line, setup_for_sessions
 
 app = typer.Typer(help="Show and send traces of sessions.", no_args_is_help=True)
 _FAILED = 1
@@ -23,7 +23,9 @@ _FAILED = 1
 
 @app.command("show")
 def show_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that --trace has written.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE|ID", help="A file that --trace has written, or a saved session.")
+    ],
     rows: Annotated[int, typer.Option("--rows", help="Spans of each turn to show at most.", min=1)] = 60,
 ) -> int:
     """Show where the time of each turn went, and what took longest."""
@@ -32,6 +34,11 @@ def show_command(
 
     from .waterfall import print_trace
 
+    if not file.suffix and len(file.parts) == 1 and not file.exists():
+        from agent_cli.telemetry.recorded.spans import recorded, spans_of
+
+        print_trace(spans_of(recorded(setup_for_sessions().sessions.find(str(file)))), rows)
+        return 0
     try:
         lines, damaged = read_requests(file)
     except TraceFileError as error:

@@ -54,9 +54,11 @@ def test_a_program_reads_json_and_names_of_others_do_nothing(world: World) -> No
     save(folder / "20260921T120000Z-0ab1727c.json", hostile)
     broken = save(folder / "20260921T120000Z-0ab1727d.json", [])
     broken.write_text("nothing")
-    plain, shown, since = said(
-        world, ["stats", "--json"], ["stats", "--by", "project"], ["stats", "--since", "2099-01-01"]
-    )
+    plain, shown, since, drawn = said(
+        world, ["stats", "--json"], ["stats", "--by", "project"], ["stats", "--since", "2099-01-01"],
+        ["trace", "show", "0ab1727c"],
+    )  # fmt: skip
+    assert "execute_tool shell" in drawn.out and "wait.approval" in drawn.out
     broken.unlink()
     given = json.loads(plain.out)
     assert (given["total"]["cost_usd"], given["total"]["prompts"], given["unreadable"]) == (0.03, 1, 1)
