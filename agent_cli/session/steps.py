@@ -63,6 +63,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """All calls until then, those of sub-agents and compactions included; None as long as none told its cost."""
     parts: dict[Origin, int]
     """Tokens of the request by origin, estimated; they add up to what the provider has counted, where it has."""
+    tools: dict[str, int] = {}
+    """Estimated tokens of the results of each tool in the request."""
     compacted: bool = False
     """Whether messages were summed up or shortened since the step before."""
     cache_lost: str = ""
@@ -91,7 +93,7 @@ def steps_of(records: Iterable[AnyRecord]) -> Iterator[Step]:
             yield Step(
                 number=number, time=record.time, model=record.model, turn_id=record.turn_id, usage=record.usage,
                 cost_usd=record.cost_usd, spent_usd=spent, parts=meter.parts(record.usage), compacted=compacted,
-                cache_lost=_cache_lost(before, record, broken),
+                tools=meter.tools(), cache_lost=_cache_lost(before, record, broken),
             )  # fmt: skip
             before, broken, compacted = record, "", False
 
@@ -129,6 +131,7 @@ class _Meter:
         self._records: list[AnyRecord] = []
         self._system = 0
         self._chars: dict[Origin, int] = dict.fromkeys(ORIGINS, 0)
+        self._of_tools: dict[str, int] = {}
         self._view = Projection(self._records, Path("/"), lambda: self._records)
 
     def add(self, record: AnyRecord) -> None:
@@ -140,9 +143,13 @@ class _Meter:
         if isinstance(record, UserMessage | AssistantMessage | ToolResult):
             self._count(record)
         elif isinstance(record, REWRITES):
-            self._chars = dict.fromkeys(ORIGINS, 0)
+            self._chars, self._of_tools = dict.fromkeys(ORIGINS, 0), {}
             for message in self._view.visible():
                 self._count(message)
+
+    def tools(self) -> dict[str, int]:
+        """Return the tokens that results of each tool take in the next request, estimated."""
+        return {tool: chars // CHARS_PER_TOKEN for tool, chars in self._of_tools.items()}
 
     def parts(self, usage: Usage) -> dict[Origin, int]:
         """Return the tokens of a request by origin, so that they add up to what was counted of it."""
@@ -170,4 +177,5 @@ class _Meter:
                 self._chars["answers"] += len(message.text) + sum(len(each.arguments) for each in message.calls)
             case ToolResult():
                 origin: Origin = "files" if message.tool in _FILES else "other_tools"
+                self._of_tools[message.tool] = self._of_tools.get(message.tool, 0) + len(message.text)
                 self._chars["commands" if message.tool in _COMMANDS else origin] += len(message.text)

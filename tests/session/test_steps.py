@@ -29,6 +29,7 @@ def test_a_request_is_divided_by_origin_and_the_rest_is_named() -> None:
     )
     assert (first.parts["system"], first.parts["prompts"], first.parts["rest"]) == (1000, 200, 800)
     assert (second.parts["files"], second.parts["commands"]) == (1000, 200)
+    assert (first.tools, second.tools) == ({}, {"read_file": 1000, "shell": 200})
     assert sum(second.parts.values()) == 5_000 and second.spent_usd == pytest.approx(0.02)
 
 
@@ -37,7 +38,7 @@ def test_a_compaction_takes_messages_out_of_the_request() -> None:
     folded = CompactionSaved(id="f", time=NOON + 5, through="a2", summary="s" * 400)
     before, after = steps(prompt, call(1, 0), answered(2), folded, call(9, 0))
     assert (before.parts["prompts"], before.compacted) == (1000, False)
-    assert (after.parts["prompts"], after.compacted) == (0, True)
+    assert (after.parts["prompts"], after.tools, after.compacted) == (0, {}, True)
     assert 100 <= after.parts["summaries"] < 300
 
 

@@ -76,7 +76,7 @@ def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Map
         _speed(calls),
         _figure("Duration and cost of each turn", _tall(timeline(story.turns)), _turn_rows(timing, shares)),
     ]
-    lists = [_tools(results), _causes(calls), _retries(timing), _sub_agents(calls, agents)]
+    lists = [_tools(results, steps), _causes(calls), _retries(timing), _sub_agents(calls, agents)]
     parts = [
         _time(timing, shares, story),
         f'<section class="pictures">\n{"".join(pictures)}</section>',
@@ -244,7 +244,7 @@ def _causes(calls: Sequence[ModelCalled]) -> str:
     return _listed("What was paid for", ["cause", "model", "calls", "tokens", "cost"], rows, weights, left=2)
 
 
-def _tools(results: Sequence[ToolResult]) -> str:
+def _tools(results: Sequence[ToolResult], steps: Sequence[Step]) -> str:
     by_tool: dict[str, list[ToolResult]] = {}
     for result in results:
         by_tool.setdefault(result.tool, []).append(result)
@@ -259,9 +259,10 @@ def _tools(results: Sequence[ToolResult]) -> str:
                 _count(sum(each.status in ("failed", "cancelled", "unknown") for each in own)),
                 _count(sum(each.status == "denied" for each in own)),
                 tokens(sum(len(each.text) for each in own) // CHARS_PER_TOKEN),
+                tokens(sum(step.tools.get(name, 0) for step in steps)),
             ]
         )  # fmt: skip
-    head = ["tool", "calls", "total", "p95", "failed", "denied", "tokens into the context"]
+    head = ["tool", "calls", "total", "p95", "failed", "denied", "tokens of results", "sent in all"]
     return _listed("Slowest tools", head, rows, weights)
 
 
