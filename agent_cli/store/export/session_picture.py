@@ -320,11 +320,11 @@ def _sub_agents(calls: Sequence[ModelCalled], agents: Mapping[str, str]) -> str:
         sums = Totals()
         for call in own:
             sums = sums.plus(call.usage, call.cost_usd)
-        took = max(call.time for call in own) - min(call.time - call.duration_s for call in own)
+        took = sum(call.duration_s for call in own)
         weights.append(sums.cost_usd or float(_tokens(sums)))
         facts = (str(len(own)), tokens(_tokens(sums)), _seconds(took), money(sums.cost_usd))
         rows.append([agents.get(agent, agent), *facts])
-    head = ["sub-agent", "calls", "tokens", "time", "cost"]
+    head = ["sub-agent", "calls", "tokens", "time of model calls", "cost"]
     return _listed("Sub-agents", head, rows, weights) if rows else ""
 
 
@@ -339,7 +339,7 @@ def _listed(
     for row, weight in zip(rows, weights, strict=True):
         bar = (
             '<svg class="weight" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
-            f'<rect class="time" width="{max(100 * weight / most, 0.6):.1f}" height="4"/></svg>'
+            f'<rect class="time" width="{max(100 * weight / most, 0.6) if weight else 0:.1f}" height="4"/></svg>'
         )
         cells = "".join(_cell(text, at < left, bar if not at else "") for at, text in enumerate(row))
         body.append(f"<tr>{cells}</tr>")
