@@ -1,7 +1,7 @@
 """The first paint of the REPL, before the line editor is loaded: the banner, the prompt and the status line."""
 
 import contextlib
-import shutil
+import os
 import sys
 
 from agent_cli import __version__
@@ -25,17 +25,26 @@ def prompt_mark(mode: Mode, theme: Theme) -> str:
     return theme.paint("prompt" if mode == "ask" else mode, ">")
 
 
+def _size() -> tuple[int, int]:
+    """Return columns and rows of the terminal; 80 by 24 where it does not say, as the screen takes it."""
+    try:
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        columns, rows = 0, 0
+    return columns or 80, rows or 24
+
+
 class FirstPaint:
     """What a new session begins with, as the renderer and the screen draw it: the banner, the prompt, the status
     line."""
 
     def __init__(self, theme: Theme, now: Snapshot, branch: str) -> None:
         """Nothing is painted of a session that goes on, whose turns come first, nor where there is no room."""
-        size = shutil.get_terminal_size()
         self.banner = ""
         """What was printed for good; empty when nothing was painted."""
         self._live = ""
-        if now.turns or size.lines < AIRY_ROWS:
+        columns, rows = _size()
+        if now.turns or rows < AIRY_ROWS:
             return
         began = SessionStarted(
             session_id=now.session_id,
@@ -45,9 +54,9 @@ class FirstPaint:
             sandbox=now.sandbox,
             version=__version__,
         )
-        self.banner = "".join(f"{line}\n" for line in render_notice(began, theme, size.columns))
+        self.banner = "".join(f"{line}\n" for line in render_notice(began, theme, columns))
         mark = prompt_mark(now.mode, theme)
-        self._live = f"\n{mark} \n{render_status(now, branch, theme, size.columns)}{_BACK_TO_PROMPT}"
+        self._live = f"\n{mark} \n{render_status(now, branch, theme, columns)}{_BACK_TO_PROMPT}"
 
     def show(self) -> None:
         """Paint it."""

@@ -1,7 +1,7 @@
 """Start the interactive loop: paint the prompt first, load the line editor then.
 
-Loading it takes longer than everything before it. What is typed meanwhile waits in the terminal, which reads by lines
-and echoes it; `terminal.Keyboard` tells those lines from what comes later.
+Loading it takes longer than everything before it. What is typed meanwhile waits in the terminal, which reads by
+lines and echoes it; `terminal.Keyboard` tells those lines from what comes later.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Modes of the terminal that the screen switches on, and what undoes them; known without loading the line editor."""
+"""Modes of the terminal that the screen switches on, and what undoes them. Loads no line editor."""
 
 MODES_ON = "\x1b[?1004h\x1b[>4;1m\x1b[m"
 """Reports of focus; Shift-Enter told from Enter (xterm's modifyOtherKeys). A terminal that takes the latter for a
