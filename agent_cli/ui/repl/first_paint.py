@@ -16,6 +16,8 @@ from .status_line import render_status
 AIRY_ROWS = 14
 """From so many rows on, a blank one stands above the prompt."""
 _BACK_TO_PROMPT = "\x1b[A\r\x1b[2C"
+_OVER_ECHO = "\r\x1b[K"
+"""Over what was typed before anything was painted; it stands in the draft soon."""
 _OVER_IT_ALL = "\r\x1b[A\x1b[J"
 """From the prompt's row to the blank one above it, and away with what stands there and below."""
 
@@ -60,7 +62,8 @@ class FirstPaint:
 
     def show(self) -> None:
         """Paint it."""
-        self._write(self.banner + self._live)
+        if self.banner:
+            self._write(_OVER_ECHO + self.banner + self._live)
 
     def give_way(self) -> None:
         """Take the prompt and the status line away, for the screen to draw them; the banner stays."""
