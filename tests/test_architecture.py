@@ -91,6 +91,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", "", "subagents"),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "serve": ("jsonrpc", "sessions", "", "mcp", "app", "acp"),
+    "telemetry": ("", "export"),
     "fleet": ("", "input", "trees", "attempts", "engines", "report", "batch", "evaluation"),
     "cli": ("setup", "services", "commands", ""),
 }
@@ -122,7 +123,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "regex": ("cli/services/answers/bounded_validator.py",),
     "distributed": ("fleet/engines/dask_engine.py", "fleet/engines/worker.py"),
     "dask": ("fleet/engines/dask_engine.py",),
-    "opentelemetry": ("telemetry/otlp_protobuf.py",),
+    "opentelemetry": ("telemetry/export/otlp_protobuf.py",),
 }
 
 
