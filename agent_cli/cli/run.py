@@ -116,6 +116,8 @@ async def _run(setup: Setup, prompt: UserInput | None, schema: "AnswerSchema | N
                     structure=schema.read if schema else None,
                     stopper=stopper,
                 )
+        for note in opened.last_words:
+            print(f"agent: {clean(note)}", file=sys.stderr)
         if not _write_file(setup.chosen, result) and result.exit_code < EXIT_CODES["interrupted"]:
             return EXIT_CODES["internal_error"]
         return result.exit_code

@@ -36,6 +36,11 @@ def worktrees_dir(state: Path) -> Path:
     return state.with_name(f"{state.name}-worktrees")
 
 
+def unsent_traces_dir(state: Path) -> Path:
+    """Return the folder of traces that no collector has taken yet."""
+    return state / "traces"
+
+
 def has_plugins(state: Path) -> bool:
     """Return whether a plug-in was ever added."""
     return os.path.exists(plugins_dir(state) / PLUGIN_LIST)

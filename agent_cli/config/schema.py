@@ -274,6 +274,15 @@ class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Sessions, spilled output and checkpoints together; the oldest are deleted first. null: no limit."""
 
 
+class Telemetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Traces of sessions (see docs/traces.md). Off unless something is set here, or --trace is given."""
+
+    otlp: bool = False
+    """Send traces to an OpenTelemetry collector, by the standard variables OTEL_EXPORTER_OTLP_ENDPOINT, …"""
+    content: tuple[Literal["prompts", "answers", "arguments", "results", "commands"], ...] = ()
+    """Texts that traces may hold: prompts, answers, arguments, results, commands. Secrets are masked."""
+
+
 class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The terminal."""
 
@@ -332,3 +341,4 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """MCP servers by name (see docs/mcp.md)."""
     skills: Skills = Skills()
     agents: Agents = Agents()
+    telemetry: Telemetry = Telemetry()

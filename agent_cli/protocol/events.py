@@ -519,6 +519,10 @@ class AgentChanged(Event, frozen=True, kw_only=True, tag="agent_changed"):
     """What they have cost; null while that is unknown."""
     line: str = ""
     """What it does right now, or the beginning of its answer."""
+    call_id: str = ""
+    """The tool call that started it."""
+    parent_id: str = ""
+    """Id of the sub-agent that started it; empty where the session itself did."""
 
 
 class AgentEvent(Event, frozen=True, kw_only=True, tag="agent_event"):

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,10 +25,11 @@ class EventBus:
         log: Callable[[AnyEvent], None] | None = None,
         redactor: "Redactor | None" = None,
         log_place: str = "",
+        watchers: Sequence[Callable[[AnyEvent], None]] = (),
     ) -> None:
         """`redactor` masks what events show; without one they are told as they are. `log_place` is where `log`
-        writes, told with each failure."""
-        self._log = log
+        writes, told with each failure. `watchers` are given what `log` is."""
+        self._logs = [*([log] if log is not None else ()), *watchers]
         self._log_place = log_place
         self._redactor: EventRedactor | None = None
         if redactor is not None:
@@ -58,11 +59,19 @@ class EventBus:
         self._seq += 1
         stamped = msgspec.structs.replace(event, seq=self._seq, time=time.time())
         self._queue.put_nowait(stamped)
-        if self._log is not None:
+        if self._logs:
+            self._send_to_logs(stamped)
+
+    def _send_to_logs(self, event: AnyEvent) -> None:
+        try:
+            event = self._redactor.logged(event) if self._redactor is not None else event
+        except Exception:  # what cannot be masked is not logged
+            return
+        for log in tuple(self._logs):
             try:
-                self._log(self._redactor.logged(stamped) if self._redactor is not None else stamped)
+                log(event)
             except Exception:  # a log that fails is given up; it changes no turn
-                self._log = None
+                self._logs.remove(log)
 
     def replayed(self, events: Iterable[AnyEvent]) -> tuple[AnyEvent, ...]:
         """Return events of an earlier run as they are shown now: masked, without a place in the stream."""

@@ -13,7 +13,15 @@ from typing import Protocol
 import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, CompactionSaved, Granted, Header, Shortened, storable
+from agent_cli.protocol.records import (
+    AnyRecord,
+    CompactionSaved,
+    Granted,
+    Header,
+    ModelCalled,
+    Shortened,
+    storable,
+)
 from agent_cli.protocol.usage import Totals
 
 from .placeholders import without_long_texts
@@ -40,9 +48,11 @@ class Session:
         root: Path | None = None,
         reread: Callable[[], Sequence[AnyRecord]] | None = None,
         masked: Callable[[AnyRecord], AnyRecord] | None = None,
+        booked: Callable[[ModelCalled], None] | None = None,
     ) -> None:
         """`root` is the directory it works in now; the one it began in, if not given. `reread` gives the records
-        as they were saved; without it every text stays in memory. `masked` gives a record without secrets."""
+        as they were saved; without it every text stays in memory. `masked` gives a record without secrets.
+        `booked` is told of each entry of the ledger once it is saved."""
         if not records or not isinstance(records[0], Header):
             raise ValueError("a session begins with its header")
         self.records: list[AnyRecord] = list(records) if saved else list(map(storable, records))
@@ -50,6 +60,7 @@ class Session:
         self._journal = journal
         self._reread = reread
         self._masked = masked
+        self._booked = booked
         self._is_released = False
         self._let_go: set[str] = set()
         """Ids of the messages whose long texts are on the disk only."""
@@ -97,6 +108,10 @@ class Session:
         for record in numbered:
             self._count(record)
         self.view.update()
+        if self._booked is not None:
+            for record in numbered:
+                if isinstance(record, ModelCalled):
+                    self._booked(record)
         if any(isinstance(record, CompactionSaved | Shortened) for record in numbered):
             self._release()
 

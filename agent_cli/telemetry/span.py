@@ -4,16 +4,18 @@ from typing import Literal
 
 import msgspec
 
-SpanKind = Literal["agent", "model", "tool", "approval", "question", "retry", "compaction", "hook"]
+SpanKind = Literal["agent", "model", "tool", "approval", "question", "retry", "queue", "compaction", "hook"]
 """`agent`: a turn, or the whole of a sub-agent. `model`: one model call with its retries. `tool`: from the call's
-request to its result. `approval`, `question`: a person is waited for, inside the tool that asked. `retry`: the pause
-before another attempt, inside the model call. `compaction`: the window is made smaller. `hook`: a hook ran."""
+request to its result. `approval`, `question`: a person is waited for, inside the tool that asked. `retry`: the
+pause before another attempt, inside the model call. `queue`: a tool call waits for the calls before it or to be
+judged, inside the tool. `compaction`: the window is made smaller. `hook`: a hook ran."""
 
 Attribute = str | int | float | bool | tuple[str, ...]
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """One stretch of time. No attribute holds content: no prompt, path, command, argument, result or error text."""
+    """One stretch of time. Unless the user asks for content, no attribute holds any: no prompt, path, command,
+    argument, result or error text."""
 
     trace_id: str
     """32 hexadecimal digits; one for each prompt and all that came of it."""

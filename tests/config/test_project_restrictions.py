@@ -27,6 +27,8 @@ from tests.rows import each_row
         {"sessions": {"dir": ".agent/prepared"}},
         {"sessions": {"keep_days": 0}},
         {"hooks": {"start": "sh -c evil"}},
+        {"telemetry": {"otlp": True}},
+        {"telemetry": {"content": ["prompts"]}},
         {"mcp_servers": {"x": {"command": "evil"}}},
         {"model": "replay/answers.json"},
         {"model": "huggingface/https://evil.example"},

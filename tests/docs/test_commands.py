@@ -46,6 +46,8 @@ NOT_RUN: dict[str, str] = {
     "tasks-batch/": "a listing",
     "harbor run -d terminal-bench@2.0 -m anthropic/claude-sonnet-4-5 -k 3 \\": "needs Harbor and containers",
     "pip install 'agent-cli[cluster]'": "takes packages from the network",
+    "pip install 'agent-cli[otel]'": "takes packages from the network",
+    "invoke_agent agent-cli          a turn": "a drawing",
     "# by command": "needs several machines",
     "# by ssh, in a network that you trust": "needs several machines",
     "# Slurm: a file on the shared disk says where the scheduler is; other batch systems work the same way": "needs Slurm",

@@ -41,7 +41,15 @@ OF_OTHERS = {
 """Options of other programs."""
 NO_COMMANDS = {"/tmp", "/props", "/more"}
 """What begins with a slash and is not in the table: places, and what only plain lines have."""
-VARIABLES = {"AGENT", "AGENT_MODEL", "AGENT_MODE", "AGENT_CONFIG", "AGENT_CONFIG_DIR", "AGENT_STATE_DIR"}
+VARIABLES = {
+    "AGENT",
+    "AGENT_MODEL",
+    "AGENT_MODE",
+    "AGENT_CONFIG",
+    "AGENT_CONFIG_DIR",
+    "AGENT_STATE_DIR",
+    "AGENT_OTEL",
+}
 _TOP = {field.name for field in msgspec.structs.fields(Config)}
 _KIND = "|".join(get_args(Kind))
 

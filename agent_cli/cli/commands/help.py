@@ -43,6 +43,7 @@ TOPICS: dict[str, str] = {
     "batch": "many tasks in one command: task files, results, budget, trees",
     "evaluation": "suites, scores with intervals, comparisons, SWE-bench, Harbor",
     "cluster": "batches on many machines: Dask, TLS, failures",
+    "traces": "where the time and the money of a session went: files, Perfetto, OpenTelemetry",
     "events": "every event of `--output-format stream-json`",
     "architecture": "how the program is built",
     "tour": "the code, followed from a typed prompt and from an approved command",

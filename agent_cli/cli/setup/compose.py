@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from agent_cli.mcp.servers import Servers
     from agent_cli.protocol.operations import BroughtText
     from agent_cli.sandbox.profile.confinement import Confinement
+    from agent_cli.telemetry.export.tracing import Tracing
 
     from .debug_log import DebugLog
 
@@ -61,6 +62,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
     env = keyed(os.environ, setup.config_dir)
     identifier, path = (draft.session_id, Path(draft.path)) if draft else new_place(setup)
     log = _debug_log(setup, identifier, env)
+    tracing = _tracing(setup, identifier)
     has_agents = "agent" in later and model is None
     if model is None:
         name = model_name(setup, draft) or await choose_default(setup.config, env)
@@ -91,7 +93,8 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
         parts.resources = documents = ServerDocuments(servers)
         parts.servers = servers
     parts.agents = agents
-    children = _Children(setup, env, front, log)
+    parts.tracing = tracing
+    children = _Children(setup, env, front, log, tracing)
     if draft is None:
         listed = skills.catalogue(window) if skills and skill_tools else ""
         draft = fresh(setup, model, parts.prompts.system(registry.names, listed), identifier, path)
@@ -100,7 +103,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
     opened = parts.assembled(model, draft, (*problems, *env.problems, *_about_project(setup)), log)
     if agents is not None:
         agents.begin(opened.agent.services)
-    return msgspec.structs.replace(opened, servers=servers, documents=documents)
+    return msgspec.structs.replace(opened, servers=servers, documents=documents, tracing=tracing)
 
 
 async def servers_alone(setup: Setup, processes: ProcessRunner) -> "Servers | None":
@@ -127,11 +130,19 @@ def _agents(setup: Setup, build: "BuildChild") -> "Subagents":
 class _Children:
     """Builds the sessions of sub-agents."""
 
-    def __init__(self, setup: Setup, env: KeyedEnvironment, front: FrontEnd, log: "DebugLog | None") -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        env: KeyedEnvironment,
+        front: FrontEnd,
+        log: "DebugLog | None",
+        tracing: "Tracing | None",
+    ) -> None:
         self._setup = setup
         self._env = env
         self._front = front
         self._log = log
+        self._tracing = tracing
 
     async def __call__(self, plan: "ChildPlan", child: "Child") -> "SessionServices":
         """Return the services of a sub-agent's session.
@@ -156,6 +167,7 @@ class _Children:
         confining = await confining_for(setup, processes)
         parts = SessionBuilder(setup, registry, processes, confining, self._env, self._front, plan.id)
         parts.agents = below
+        parts.tracing = self._tracing
         parts.for_child(ChildOf(parent, child, above.tell))
         child.brought = tuple(_skills_for(setup, plan)) if not plan.is_resumed else ()
         model = await self._model(plan, parent)
@@ -270,6 +282,26 @@ def _servers(
 def _may_define(setup: Setup, defines: Callable[[Path], bool]) -> bool:
     """Return whether a file that is read may define something, as `defines` tells of a workspace."""
     return bool(setup.embedding.reads) and defines(setup.workspace.root)
+
+
+def _tracing(setup: Setup, identifier: str) -> "Tracing | None":
+    """Return what follows the session, where the user wants it traced.
+
+    Raises:
+        UsageError: the file for it cannot be written.
+    """
+    file, otlp = setup.chosen.text("trace"), setup.config.telemetry.otlp
+    if file == "":
+        raise UsageError("--trace needs the name of a file")
+    if not (file or otlp or "AGENT_OTEL" in os.environ):
+        return None
+    from agent_cli.telemetry.export.trace_file import TraceFileError
+    from agent_cli.telemetry.export.tracing import open_tracing
+
+    try:
+        return open_tracing(file, otlp, setup.config.telemetry.content, setup.state, identifier)
+    except TraceFileError as error:
+        raise UsageError(str(error)) from error
 
 
 def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLog | None":

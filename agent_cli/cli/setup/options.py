@@ -14,7 +14,7 @@ Kind = Literal["text", "whole", "number", "flag", "list"]
 
 COMMANDS = frozenset(
     (
-        *"sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
+        *"sessions trace undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
         *"serve acp config setup doctor demo help".split(),
     )
 )
@@ -80,6 +80,12 @@ SHARED: tuple[Option, ...] = (
     Option(("--system-prompt",), "text", "Use this file as the system prompt.", value="FILE"),
     Option(("--append-system-prompt",), "text", "Add this text to the system prompt.", value="TEXT"),
     Option(("--debug",), "flag", "Write a log and print its path."),
+    Option(
+        ("--trace",),
+        "text",
+        "Write where the time and money go: OpenTelemetry as JSON lines, or for Perfetto with a name in .json.",
+        value="FILE",
+    ),
 )
 
 WORKTREE = Option(

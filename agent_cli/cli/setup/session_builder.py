@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from agent_cli.mcp.servers import Servers
     from agent_cli.redaction.redactor import Redactor
     from agent_cli.sandbox.profile.confinement import Confinement
+    from agent_cli.telemetry.export.tracing import Tracing
     from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
     from .debug_log import DebugLog
@@ -125,6 +126,10 @@ class OpenSession(msgspec.Struct, frozen=True):
     """The user's hooks; None where there are none."""
     agents: "Subagents | None" = None
     """The sub-agents; None where there may be none."""
+    tracing: "Tracing | None" = None
+    """What follows the session; None where nothing does."""
+    last_words: list[str] = []
+    """What to tell the user once it has ended."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -137,6 +142,8 @@ class OpenSession(msgspec.Struct, frozen=True):
             await asyncio.wait({engine}, timeout=SHUTDOWN_S)
             if self.servers is not None:
                 await self.servers.aclose()
+            if self.tracing is not None and (said := await self.tracing.aclose()):
+                self.last_words.append(said)
 
 
 class ChildOf(msgspec.Struct, frozen=True, eq=False):
@@ -174,6 +181,7 @@ class SessionBuilder:
         self.servers: Servers | None = None
         self.agents: Subagents | None = None
         self.child: ChildOf | None = None
+        self.tracing: Tracing | None = None
         self._spill = setup.state / "spill" / session_id
         self._permissions = permissions_of(setup, confining, self._untrusted_sources, self._spill)
         self._redactor = redactor_of(setup, env)
@@ -260,6 +268,7 @@ class SessionBuilder:
             root=setup.workspace.root,
             reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
             masked=partial(recorded, redactor=self._redactor),
+            booked=self._follows.book if self._follows else None,
         )
         mode, about_mode = self._mode(session) if self.child is None else (session.view.settings[1], ())
         permissions.mode = mode
@@ -279,7 +288,11 @@ class SessionBuilder:
         ]
         logged = (f"log: {log.path}",) if log else ()
         about_hooks = services.hooks.notes if services.hooks is not None else ()
-        told = (*about_mode, *ignored, *about_hooks, *notes, *draft.notes, *self._memory.problems(), *logged)
+        traced = self._follows.notes if self._follows else ()
+        told = (
+            *(*about_mode, *ignored, *about_hooks, *notes, *draft.notes),
+            *(*self._memory.problems(), *logged, *traced),
+        )
         return OpenSession(
             Agent(Dispatcher(services)),
             permissions,
@@ -293,6 +306,11 @@ class SessionBuilder:
             hooks=services.hooks,
             agents=self.agents,
         )
+
+    @property
+    def _follows(self) -> "Tracing | None":
+        """What is told of this session directly; of a sub-agent's it hears through its parent's."""
+        return self.tracing if self.child is None else None
 
     def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
         """Return the mode to begin in, and what to say of it. One that asks nothing is not taken over from a
@@ -312,7 +330,8 @@ class SessionBuilder:
 
         setup, config = self._setup, self._setup.config
         identifier = session.header.session_id
-        bus = EventBus(log.event if log else None, self._redactor, str(log.path) if log else "")
+        watchers = (self._follows.event,) if self._follows else ()
+        bus = EventBus(log.event if log else None, self._redactor, str(log.path) if log else "", watchers)
         checkpoints = partial(
             snapshots,
             setup.workspace.root,
@@ -411,6 +430,9 @@ class SessionBuilder:
             redactor=self._redactor,
             resources=self.resources,
             buffers=self._setup.embedding.buffers,
+            traced=partial(self.tracing.environment, session.header.session_id if self.child else "")
+            if self.tracing
+            else None,
         )
         if left_off := working_directory(session.records, session.root):
             context.shell.cwd = Path(left_off)

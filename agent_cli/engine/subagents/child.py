@@ -304,7 +304,7 @@ class Child:
         self._over_at = time.monotonic() if state in ENDED else 0.0
         if line:
             self.line = line.strip().partition("\n")[0][:_LINE_CHARS]
-        plan = self.plan
+        plan, owner = self.plan, self.among.owner
         self._tell(
             self,
             ev.AgentChanged(
@@ -317,5 +317,7 @@ class Child:
                 steps=self.steps,
                 cost_usd=self.cost_usd,
                 line=self.line,
+                call_id=plan.call_id,
+                parent_id=owner.plan.id if owner is not None else "",
             ),
         )

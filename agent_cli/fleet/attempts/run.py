@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from agent_cli import __version__
-from agent_cli.config.dirs import state_dir, worktrees_dir
+from agent_cli.config.dirs import state_dir, unsent_traces_dir, worktrees_dir
 from agent_cli.fs.files import make_private, replace_file
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, to_the_end
@@ -268,8 +268,8 @@ def prepare_state(job: Job) -> None:
 
 
 def save_session(state: Path, folder: Path) -> None:
-    """Move the session of an agent, and those of its sub-agents, to the folder of its attempt, and remove the rest
-    of its state.
+    """Move the session of an agent, and those of its sub-agents, to the folder of its attempt, traces that could
+    not be sent to the user's own, and remove the rest of its state.
 
     Raises:
         OSError: it cannot be copied; nothing is removed then.
@@ -278,6 +278,9 @@ def save_session(state: Path, folder: Path) -> None:
         shutil.copyfile(path, folder / SESSION_FILE)
         if (children := children_folder(path)).is_dir():
             shutil.copytree(children, children_folder(folder / SESSION_FILE), dirs_exist_ok=True)
+    for path in unsent_traces_dir(state).glob("*.jsonl"):
+        make_private(unsent_traces_dir(state_dir()))
+        shutil.copyfile(path, unsent_traces_dir(state_dir()) / path.name)
     with contextlib.suppress(OSError):
         os.replace(state / SANDBOX_FILE, state.parent.parent / SANDBOX_FILE)
     shutil.rmtree(state, ignore_errors=True)

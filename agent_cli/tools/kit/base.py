@@ -190,6 +190,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Where confined package managers keep what they have loaded."""
     pass_env: tuple[str, ...] = ()
     """Variables that confined commands see although they look like secrets."""
+    traced: Callable[[Mapping[str, str], str], dict[str, str]] | None = None
+    """Returns the environment of a command while the session is traced, by the id of its call; None: it is not."""
     shell_timeout_s: float = 120.0
     silent_after_s: float = 15.0
     """Silence from which on that is said, and a command looks as if it waited for input."""

@@ -47,6 +47,8 @@ async def start_command(
     confinement = None if masks else _beside(limits, folder, context)
     proxy = await _proxy(confinement, context)
     given = _given(folder, confinement, context, proxy)
+    if context.traced is not None:
+        given = msgspec.structs.replace(given, env=context.traced(given.env, context.call_id))
     told = await tampering.leave() if confinement is None else tampering.look()
     if watch := context.jobs.watch:
         told += watch.look()

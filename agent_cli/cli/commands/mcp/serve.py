@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agent_cli.model.client_calls import ClientCalls
+from agent_cli.protocol.sanitize import clean
 from agent_cli.serve.served import TASK, Served, ToolSpec
 from agent_cli.ui.signals import signal_handlers
 
@@ -96,6 +97,8 @@ class _Opened:
     async def aclose(self) -> None:
         """Shut it down."""
         await self._running.aclose()
+        for note in self._opened.last_words:
+            print(f"agent: {clean(note)}", file=sys.stderr)
 
 
 class _ToolSessions:

@@ -1,5 +1,6 @@
 """Open sessions for the clients of a server, with the options of its command line."""
 
+import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.model.types.base import ModelError
 from agent_cli.policy.rules.rule import RuleError
 from agent_cli.protocol.client import Client
+from agent_cli.protocol.sanitize import clean
 from agent_cli.serve.sessions.host import HostError, LoginNeeded, Opening, SavedSession
 from agent_cli.store.catalog import describe
 from agent_cli.store.file_names import id_in
@@ -46,6 +48,8 @@ class Opened:
     async def aclose(self) -> None:
         """Shut it down."""
         await self._running.aclose()
+        for note in self.built.last_words:
+            print(f"agent: {clean(note)}", file=sys.stderr)
 
 
 class SessionHost:

@@ -1,0 +1,97 @@
+"""The Trace Event Format of Chrome, which Perfetto opens: complete events in microseconds, a track a sub-agent,
+and further tracks for tools that run side by side. Pure: no file is touched."""
+
+from typing import Any
+
+import msgspec
+
+from .. import conventions as names
+from ..span import Span
+
+BEGINNING = b'[\n{"name":"process_name"'
+"""How a file of ours begins."""
+_TRACKS = 100
+"""Numbers kept for one sub-agent: the first is its own, the others are for tools."""
+_TOOL_KINDS = frozenset({"tool", "approval", "queue"})
+
+
+class ChromeTrace:
+    """Places spans on tracks. Events on one track must lie within each other, which parallel tools do not."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._agents: dict[str, int] = {}
+        self._busy: dict[int, list[float]] = {}
+        """Until when the tracks for tools of an agent are taken, in seconds since the epoch."""
+        self._reserved: dict[str, int] = {}
+        """Tracks of tools of which only a part has ended."""
+
+    def beginning(self) -> list[bytes]:
+        """Return what stands before the first span."""
+        return [self._named("process_name", 0, f"agent {self._process}")]
+
+    def events(self, span: Span) -> list[bytes]:
+        """Return the events of a span; the first on a track comes with the track's name."""
+        agent = str(span.attributes.get(names.AGENT_ID, ""))
+        events = []
+        if agent not in self._agents:
+            self._agents[agent] = len(self._agents) * _TRACKS + 1
+            events.append(
+                self._named("thread_name", self._agents[agent], f"sub-agent {agent}" if agent else "turn")
+            )
+        track = self._agents[agent]
+        if span.kind in _TOOL_KINDS:
+            place, is_new = self._tool_place(track, span)
+            track += place
+            if is_new:
+                events.append(self._named("thread_name", track, f"tools {place} {agent}".strip()))
+        arguments: dict[str, Any] = {**span.attributes, "span_id": span.span_id, "parent_id": span.parent_id}
+        if span.error:
+            arguments[names.ERROR] = span.error
+        event = {
+            "name": names.span_name(span),
+            "cat": span.kind,
+            "ph": "X",
+            "ts": round(span.start * 1e6),
+            "dur": round(span.duration_s * 1e6),
+            "pid": self._process,
+            "tid": track,
+            "args": arguments,
+        }
+        return [*events, msgspec.json.encode(event)]
+
+    def _tool_place(self, first: int, span: Span) -> tuple[int, bool]:
+        """Return which track for tools a span goes on, from 1, and whether it is the first there."""
+        busy = self._busy.setdefault(first, [])
+        key = span.span_id if span.kind == "tool" else span.parent_id
+        place = self._reserved.pop(key, None)
+        is_new = False
+        if place is None:
+            free = (at for at, until in enumerate(busy) if until <= span.start)
+            place = next(free, len(busy))
+            if is_new := place == len(busy):
+                busy.append(0.0)
+        if span.kind == "tool":
+            busy[place] = span.end
+        else:
+            busy[place] = float("inf")
+            self._reserved[key] = place
+        return place + 1, is_new
+
+    def _named(self, what: str, track: int, name: str) -> bytes:
+        event = {"name": what, "ph": "M", "pid": self._process, "tid": track, "args": {"name": name}}
+        return msgspec.json.encode(event)
+
+
+def trimmed_length(tail: bytes) -> int:
+    """Return how much of the end of a Chrome trace stays when more is written behind it: without its closing
+    bracket, and without an event that was cut off."""
+    text = tail.rstrip()
+    if text.endswith(b"]") and text[:-1].rstrip().endswith(b"}"):
+        return len(text[:-1].rstrip())
+    line = text.rpartition(b"\n")[2]
+    try:
+        msgspec.json.decode(line.rstrip(b","))
+        return len(text.rstrip(b","))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return len(text[: len(text) - len(line)].rstrip().rstrip(b",").rstrip(b"["))

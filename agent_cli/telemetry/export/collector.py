@@ -1,0 +1,278 @@
+"""Send spans to a collector, behind the session's back: a bounded queue, one request at a time, and a file for
+what could not be sent. A collector that is dead, slow or refuses costs no turn anything, and the end at most two
+seconds."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from socket import getaddrinfo
+from typing import Any
+
+import msgspec
+
+from agent_cli.config.schema import Timeouts
+from agent_cli.model.transport.connection_errors import usable_proxy
+from agent_cli.model.transport.hops import target_of
+from agent_cli.model.transport.http import Connection
+from agent_cli.model.types.base import ModelError
+
+from .otlp_json import Envelope
+from .otlp_settings import OtlpSettings
+from .trace_file import append_requests
+
+FLUSH_S = 2.0
+"""How long the end of a session may wait for a collector."""
+MOST_QUEUED = 2048
+"""More spans than that go to the file."""
+_BATCH = 256
+PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""Between requests; the further ones after that many failures in a row."""
+_TRY_AGAIN = frozenset({429, 502, 503, 504})
+"""With these a collector says that it would take the same later."""
+_MOST_ANSWER = 65_536
+
+
+class NotTakenError(Exception):
+    """A collector did not take spans; the text is why. `lasting`: it would not take them later either."""
+
+    def __init__(self, why: str, *, lasting: bool = False, hangs: bool = False) -> None:
+        super().__init__(why)
+        self.lasting = lasting
+        self.hangs = hangs
+        """Nothing was heard of it in time."""
+
+
+class CollectorLink:
+    """Posts requests to one collector."""
+
+    def __init__(self, settings: OtlpSettings, resolve: Callable[[str, int], object] = getaddrinfo) -> None:
+        """`resolve` looks up the addresses of a host; it may hang."""
+        self.settings = settings
+        self._resolve = resolve
+        self._connection: Connection | None = None
+        self.rejected = 0
+        """Spans that were refused among others that were taken."""
+
+    async def send(self, request: bytes) -> None:
+        """Send one request in JSON, in the encoding that is asked for.
+
+        Raises:
+            NotTakenError: it was not taken.
+        """
+        is_json = self.settings.protocol == "http/json"
+        try:
+            content = request if is_json else await asyncio.to_thread(_protobuf, request)
+            async with asyncio.timeout(self.settings.timeout_s):
+                connection = self._connection or await self._opened()
+                async with connection.post("", content) as response:
+                    status, answer = response.status, await response.beginning(_MOST_ANSWER)
+        except TimeoutError:
+            raise NotTakenError(f"no answer within {self.settings.timeout_s:g} s", hangs=True) from None
+        except ModelError as error:
+            raise NotTakenError(str(error), hangs=error.kind in ("stalled", "timeout")) from error
+        except (OSError, ValueError, ImportError) as error:
+            raise NotTakenError(type(error).__name__) from error
+        if not 200 <= status < 300:
+            raise NotTakenError(f"HTTP status {status}", lasting=status not in _TRY_AGAIN)
+        with contextlib.suppress(Exception):  # whatever else it says, it has taken them
+            self.rejected += _rejected(answer) if is_json else _rejected_protobuf(answer)
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            await self._connection.aclose()
+
+    async def _opened(self) -> Connection:
+        kind = "json" if self.settings.protocol == "http/json" else "x-protobuf"
+        headers: Mapping[str, str] = {**self.settings.headers, "content-type": f"application/{kind}"}
+        timeouts = Timeouts(first_byte_s=self.settings.timeout_s)
+        via, target = usable_proxy(self.settings.endpoint), target_of(self.settings.endpoint)
+        place = (via.host, via.port) if via is not None else (target.host, target.port)
+        await _in_a_thread(partial(self._resolve, *place))
+        self._connection = Connection(self.settings.endpoint, headers, timeouts)
+        return self._connection
+
+
+class Collector:
+    """Sends the spans of one session."""
+
+    def __init__(
+        self,
+        link: CollectorLink,
+        envelope: Envelope,
+        unsent: Callable[[], Path],
+        pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:
+        """`unsent` makes the file for what could not be sent; it is asked only when there is something."""
+        self._pauses_s = pauses_s
+        self._link = link
+        self._envelope = envelope
+        self._unsent = unsent
+        self._queue: deque[bytes] = deque()
+        self._sending: list[bytes] = []
+        self._task: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self._failures = 0
+        self._failure: NotTakenError | None = None
+        self._since: float | None = None
+        """When the request under way began, on the clock of the event loop."""
+        self._is_closing = False
+        self.kept = 0
+        """Spans that went to the file."""
+        self.lost = 0
+        """Spans that could not be written to it either."""
+        self.file: Path | None = None
+
+    def add(self, span: bytes) -> None:
+        """Take a span, encoded in JSON; never waits."""
+        self._queue.append(span)
+        if self._failure is not None and self._failure.lasting:
+            return
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        elif len(self._queue) >= _BATCH:
+            self._woken.set()
+        if len(self._queue) > MOST_QUEUED:
+            self._keep([self._queue.popleft() for _ in range(MOST_QUEUED // 2)])
+
+    async def aclose(self) -> None:
+        """Send what is left, for at most `FLUSH_S`, and keep the rest in the file. A request that has hung for
+        longer than that is not waited for again."""
+        self._is_closing = True
+        self._woken.set()
+        if self._task is None and self._queue and self._failure is None:
+            self._task = asyncio.create_task(self._run())
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=self._patience_s())
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._keep([*self._sending, *self._queue])
+        self._sending, self._queue = [], deque()
+        await self._link.aclose()
+
+    @property
+    def report(self) -> str:
+        """What to tell the user at the end; empty where all was taken."""
+        place = self._link.settings.place
+        said = []
+        if self.kept:
+            why = f" ({self._failure})" if self._failure is not None else ""
+            said.append(
+                f"{_spans(self.kept)} could not be sent to {place}{why}; `agent trace send {self.file}` sends them"
+            )
+        if self.lost:
+            said.append(f"{_spans(self.lost)} could be neither sent to {place} nor kept")
+        if self._link.rejected:
+            said.append(f"{place} has refused {_spans(self._link.rejected)}")
+        return "; ".join(said)
+
+    def _patience_s(self) -> float:
+        waited_s = 0.0 if self._since is None else asyncio.get_running_loop().time() - self._since
+        if self._failure is not None and (self._failure.hangs or self._failure.lasting):
+            return 0.0
+        return max(0.0, FLUSH_S - waited_s)
+
+    async def _run(self) -> None:
+        while not self._is_closing or self._queue or self._sending:
+            if not self._is_closing:
+                await self._pause()
+            if not self._sending:
+                self._sending = [self._queue.popleft() for _ in range(min(_BATCH, len(self._queue)))]
+            if self._sending and not await self._sent():
+                return
+
+    async def _sent(self) -> bool:
+        """Send one batch; False when no more are to be tried."""
+        self._since = asyncio.get_running_loop().time()
+        try:
+            await self._link.send(self._envelope.around(self._sending))
+        except NotTakenError as error:
+            self._failure = error
+            self._failures += 1
+            if error.lasting:
+                self._keep([*self._sending, *self._queue])
+                self._sending, self._queue = [], deque()
+            return not (error.lasting or self._is_closing)
+        finally:
+            self._since = None
+        self._sending, self._failure, self._failures = [], None, 0
+        return True
+
+    async def _pause(self) -> None:
+        """Wait until there is enough to send, or for long enough after a failure."""
+        pause_s = self._pauses_s[min(self._failures, len(self._pauses_s) - 1)]
+        until = asyncio.get_running_loop().time() + pause_s
+        while not self._is_closing and (left_s := until - asyncio.get_running_loop().time()) > 0:
+            self._woken.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._woken.wait()
+            if not self._failures and len(self._queue) >= _BATCH:
+                return
+
+    def _keep(self, spans: list[bytes]) -> None:
+        """Write spans to the file, in requests that can be sent as they are."""
+        if not spans:
+            return
+        try:
+            self.file = self.file or self._unsent()
+            for at in range(0, len(spans), _BATCH):
+                append_requests(self.file, self._envelope.around(spans[at : at + _BATCH]) + b"\n")
+        except OSError:
+            self.lost += len(spans)
+        else:
+            self.kept += len(spans)
+
+
+async def _in_a_thread(look_up: Callable[[], object]) -> None:
+    """Wait for what may hang for long, in a thread that the end of the program does not wait for, unlike those of
+    the event loop. A failure comes again when it is done in earnest."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            look_up()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, daemon=True).start()
+    await done.wait()
+
+
+def unsent_file(folder: Path, session_id: str) -> Path:
+    """Return a new file for spans that could not be sent, in a folder that is made.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    from agent_cli.fs.files import make_private
+
+    make_private(folder)
+    return folder / f"{session_id}-{time.time_ns() // 1_000_000:x}.jsonl"
+
+
+def _spans(count: int) -> str:
+    return f"{count} span{'s' if count != 1 else ''}"
+
+
+def _protobuf(request: bytes) -> bytes:
+    from .otlp_protobuf import to_protobuf
+
+    return to_protobuf(request)
+
+
+def _rejected(answer: bytes) -> int:
+    value: Any = msgspec.json.decode(answer)
+    return int((value.get("partialSuccess") or {}).get("rejectedSpans") or 0)
+
+
+def _rejected_protobuf(answer: bytes) -> int:
+    from .otlp_protobuf import rejected_spans
+
+    return rejected_spans(answer)

@@ -1,0 +1,129 @@
+"""Where OTLP goes, by the standard variables. They are read only where the user has switched the export on: set
+for the program that is worked on, they mean nothing here."""
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+Protocol = Literal["http/protobuf", "http/json"]
+SWITCH = "AGENT_OTEL"
+_PREFIX = "OTEL_EXPORTER_OTLP_"
+_DEFAULT = "http://localhost:4318"
+_TIMEOUT_S = 10.0
+_YES = frozenset({"1", "true", "yes", "on"})
+HELP = (
+    "install the extra (`pip install 'agent-cli[otel]'`) or set OTEL_EXPORTER_OTLP_PROTOCOL=http/json, which most "
+    "collectors take"
+)
+
+
+class OtlpError(Exception):
+    """The export cannot be done as it is asked for; the text says what helps."""
+
+
+class OtlpSettings(msgspec.Struct, frozen=True):
+    """Where spans are sent, and how."""
+
+    endpoint: str
+    """The whole address."""
+    protocol: Protocol
+    headers: dict[str, str] = {}
+    timeout_s: float = _TIMEOUT_S
+
+    @property
+    def place(self) -> str:
+        """Return the address as it may be shown: without user, password and query."""
+        parts = urlsplit(self.endpoint)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{host}{port}{parts.path}"
+
+
+def is_switched_on(configured: bool, env: Mapping[str, str]) -> bool:
+    """Return whether the user wants spans sent: by the configuration, or by AGENT_OTEL, which wins."""
+    asked = env.get(SWITCH, "").strip().lower()
+    wanted = asked in _YES if asked else configured
+    return wanted and env.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"
+
+
+def otlp_settings(env: Mapping[str, str], *, protobuf: bool) -> OtlpSettings:
+    """Return where spans are sent. Without a protocol it is protobuf where that is installed, else JSON.
+
+    Raises:
+        OtlpError: a variable cannot be used, or needs what is not installed.
+    """
+    endpoint = env.get(f"{_PREFIX}TRACES_ENDPOINT", "").strip()
+    if not endpoint:
+        endpoint = f"{(env.get(f'{_PREFIX}ENDPOINT', '').strip() or _DEFAULT).rstrip('/')}/v1/traces"
+    try:
+        parts = urlsplit(endpoint)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise OtlpError(f"{_PREFIX}ENDPOINT is no address such as {_DEFAULT}")
+    return OtlpSettings(
+        endpoint,
+        _protocol(_given(env, "PROTOCOL"), protobuf),
+        _headers(_given(env, "HEADERS")),
+        _timeout_s(_given(env, "TIMEOUT")),
+    )
+
+
+def has_protobuf() -> bool:
+    """Return whether the extra for protobuf is installed; parts of OpenTelemetry may be without it."""
+    try:
+        return importlib.util.find_spec("opentelemetry.proto.collector") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def resource_attributes(env: Mapping[str, str]) -> dict[str, str]:
+    """Return what OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say of this program."""
+    found = _pairs(env.get("OTEL_RESOURCE_ATTRIBUTES", ""))
+    if name := env.get("OTEL_SERVICE_NAME", "").strip():
+        found["service.name"] = name
+    return found
+
+
+def _given(env: Mapping[str, str], name: str) -> str:
+    """Return a variable for traces, else that for all signals."""
+    return env.get(f"{_PREFIX}TRACES_{name}", "").strip() or env.get(f"{_PREFIX}{name}", "").strip()
+
+
+def _protocol(asked: str, protobuf: bool) -> Protocol:
+    match asked:
+        case "":
+            return "http/protobuf" if protobuf else "http/json"
+        case "http/json":
+            return "http/json"
+        case "http/protobuf" if protobuf:
+            return "http/protobuf"
+        case "http/protobuf":
+            raise OtlpError(
+                f"{_PREFIX}PROTOCOL is http/protobuf, which needs the package opentelemetry-proto: {HELP}"
+            )
+        case _:
+            raise OtlpError(f"{_PREFIX}PROTOCOL is neither http/json nor http/protobuf; others are not offered")
+
+
+def _headers(text: str) -> dict[str, str]:
+    return {name.lower(): value for name, value in _pairs(text).items()}
+
+
+def _timeout_s(text: str) -> float:
+    """Return the limit of one request; the variable is in milliseconds."""
+    if not text:
+        return _TIMEOUT_S
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 600_000:
+        raise OtlpError(f"{_PREFIX}TIMEOUT is no number of milliseconds between 1 and 600000")
+    return int(text) / 1000
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Return `key=value,key=value` as a dictionary; values are percent-encoded, what has no key is left out."""
+    pairs = (each.partition("=") for each in text.split(","))
+    return {unquote(key.strip()): unquote(value.strip()) for key, equals, value in pairs if equals and key.strip()}

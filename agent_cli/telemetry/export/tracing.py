@@ -1,0 +1,137 @@
+"""The tracing of one session: its spans built, and written and sent where the user wants them. Loaded only where
+something is to be traced; no failure in here reaches the session."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.config.dirs import unsent_traces_dir
+from agent_cli.protocol.events import AnyEvent, ReasoningDelta, TextDelta, ToolOutput
+from agent_cli.protocol.records import ModelCalled
+
+from ..content import Content, ContentKind
+from ..span import Span
+from ..spans import SpanBuilder
+from ..traceparent import command_env, parent_in
+from . import otlp_json
+from .otlp_settings import OtlpError, has_protobuf, is_switched_on, otlp_settings, resource_attributes
+
+if TYPE_CHECKING:
+    from .collector import Collector
+    from .trace_file import SpanFile
+
+
+class Tracing:
+    """Follows one session, and tells its spans to a file, a collector or both."""
+
+    def __init__(
+        self, builder: Callable[[Callable[[Span], None]], SpanBuilder], file: "SpanFile | None" = None,
+        collector: "Collector | None" = None, notes: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self._builder = builder(self._told)
+        self._file = file
+        self._collector = collector
+        self.notes = notes
+        """What to say when the session opens."""
+        self._problem = ""
+        self._failure = ""
+
+    def event(self, event: AnyEvent) -> None:
+        """Take an event. Never raises."""
+        if isinstance(event, TextDelta | ReasoningDelta | ToolOutput):
+            return
+        try:
+            self._builder.event(event)
+        except Exception as error:  # tracing changes no turn
+            self._failure = type(error).__name__
+
+    def book(self, entry: ModelCalled) -> None:
+        """Take an entry of the session's ledger. Never raises."""
+        try:
+            self._builder.book(entry)
+        except Exception as error:
+            self._failure = type(error).__name__
+
+    def environment(self, agent_id: str, env: Mapping[str, str], call_id: str) -> dict[str, str]:
+        """Return the environment of a command: with the span of its tool call as parent of its own spans."""
+        return command_env(env, *self._builder.ids_of(agent_id, call_id))
+
+    async def aclose(self) -> str:
+        """End what is open, and deliver it, within two seconds; returns what to tell the user."""
+        with contextlib.suppress(Exception):
+            self._builder.close(time.time())
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError as error:
+                self._problem = self._problem or self._unwritten(error)
+            self._file = None
+        said = [self._problem]
+        if self._collector is not None:
+            collector, self._collector = self._collector, None
+            await collector.aclose()
+            said.append(collector.report)
+        if self._failure:
+            said.append(f"the trace may lack spans, for a fault of the agent's own ({self._failure})")
+        return "; ".join(filter(None, said))
+
+    def _told(self, span: Span) -> None:
+        data = otlp_json.encoded(span)
+        if self._file is not None:
+            try:
+                self._file.add(span, data)
+            except OSError as error:
+                self._problem = self._unwritten(error)
+                self._file = None
+        if self._collector is not None:
+            self._collector.add(data)
+
+    def _unwritten(self, error: OSError) -> str:
+        path = self._file.path if self._file is not None else ""
+        return f"the trace {path} is not whole: {error.strerror}"
+
+
+def is_wanted(trace_file: str | None, otlp: bool, env: Mapping[str, str]) -> bool:
+    """Return whether a session is traced: into a file, or to a collector."""
+    return bool(trace_file) or is_switched_on(otlp, env)
+
+
+def open_tracing(
+    trace_file: str | None, otlp: bool, content: Collection[ContentKind], state: Path, session_id: str,
+    env: Mapping[str, str] = os.environ,
+) -> Tracing | None:  # fmt: skip
+    """Return the tracing that is asked for; None where none is. A collector that cannot be used as it is asked for
+    is a note, no reason not to work.
+
+    Raises:
+        trace_file.TraceFileError: the file cannot be written.
+    """
+    is_sent = is_switched_on(otlp, env)
+    if not trace_file and not is_sent:
+        return None
+    resource = otlp_json.resource_of(resource_attributes(env) if is_sent else None)
+    collector: Collector | None = None
+    notes: tuple[str, ...] = ()
+    if is_sent:
+        from .collector import Collector as OtlpCollector
+        from .collector import CollectorLink, unsent_file
+
+        try:
+            settings = otlp_settings(env, protobuf=has_protobuf())
+            collector = OtlpCollector(
+                CollectorLink(settings),
+                otlp_json.Envelope(resource),
+                lambda: unsent_file(unsent_traces_dir(state), session_id),
+            )
+        except OtlpError as error:
+            notes = (f"traces are not sent: {error}",)
+    file = None
+    if trace_file:
+        from .trace_file import open_trace
+
+        file = open_trace(Path(trace_file).expanduser().absolute(), resource)
+    parent = parent_in(env)
+    return Tracing(lambda tell: SpanBuilder(tell, parent, Content(content)), file, collector, notes)

@@ -1,0 +1,110 @@
+"""Spans that have not ended: what is known of them so far, and the sums of the model calls in them."""
+
+from typing import get_args
+
+import msgspec
+
+from agent_cli.protocol.messages import Finish
+from agent_cli.protocol.records import ModelCalled
+from agent_cli.protocol.usage import CallKind, Totals
+
+from . import conventions as names
+from .span import Attribute, Span, SpanKind
+from .traceparent import new_span_id
+
+_FINISHES = frozenset(get_args(Finish))
+
+
+class OpenSpan(msgspec.Struct, kw_only=True):
+    """A span that has begun."""
+
+    trace_id: str
+    parent_id: str
+    kind: SpanKind
+    name: str
+    start: float
+    span_id: str = msgspec.field(default_factory=new_span_id)
+    attributes: dict[str, Attribute] = msgspec.field(default_factory=dict)
+
+    def closed(self, end: float, error: str = "") -> Span:
+        """Return the span as it ended."""
+        return Span(
+            trace_id=self.trace_id,
+            span_id=self.span_id,
+            parent_id=self.parent_id,
+            kind=self.kind,
+            name=self.name,
+            start=self.start,
+            end=max(self.start, end),
+            error=error,
+            attributes=self.attributes,
+        )
+
+
+class OpenTool(OpenSpan, kw_only=True):
+    """A tool call that has no result yet."""
+
+    idle_since: float
+    """From when on it waits for nobody and does not run."""
+    runs: bool = False
+
+
+class OpenModelCall(OpenSpan, kw_only=True):
+    """A model call, through all its attempts."""
+
+    call_kind: CallKind
+    totals: Totals = Totals()
+    answered_at: float = 0.0
+    """When the attempt that answered was booked; 0 while there is none."""
+    last_at: float = 0.0
+    """When the last attempt was booked."""
+    outcome: str = "not_sent"
+    pauses: list[tuple[float, float, dict[str, Attribute], str]] = msgspec.field(default_factory=list)
+    """From when until when it was to wait, attributes and kind of the failure, of pauses not told yet."""
+
+    def book(self, entry: ModelCalled) -> None:
+        """Count one attempt."""
+        self.totals = self.totals.plus(entry.usage, entry.cost_usd, entry.at_most_usd)
+        self.last_at, self.outcome = entry.time, entry.outcome
+        if entry.first_token_s is not None:
+            self.attributes[names.FIRST_CHUNK_S] = entry.first_token_s
+        else:
+            self.attributes.pop(names.FIRST_CHUNK_S, None)
+        if entry.outcome in _FINISHES:
+            self.answered_at = entry.time
+            self.attributes[names.FINISH_REASONS] = (entry.outcome,)
+
+    @property
+    def error(self) -> str:
+        """The kind of the failure, if it ends now; empty where there is an answer."""
+        return "" if self.answered_at and self.outcome != "interrupted" else self.outcome
+
+
+def usage_attributes(totals: Totals) -> dict[str, Attribute]:
+    """Return what model calls used and cost; what is unknown is left out. `Usage` counts cached input apart, the
+    conventions count it in."""
+    found: dict[str, Attribute | None] = {
+        names.OUTPUT_TOKENS: totals.output,
+        names.CACHE_READ_TOKENS: totals.cache_read,
+        names.CACHE_WRITE_TOKENS: totals.cache_write,
+        names.CACHE_CREATION_TOKENS: totals.cache_write,
+        names.REASONING_TOKENS: totals.reasoning,
+        names.COST_USD: totals.cost_usd,
+        names.UNPRICED: totals.unpriced or None,
+        names.ATTEMPTS: totals.requests or None,
+    }
+    if totals.input is not None:
+        sent = totals.input + (totals.cache_read or 0) + (totals.cache_write or 0)
+        found[names.INPUT_TOKENS] = sent
+        if totals.cache_read is not None and sent:
+            found[names.CACHED_SHARE] = round(totals.cache_read / sent, 4)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def added(totals: Totals, more: Totals) -> Totals:
+    """Return the sum of two totals; a field stays unknown until one of them knows it."""
+    values = {}
+    for name in Totals.__struct_fields__:
+        first, second = getattr(totals, name), getattr(more, name)
+        values[name] = second if first is None else first if second is None else first + second
+    return Totals(**values)

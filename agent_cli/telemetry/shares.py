@@ -1,0 +1,134 @@
+"""Where the time of a session's turns went: each instant counted once, whatever ran at the same time."""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from . import conventions
+from .span import Span, SpanKind
+
+Share = Literal["streaming", "first_token", "tool", "hook", "waiting", "retry", "overhead"]
+_ORDER: tuple[Share, ...] = ("streaming", "first_token", "tool", "hook", "waiting", "retry", "overhead")
+"""What counts when several things happen at once: work before waiting. Two tools side by side take the time of the
+longer one."""
+_OF_KIND: dict[SpanKind, Share] = {
+    "model": "streaming", "tool": "tool", "hook": "hook", "approval": "waiting", "question": "waiting",
+    "retry": "retry", "compaction": "overhead", "agent": "overhead", "queue": "overhead",
+}  # fmt: skip
+_OVERHEAD = _ORDER.index("overhead")
+
+
+class TimeShares(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of one or several turns. All but `wall_s` add up to `wall_s`."""
+
+    wall_s: float = 0.0
+    first_token_s: float = 0.0
+    """A model was asked and had not begun to answer."""
+    streaming_s: float = 0.0
+    """A model answered."""
+    tool_s: float = 0.0
+    hook_s: float = 0.0
+    waiting_s: float = 0.0
+    """For a person: approvals and questions."""
+    retry_s: float = 0.0
+    """Pauses before another attempt, those for a rate limit included."""
+    overhead_s: float = 0.0
+    """What is left: ours."""
+
+    @property
+    def model_s(self) -> float:
+        """Return how long models were waited for, in seconds, without the pauses between attempts."""
+        return self.first_token_s + self.streaming_s
+
+
+class _Stretch(msgspec.Struct, frozen=True):
+    """A span, or a part of one, as it is counted."""
+
+    start: float
+    end: float
+    rank: int
+    span_id: str
+    parent_id: str
+    is_background: bool
+
+
+def time_shares(spans: Iterable[Span]) -> TimeShares:
+    """Return where the time of all turns among some spans went. A turn is an `agent` span whose parent is not
+    among them; what lies in none, such as a compaction between turns, does not count. A sub-agent's time is that
+    of its own model calls and tools; one in the background counts only while nothing else happens.
+    """
+    known = {span.span_id: span for span in spans}
+    children: dict[str, list[Span]] = {}
+    for span in known.values():
+        children.setdefault(span.parent_id, []).append(span)
+    seconds = [0.0] * len(_ORDER)
+    wall_s = 0.0
+    for span in known.values():
+        if span.kind == "agent" and span.parent_id not in known:
+            wall_s += span.duration_s
+            for rank, length_s in _swept(list(_stretches(span, children)), span):
+                seconds[rank] += length_s
+    named = {f"{name}_s": seconds[rank] for rank, name in enumerate(_ORDER) if rank != _OVERHEAD}
+    return TimeShares(wall_s=wall_s, overhead_s=max(0.0, wall_s - sum(named.values())), **named)
+
+
+def _stretches(turn: Span, children: dict[str, list[Span]]) -> Iterator[_Stretch]:
+    """Yield all that lies in a turn, clipped to it."""
+    waiting = [(each, False) for each in children.get(turn.span_id, ())]
+    while waiting:
+        span, is_background = waiting.pop()
+        is_background = is_background or span.attributes.get(conventions.BACKGROUND) is True
+        below = children.get(span.span_id, ())
+        waiting += [(each, is_background) for each in below]
+        for start, end, share in _parts(span, below):
+            start, end = max(start, turn.start), min(end, turn.end)
+            if end > start:
+                rank = _ORDER.index(share)
+                yield _Stretch(start, end, rank, span.span_id, span.parent_id, is_background)
+
+
+def _parts(span: Span, children: Iterable[Span]) -> Iterator[tuple[float, float, Share]]:
+    """Yield a span; a model call in two parts, before and after the last attempt's first piece."""
+    first_s = span.attributes.get(conventions.FIRST_CHUNK_S)
+    if span.kind != "model":
+        yield span.start, span.end, _OF_KIND.get(span.kind, "overhead")
+        return
+    asked = max([each.end for each in children if each.kind == "retry"], default=span.start)
+    begun = min(span.end, asked + first_s) if isinstance(first_s, int | float) else span.end
+    yield span.start, begun, "first_token"
+    yield begun, span.end, "streaming"
+
+
+def _swept(stretches: list[_Stretch], turn: Span) -> Iterator[tuple[int, float]]:
+    """Yield pieces of a turn with the rank of what happened in them: of the innermost spans the one that ranks
+    first, those in the background behind all others."""
+    moments = sorted(
+        [(each.start, 1, each) for each in stretches] + [(each.end, 0, each) for each in stretches],
+        key=lambda moment: moment[:2],
+    )
+    active: dict[int, _Stretch] = {}
+    inside: dict[str, int] = {}
+    """How many active spans lie directly in one."""
+    before = turn.start
+    for time, begins, stretch in moments:
+        if time > before:
+            yield _rank(active.values(), inside), time - before
+            before = time
+        inside[stretch.parent_id] = inside.get(stretch.parent_id, 0) + (1 if begins else -1)
+        if begins:
+            active[id(stretch)] = stretch
+        else:
+            del active[id(stretch)]
+
+
+def _rank(active: Iterable[_Stretch], inside: dict[str, int]) -> int:
+    best, behind = _OVERHEAD, _OVERHEAD
+    for each in active:
+        if inside.get(each.span_id):
+            continue
+        if each.is_background:
+            behind = min(behind, each.rank)
+        else:
+            best = min(best, each.rank)
+    return best if best < _OVERHEAD else behind

@@ -1,0 +1,98 @@
+"""Trace files that are sent later: whole, in part, and shown in the terminal."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.cli.commands.sessions.trace import show_command
+from agent_cli.cli.setup.options import UsageError
+from agent_cli.telemetry.export import otlp_json
+from agent_cli.telemetry.export.delivery import deliver, kept_files
+from agent_cli.telemetry.export.otlp_settings import OtlpSettings
+from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace
+
+from ..collector_server import CollectorServer
+from ..made_events import MadeSession, MadeStep, MadeTool
+from ..test_spans import spans_of
+
+
+def written(path: Path, turns: int = 1) -> list[str]:
+    """A trace file of made-up turns; returns the ids of its spans."""
+    made = MadeSession()
+    for _ in range(turns):
+        made.turn((MadeStep(first=300, stream=700, tools=(MadeTool(approval=500, run=200),)), MadeStep()))
+    spans = spans_of(made.delivered())
+    file = open_trace(path, otlp_json.resource_of())
+    for span in spans:
+        file.add(span, otlp_json.encoded(span))
+    file.close()
+    return [span.span_id for span in spans]
+
+
+async def test_a_file_is_sent_in_few_requests_and_the_users_own_stays(tmp_path: Path) -> None:
+    ids = written(tmp_path / "mine.jsonl", turns=100)
+    assert len(ids) > 256
+    with CollectorServer() as server:
+        done = await deliver(tmp_path / "mine.jsonl", settings(server), tmp_path / "kept")
+    assert (done.sent, done.left, done.problem) == (len(ids), 0, "")
+    assert server.span_ids() == ids and len(server.taken) == 2
+    assert (tmp_path / "mine.jsonl").exists()
+
+
+async def test_of_our_own_file_what_was_not_taken_stays(tmp_path: Path) -> None:
+    ids = written(tmp_path / "kept.jsonl", turns=100)
+    with CollectorServer(lambda number: 200 if number == 1 else 503) as server:
+        done = await deliver(tmp_path / "kept.jsonl", settings(server), tmp_path)
+    assert (done.sent, done.left, done.problem) == (256, len(ids) - 256, "HTTP status 503")
+    with CollectorServer() as again:
+        await deliver(tmp_path / "kept.jsonl", settings(again), tmp_path)
+    assert server.span_ids() + again.span_ids() == ids
+    assert kept_files(tmp_path) == []
+
+
+async def test_what_is_no_trace_is_not_sent(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("mine\n", encoding="utf-8")
+    with CollectorServer() as server:
+        with pytest.raises(TraceFileError, match="no file of traces"):
+            await deliver(tmp_path / "notes.md", settings(server), tmp_path)
+        assert not server.seen
+    assert (tmp_path / "notes.md").exists()
+
+
+def settings(server: CollectorServer) -> OtlpSettings:
+    return OtlpSettings(f"{server.url}/v1/traces", "http/json")
+
+
+@pytest.mark.parametrize("columns", [80, 130])
+def test_a_trace_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    written(tmp_path / "t.jsonl")
+    assert show_command(tmp_path / "t.jsonl", rows=60) == 0
+    out = capsys.readouterr().out
+    assert "waiting for you 0.5s (29%)" in " ".join(out.split())
+    rows = {line.split("  +")[0].strip(): line for line in out.splitlines() if "━" in line}
+    assert "+1.0s" in rows["execute_tool shell"] and "0.7s" in rows["execute_tool shell"]
+    assert all(len(line) <= columns for line in out.splitlines())
+    assert show_command(tmp_path / "t.jsonl", rows=1) == 0
+    assert "… and 3 spans more (--rows)" in capsys.readouterr().out
+
+
+def test_names_in_a_file_cannot_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path / "t.jsonl")
+    text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
+    evil = text.replace("execute_tool shell", "execute_tool sh\\u001b]0;owned\\u0007\\u202e[red]ell")
+    (tmp_path / "t.jsonl").write_text(evil, encoding="utf-8")
+    assert json.loads(evil.splitlines()[0])
+    show_command(tmp_path / "t.jsonl", rows=60)
+    out = capsys.readouterr().out
+    assert "owned" not in out or "\x1b]0" not in out
+    assert not {"\x07", "\u202e"} & set(out) and "[red]" in out
+
+
+def test_a_chrome_trace_is_not_for_the_terminal(tmp_path: Path) -> None:
+    written(tmp_path / "t.json")
+    with pytest.raises(UsageError, match="perfetto"):
+        show_command(tmp_path / "t.json", rows=60)
