@@ -38,7 +38,7 @@ def _once(folder: Path, agent: str) -> dict[str, float]:
         (folder / name).mkdir(parents=True, exist_ok=True)
     with Listener() as server:
         env = environment(folder, server.port)
-        prompt, _ = until_prompt(folder, env, agent)
+        prompt, _, _ = until_prompt(folder, env, agent)
         request = until_request(folder, env, server, agent=agent)
         call = _per_call(folder, env, server, agent)
     return {

@@ -48,7 +48,7 @@ def _beside_sleepers(folder: Path) -> list[tuple[str, float, str, float]]:
         for number in range(RUNS + 1):
             for name in bases if number % 2 else reversed(bases):
                 env = environment(bases[name], server.port)
-                prompt, _ = until_prompt(bases[name], env)
+                prompt, _, _ = until_prompt(bases[name], env)
                 request = until_request(bases[name], env, server)
                 if number:  # the first run of each fills caches
                     took["prompt"].setdefault(name, []).append(prompt)

@@ -31,7 +31,7 @@ def _compare(folder: Path) -> list[tuple[str, float, str, float]]:
         for number in range(RUNS + 1):
             for name in bases if number % 2 else reversed(bases):
                 env = environment(bases[name], server.port)
-                prompt, _ = until_prompt(bases[name], env)
+                prompt, _, _ = until_prompt(bases[name], env)
                 request = until_request(bases[name], env, server)
                 if not number:
                     first[name] = prompt

@@ -28,7 +28,7 @@ WIRES = ("anthropic_messages", "openai_responses", "litellm")
 
 def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     """Rows of (name, value, unit, bound)."""
-    bare, version, prompt, request, memory = [], [], [], [], []
+    bare, version, prompt, editor, request, memory = [], [], [], [], [], []
     with Listener() as server:
         env = environment(folder, server.port)
         for path in ("state", "config", "work"):
@@ -37,8 +37,9 @@ def measure(folder: Path) -> list[tuple[str, float, str, float]]:
         for _ in range(RUNS):
             bare.append(timed([sys.executable, "-c", "pass"], env))
             version.append(timed([AGENT, "--version"], env))
-            seconds, kilobytes = until_prompt(folder, env)
-            prompt.append(seconds)
+            painted_s, ready_s, kilobytes = until_prompt(folder, env)
+            prompt.append(painted_s)
+            editor.append(ready_s)
             memory.append(kilobytes)
             request.append(until_request(folder, env, server))
         wires = {wire: _first_request(folder, env, server, wire) for wire in WIRES}
@@ -48,6 +49,7 @@ def measure(folder: Path) -> list[tuple[str, float, str, float]]:
         ("agent --version, ratio to bare", median(version) / base, "x", 3),
         ("agent: process start to prompt painted", median(prompt) * 1000, "ms", 10_000),
         ("agent: process start to prompt painted, ratio", median(prompt) / base, "x", 20),
+        ("agent: process start to keys echoed by the line editor, ratio", median(editor) / base, "x", 28),
         ("agent run: process start to first request", median(request) * 1000, "ms", 10_000),
         ("agent run: process start to first request, ratio", median(request) / base, "x", 18),
         ("agent: memory at the prompt", median(memory) / 1024, "MB", 60),
@@ -89,8 +91,9 @@ def timed(argv: list[str], env: dict[str, str]) -> float:
     return time.perf_counter() - began
 
 
-def until_prompt(folder: Path, env: dict[str, str], agent: str = AGENT) -> tuple[float, float]:
-    """Seconds until the prompt is on the terminal, and resident kilobytes then."""
+def until_prompt(folder: Path, env: dict[str, str], agent: str = AGENT) -> tuple[float, float, float]:
+    """Seconds until the prompt is on the terminal and until the line editor has taken it, and resident kilobytes
+    then."""
     master, slave = pty.openpty()
     began = time.perf_counter()
     process = subprocess.Popen(
@@ -99,10 +102,13 @@ def until_prompt(folder: Path, env: dict[str, str], agent: str = AGENT) -> tuple
     os.close(slave)
     seen = b""
     deadline = began + 20
-    while b">" not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen) and time.perf_counter() < deadline:
+    painted = 0.0
+    while b"\x1b[?1004h" not in seen and time.perf_counter() < deadline:
         if select.select([master], [], [], 0.5)[0]:
             seen += os.read(master, 65536)
-    took = time.perf_counter() - began
+        if not painted and b">" in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen):
+            painted = time.perf_counter() - began
+    ready = time.perf_counter() - began
     status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
     resident = int(re.search(r"VmRSS:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
     os.write(master, b"\x04")
@@ -112,7 +118,7 @@ def until_prompt(folder: Path, env: dict[str, str], agent: str = AGENT) -> tuple
         process.kill()
         process.wait()
     os.close(master)
-    return took, resident
+    return painted, ready, resident
 
 
 def until_request(

@@ -14,12 +14,12 @@ from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import Usage
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.session.event_bus import EventBus
-from agent_cli.telemetry import otlp_json
-from agent_cli.telemetry.collector import Collector, CollectorLink
-from agent_cli.telemetry.otlp_settings import OtlpSettings
+from agent_cli.telemetry.export import otlp_json
+from agent_cli.telemetry.export.collector import Collector, CollectorLink
+from agent_cli.telemetry.export.otlp_settings import OtlpSettings
+from agent_cli.telemetry.export.trace_file import open_trace
+from agent_cli.telemetry.export.tracing import Tracing
 from agent_cli.telemetry.spans import SpanBuilder
-from agent_cli.telemetry.trace_file import open_trace
-from agent_cli.telemetry.tracing import Tracing
 
 STEPS = 300
 PIECES = 40

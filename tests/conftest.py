@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from tests.fuzz import tries
 
-settings.register_profile("suite", max_examples=tries(100))
+settings.register_profile("suite", max_examples=tries(100), deadline=None)
 settings.load_profile("suite")
 
 

@@ -92,8 +92,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", "", "subagents"),
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "serve": ("jsonrpc", "sessions", "", "mcp", "app", "acp"),
+    "telemetry": ("", "export", "recorded"),
     "fleet": ("", "input", "trees", "attempts", "engines", "report", "batch", "evaluation"),
-    "telemetry": ("", "recorded"),
     "cli": ("setup", "services", "commands", ""),
 }
 """Inside a room, from the lowest folder up; the empty name stands for the room's own files."""
@@ -124,7 +124,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "regex": ("cli/services/answers/bounded_validator.py",),
     "distributed": ("fleet/engines/dask_engine.py", "fleet/engines/worker.py"),
     "dask": ("fleet/engines/dask_engine.py",),
-    "opentelemetry": ("telemetry/otlp_protobuf.py",),
+    "opentelemetry": ("telemetry/export/otlp_protobuf.py",),
 }
 
 

@@ -18,7 +18,7 @@ from agent_cli.store.catalog import NoSession, SessionInfo
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.commands import registry
 from agent_cli.ui.commands.api import NOTHING, Choice, ExitReason, FirstInput
-from agent_cli.ui.repl.repl import run_repl
+from agent_cli.ui.repl.start import run_repl
 from agent_cli.ui.signals import signal_handlers
 from agent_cli.ui.text.lines import ago
 from agent_cli.ui.text.theme import NONE, is_plain
@@ -131,7 +131,7 @@ def _guarded(setup: Setup) -> Callable[[], None]:
     if is_plain(setup.config.ui, sys.stdin, sys.stdout):
         return lambda: None
     from agent_cli.sandbox.process.terminal_guard import guard_terminal
-    from agent_cli.ui.repl.terminal import RESET
+    from agent_cli.ui.repl.terminal_modes import RESET
 
     return guard_terminal(sys.stdout.fileno(), RESET.encode())
 

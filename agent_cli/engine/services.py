@@ -9,8 +9,8 @@ import msgspec
 from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.messages import Message
-from agent_cli.session import history
 from agent_cli.session.event_bus import EventBus
+from agent_cli.session.history import RepairedHistory
 from agent_cli.session.input_queue import Inbox
 from agent_cli.session.session import Session
 from agent_cli.session.turn_scope import TurnScope
@@ -134,6 +134,10 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         """The facts that a status line shows."""
         return SnapshotBuilder(self)
 
+    @cached_property
+    def _repaired(self) -> RepairedHistory:
+        return RepairedHistory()
+
     def scope(self, submission_id: str = "", turn_id: str = "") -> TurnScope:
         """Return the scope of a turn, of an operation, or of work between turns."""
         hooks = self.session_hooks
@@ -148,7 +152,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         """Return a valid request: repaired, redacted, with the tools that are offered."""
         return ModelRequest(
             system=self.session.header.system,
-            messages=history.repair(self.redacted(messages)),
+            messages=self._repaired.of(self.redacted(messages)),
             tools=self.offered.specs,
             effort=self.models.effort,
             session_id=self.session.header.session_id,

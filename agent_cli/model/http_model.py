@@ -6,14 +6,13 @@ half-open connection, an end believed only when the server gave one, refused par
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from .catalog.server_query import CapabilityProbe
-from .text_calls.finder import CallFinder
 from .text_calls.prompt import as_text, needs_text
 from .transport.bounds import IdleLimit
 from .transport.connect import open_connection
@@ -28,6 +27,7 @@ from .types.base import (
     ModelEvent,
     ModelInfo,
     ModelRequest,
+    ToolSpec,
     Trace,
 )
 from .types.classify import classify, request_id
@@ -38,6 +38,7 @@ from .wire.event_stream import body_of
 from .wire.response_reader import AnswerReader
 
 if TYPE_CHECKING:
+    from .text_calls.finder import CallFinder
     from .transport.http import Connection, Response
 
 _TAIL_S = 5.0
@@ -132,13 +133,13 @@ class NativeModel:
             if notice := self._probe.pictures_left_out(request, learnt):
                 yield notice
             looks = request.may_call and (in_words or self._route.quirks.text_calls)
-            finder = CallFinder(request.tools if looks else ())
+            finder = _call_finder(request.tools) if looks else None
             said = False
             try:
                 async with contextlib.aclosing(self._attempt(connection, written, begun)) as events:
                     async for event in events:
                         said = said or not isinstance(event, Alive)
-                        for found in finder.feed(event):
+                        for found in finder.feed(event) if finder else (event,):
                             yield found
                 return
             except ModelError as error:
@@ -248,6 +249,12 @@ class NativeModel:
             fleeting = {repair.name for repair in self._dialect.repairs if not repair.lasting}
             kept = tuple(name for name in learnt.refused if name not in fleeting)
             self._memory.learn(self._route.key, msgspec.structs.replace(learnt, refused=kept))
+
+
+def _call_finder(tools: Sequence[ToolSpec]) -> "CallFinder":
+    from .text_calls.finder import CallFinder
+
+    return CallFinder(tools)
 
 
 def encode(body: Json) -> bytes:

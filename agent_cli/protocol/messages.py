@@ -6,6 +6,8 @@ previews count `human` messages only.
 """
 
 import os
+from collections.abc import Sequence
+from operator import is_
 from typing import Literal
 
 import msgspec
@@ -197,3 +199,8 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
 
 
 Message = UserMessage | AssistantMessage | ToolResult
+
+
+def begins_with(items: Sequence[object], earlier: Sequence[object]) -> bool:
+    """Return whether messages, or what else is never changed, begin with the very ones of an earlier request."""
+    return len(items) >= len(earlier) and all(map(is_, items, earlier))

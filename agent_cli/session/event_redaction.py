@@ -47,7 +47,7 @@ from agent_cli.protocol.events import (
     TurnStarted,
 )
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage, begins_with
 from agent_cli.protocol.records import AnyRecord, CompactionSaved, HookNoted
 from agent_cli.redaction.fingerprints import Recognizer
 from agent_cli.redaction.redactor import Redactor
@@ -228,12 +228,16 @@ class RequestRedactor:
         self._redactor = redactor
         self._done: dict[str, tuple[Message, Message]] = {}
         """By message id: as it was, and as it is sent."""
+        self._before: tuple[Message, ...] = ()
+        self._sent: tuple[Message, ...] = ()
+        """The messages of the request before, and as they were sent."""
 
     def masked(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return the messages of a request. Costs next to nothing for those that were sent before."""
         done = self._done
-        sent: list[Message] = []
-        for message in messages:
+        messages = tuple(messages)
+        sent = list(self._sent) if begins_with(messages, self._before) else []
+        for message in messages[len(sent) :]:
             if isinstance(message, AssistantMessage):
                 sent.append(message)
                 continue
@@ -243,7 +247,8 @@ class RequestRedactor:
             sent.append(known[1])
         if len(done) > 2 * len(messages) + _SPARE:
             self._done = {each.id: done[each.id] for each in messages if each.id in done}
-        return tuple(sent)
+        self._before, self._sent = messages, tuple(sent)
+        return self._sent
 
 
 def masked(message: Message, redactor: Redactor) -> Message:

@@ -1,4 +1,5 @@
-"""From the records of a session to the messages of a request: pure passes, no state.
+"""From the records of a session to the messages of a request: passes without state, and one that is kept from one
+request to the next.
 
 Records are append-only and may be torn; whatever is missing or odd is repaired here, each time a request
 is built, so that no request is ever refused for its shape. The same records always give the same
@@ -16,6 +17,7 @@ from agent_cli.protocol.messages import (
     ToolCall,
     ToolResult,
     UserMessage,
+    begins_with,
 )
 from agent_cli.protocol.operations import Mark
 from agent_cli.protocol.records import (
@@ -100,40 +102,61 @@ def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned:
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return a valid conversation: each call answered exactly once right behind the message that made it, in call
     order, arguments that are JSON objects, nothing empty, a user message first."""
-    results: dict[str, ToolResult] = {}
-    for message in messages:
-        if isinstance(message, ToolResult):
-            results.setdefault(message.call_id, message)
-    repaired: list[Message] = []
-    for message in messages:
-        match message:
-            case UserMessage():
-                if message.text.strip() or message.lead.strip() or message.images:
-                    repaired.append(message)
-            case AssistantMessage():
-                repaired.extend(_exchange(message, results))
-            case ToolResult():
-                pass  # placed behind its call, or an orphan
-    if repaired and not isinstance(repaired[0], UserMessage):
-        repaired.insert(0, UserMessage(id="start", text="[The beginning could not be read.]", origin="hint"))
-    return tuple(repaired)
+    return RepairedHistory().of(messages)
 
 
-def _exchange(message: AssistantMessage, results: dict[str, ToolResult]) -> list[Message]:
-    calls = tuple(_sendable(call) for call in message.calls)
-    text = message.text
-    if message.finish == "interrupted" and text.strip():
-        text = f"{text}\n\n{INTERRUPTED}"
-    if not text.strip() and not calls:
-        return []
-    answers: list[Message] = [
-        results.get(call.id)
-        or ToolResult(
-            id=f"stub_{call.id}", call_id=call.id, tool=call.name, status="unknown", text=UNKNOWN_OUTCOME
-        )
-        for call in calls
-    ]
-    return [msgspec.structs.replace(message, text=text, calls=calls), *answers]
+class RepairedHistory:
+    """A valid conversation, kept for the next request: where that begins with the same messages, only what is new
+    is looked at, and what was sent stays the same object."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._seen: tuple[Message, ...] = ()
+        self._results: dict[str, ToolResult] = {}
+        self._repaired: list[Message] = []
+        self._has_stubs = False
+
+    def of(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return what `repair` makes of the messages."""
+        messages = tuple(messages)
+        # A result may come yet for a call without one, and it belongs right behind that call.
+        if self._has_stubs or not begins_with(messages, self._seen):
+            self._begin()
+        new, self._seen = messages[len(self._seen) :], messages
+        for message in new:
+            if isinstance(message, ToolResult):
+                self._results.setdefault(message.call_id, message)
+        for message in new:
+            match message:
+                case UserMessage():
+                    if message.text.strip() or message.lead.strip() or message.images:
+                        self._repaired.append(message)
+                case AssistantMessage():
+                    self._repaired.extend(self._exchange(message))
+                case ToolResult():
+                    pass  # placed behind its call, or an orphan
+        if self._repaired and not isinstance(self._repaired[0], UserMessage):
+            start = UserMessage(id="start", text="[The beginning could not be read.]", origin="hint")
+            self._repaired.insert(0, start)
+        return tuple(self._repaired)
+
+    def _exchange(self, message: AssistantMessage) -> list[Message]:
+        calls = tuple(_sendable(call) for call in message.calls)
+        text = message.text
+        if message.finish == "interrupted" and text.strip():
+            text = f"{text}\n\n{INTERRUPTED}"
+        if not text.strip() and not calls:
+            return []
+        return [msgspec.structs.replace(message, text=text, calls=calls), *map(self._result, calls)]
+
+    def _result(self, call: ToolCall) -> ToolResult:
+        if found := self._results.get(call.id):
+            return found
+        self._has_stubs = True
+        stub = f"stub_{call.id}"
+        return ToolResult(id=stub, call_id=call.id, tool=call.name, status="unknown", text=UNKNOWN_OUTCOME)
 
 
 def _sendable(call: ToolCall) -> ToolCall:

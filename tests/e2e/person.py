@@ -27,8 +27,9 @@ class Person(Terminal):
         piped: str = "",
         is_warm: bool = True,
     ) -> None:
-        """Not warm: in a new interpreter, which has everything to load. `piped` is a shell command whose output is
-        the program's standard input; its keys come from the controlling terminal."""
+        """Awaited: until the line editor stands. Not warm: in a new interpreter, which has everything to load. `piped`
+        is a shell command whose output is the program's standard input; its keys come from the controlling
+        terminal."""
         self._world, self._argv = world, [AGENT, *arguments]
         argv, env = self._argv, world.environment()
         world.measured()
@@ -40,6 +41,7 @@ class Person(Terminal):
         self._turns = 0
         if is_awaited:
             self.wait("/help for commands")
+            self.wait_for_editor()
 
     def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
         """The program itself, where nothing is piped to it."""

@@ -39,6 +39,7 @@ class AtAShell(Terminal):
         super().__init__(_SHELL.format(argv=[AGENT, *arguments]), columns=100, rows=30)
         self.before = self.modes()
         self.wait("/help for commands")
+        self.wait_for_editor()
 
     def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
         """The shell."""
@@ -144,6 +145,7 @@ def test_stopped_from_the_keyboard_and_brought_back(world: World) -> None:
         term.wait("shell>")
         term.send(f"{AGENT} --mode yolo\r")
         term.wait("/help for commands")
+        term.wait_for_editor()
         term.send("half a draft")
         term.wait("(?m)^> half a draft$")
         term.send("\x1a")

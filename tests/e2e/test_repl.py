@@ -540,3 +540,17 @@ def test_the_mode_that_does_not_ask_warns_at_the_start_and_is_confirmed_later(wo
             person.send(key)
             person.wait(rf"(?s)\A(?!.*Switch\?).*\n ?{mode} {{1,2}}· openai/mock-model")
         person.leave()
+
+
+def test_the_prompt_is_painted_before_the_line_editor_is_loaded_and_nothing_is_painted_twice(world: World) -> None:
+    world.script(Reply(text="done"))
+    with Person(world, is_awaited=False, is_warm=False) as person:
+        person.wait("/help for commands")
+        person.send("early\r")
+        person.wait("(?m)^— ")
+        shown = person.log.decode()
+        painted = re.search(r"/help for commands\r\n\r\n\S*>", shown)
+        assert painted and painted.end() < shown.index("\x1b[?2004h"), "before the line editor has the terminal"
+        assert world.messages(0, "user")[0].endswith("\n\nearly")
+        assert person.text.count("/help for commands") == 1 and person.text.count("ask · ") == 2
+        assert re.findall("(?m)^>.*", person.text) == [">"]

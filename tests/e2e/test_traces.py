@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.telemetry import conventions as names
-from agent_cli.telemetry.otlp_json import spans_in
+from agent_cli.telemetry.export.otlp_json import spans_in
 from agent_cli.telemetry.shares import time_shares
 from agent_cli.telemetry.span import Span
 from tests.e2e.world import World, shell, until

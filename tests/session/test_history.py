@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_cli.protocol.messages import (
     AssistantMessage,
@@ -14,6 +16,7 @@ from agent_cli.protocol.messages import (
     ToolCall,
     ToolResult,
     UserMessage,
+    begins_with,
 )
 from agent_cli.protocol.records import (
     AnyRecord,
@@ -25,7 +28,14 @@ from agent_cli.protocol.records import (
     TurnsRedone,
     TurnsUndone,
 )
-from agent_cli.session.history import INTERRUPTED, UNKNOWN_OUTCOME, OpenCall, active_messages, repair
+from agent_cli.session.history import (
+    INTERRUPTED,
+    UNKNOWN_OUTCOME,
+    OpenCall,
+    RepairedHistory,
+    active_messages,
+    repair,
+)
 from agent_cli.session.placeholders import shorten
 from agent_cli.session.projection import Projection
 from agent_cli.session.undo_state import taken_back
@@ -171,6 +181,31 @@ def test_what_was_mended_needs_no_mending() -> None:
 
 
 # undo and redo
+
+
+PIECES = [
+    user("u1"), user("u2"), user("empty", text=""), answer("a1", "c1"), answer("a2", "c2", "c3"), answer("a3", "c1"),
+    answer("a4"), result("c1"), result("c2"), result("c3"), result("c9"), answer("a5", "c4", arguments="["),
+]  # fmt: skip
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=6), max_size=6), st.integers(0, 30))
+def test_a_history_kept_from_request_to_request_is_as_one_repaired_anew(
+    growth: list[list[Message]], cut: int
+) -> None:
+    kept = RepairedHistory()
+    messages: list[Message] = []
+    for added in growth:
+        messages = [*messages, *added]
+        assert kept.of(messages) == repair(messages)
+    assert kept.of(messages[:cut]) == repair(messages[:cut]), "after a rewind"
+
+
+def test_what_was_sent_stays_the_same_object() -> None:
+    kept = RepairedHistory()
+    messages = [user("u"), answer("a", "c"), result("c")]
+    before = kept.of(messages)
+    assert begins_with(kept.of([*messages, user("v")]), before)
 
 
 def test_undone_turns_do_not_count_until_they_are_redone() -> None:

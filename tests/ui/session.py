@@ -16,7 +16,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.messages import PlanItem
 from agent_cli.ui.commands.api import FirstInput
-from agent_cli.ui.repl.repl import run_repl
+from agent_cli.ui.repl.start import run_repl
 from tests.ui.fake_client import FakeClient, FakeHost
 from tests.ui.scenarios import SCENARIOS, long_session
 from tests.ui.tool_events import approval_item, finished, started

@@ -177,6 +177,12 @@ class Terminal:
                 return
             assert alive and time.monotonic() < end, f"never saw {wanted!r} in:\n{self.text}"
 
+    def wait_for_editor(self) -> None:
+        """Until the line editor has the terminal; the prompt is painted before."""
+        end = time.monotonic() + 60
+        while b"\x1b[?1004h" not in self.log:
+            assert self.pump(0.02) and time.monotonic() < end, f"the line editor never came:\n{self.text}"
+
     def finish(self, timeout: float = 60.0) -> int:
         """Until the program ends; its exit code."""
         end = time.monotonic() + timeout

@@ -25,7 +25,9 @@ def loaded(module: str) -> set[str]:
     [
         ("agent_cli.ui.headless.runner", DRAWING | NEVER | {"prompt_toolkit"}),
         ("agent_cli.ui.plain.repl", DRAWING | NEVER | {"prompt_toolkit"}),
+        ("agent_cli.ui.repl.start", DRAWING | NEVER | {"prompt_toolkit"}),
         ("agent_cli.ui.repl.repl", DRAWING | NEVER),
+        ("agent_cli.cli.interactive", DRAWING | {"prompt_toolkit"}),
     ],
 )
 def test_nothing_heavy_is_loaded(module: str, without: set[str]) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from agent_cli.mcp.servers import Servers
     from agent_cli.protocol.operations import BroughtText
     from agent_cli.sandbox.profile.confinement import Confinement
-    from agent_cli.telemetry.tracing import Tracing
+    from agent_cli.telemetry.export.tracing import Tracing
 
     from .debug_log import DebugLog
 
@@ -295,8 +295,8 @@ def _tracing(setup: Setup, identifier: str) -> "Tracing | None":
         raise UsageError("--trace needs the name of a file")
     if not (file or otlp or "AGENT_OTEL" in os.environ):
         return None
-    from agent_cli.telemetry.trace_file import TraceFileError
-    from agent_cli.telemetry.tracing import open_tracing
+    from agent_cli.telemetry.export.trace_file import TraceFileError
+    from agent_cli.telemetry.export.tracing import open_tracing
 
     try:
         return open_tracing(file, otlp, setup.config.telemetry.content, setup.state, identifier)

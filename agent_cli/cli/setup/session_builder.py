@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from agent_cli.mcp.servers import Servers
     from agent_cli.redaction.redactor import Redactor
     from agent_cli.sandbox.profile.confinement import Confinement
-    from agent_cli.telemetry.tracing import Tracing
+    from agent_cli.telemetry.export.tracing import Tracing
     from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
     from .debug_log import DebugLog

@@ -40,6 +40,8 @@ class Reminders:
         return [item.text for item in self._session.view.plan if item.status != "done"]
 
     def _stale_plan(self) -> list[str]:
+        if not self._open_items():
+            return []
         steps = 0
         for message in reversed(self._session.visible()):
             if isinstance(message, ToolResult) and message.plan is not None:
@@ -49,7 +51,7 @@ class Reminders:
             steps += isinstance(message, AssistantMessage) and bool(message.calls)
         else:
             return []
-        if steps < STALE_AFTER or steps % STALE_AFTER or not self._open_items():
+        if steps < STALE_AFTER or steps % STALE_AFTER:
             return []
         return [_STALE.format(steps=steps, items="; ".join(self._open_items()[:4]))]
 

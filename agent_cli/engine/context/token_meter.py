@@ -7,7 +7,7 @@ import msgspec
 
 from agent_cli.model.types.base import ModelInfo, ToolSpec
 from agent_cli.protocol.client import ContextPart
-from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage, begins_with
 from agent_cli.protocol.usage import CHARS_PER_TOKEN
 from agent_cli.session.session import Session
 from agent_cli.tools.kit.output import MAX_RESULT_TOKENS
@@ -90,8 +90,8 @@ class TokenMeter:
         """Id of the call it was learnt from."""
         self._distrusted = ""
         """Id of the last call, where its count is known to be wrong."""
-        self._counted: dict[str, tuple[Message, int]] = {}
-        """Each message that was estimated, by its id, and its tokens: it is the same in the next request."""
+        self._counted: tuple[tuple[Message, ...], int] = ((), 0)
+        """The messages that were estimated last, and their tokens: the next request begins with them."""
         self._offered: tuple[tuple[ToolSpec, ...], int] = ((), 0)
         """The tools, and their tokens."""
 
@@ -164,16 +164,11 @@ class TokenMeter:
     def _estimated(self) -> int:
         fixed = text_tokens(self._session.header.system) + self._tool_tokens()
         visible = self._session.visible()
-        tokens = sum(map(self._message_tokens, visible))
-        if len(self._counted) > len(visible):  # what is no longer sent is not held
-            self._counted = {message.id: self._counted[message.id] for message in visible}
-        return fixed + tokens
-
-    def _message_tokens(self, message: Message) -> int:
-        counted = self._counted.get(message.id)
-        if counted is None or counted[0] is not message:
-            counted = self._counted[message.id] = (message, message_tokens(message))
-        return counted[1]
+        before, tokens = self._counted
+        if not begins_with(visible, before):
+            before, tokens = (), 0
+        self._counted = visible, tokens + sum(map(message_tokens, visible[len(before) :]))
+        return fixed + self._counted[1]
 
     def source(self) -> str:
         """Return where `tokens` comes from, in words."""

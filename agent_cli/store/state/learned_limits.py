@@ -19,7 +19,8 @@ KEPT_S = 30 * 86_400.0
 _MOST = 500
 """Models; the one learnt about longest ago is forgotten first."""
 _LARGEST_BYTES = 4_000_000
-_LOCK_S = 0.1
+_LOCK_S = 2.0
+"""Another program holds the lock for a few milliseconds, or for as long as a busy machine lets it wait."""
 
 
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):

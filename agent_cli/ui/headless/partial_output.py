@@ -81,8 +81,8 @@ class PartialJson:
         self._open: list[str] = []
         """The brackets that close what is open, the innermost last."""
         self._wants_key = False
-        self._whole = ""
-        """Valid JSON of the last value that was whole, and all before it."""
+        self._whole_end = 0
+        """Behind the last value that was whole; what is open now was open there."""
 
     def feed(self, piece: str) -> Any:
         """Return the value as far as it is there; None where it has not begun, or the text is no JSON."""
@@ -98,7 +98,7 @@ class PartialJson:
             self._at = found.end()
             self._take(token)
         try:
-            return msgspec.json.decode(self._begun_string() or self._whole)
+            return msgspec.json.decode(self._begun_string() or self._text[: self._whole_end] + self._closing())
         except (msgspec.DecodeError, RecursionError):
             return None
 
@@ -119,7 +119,7 @@ class PartialJson:
             self._wants_key = False
         elif self._wants_key:
             return
-        self._whole = self._text[: self._at] + self._closing()
+        self._whole_end = self._at
 
     def _begun_string(self) -> str:
         """Return JSON that ends with what is there of a text; empty where none has begun."""

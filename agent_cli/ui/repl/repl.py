@@ -1,7 +1,6 @@
 """The interactive loop: events to the screen, keys and commands to the engine.
 
-`run_repl` picks the full screen or, without a real terminal, the plain loop. Heavy drawing libraries are
-imported in a thread once the prompt is painted, so that the first key is never late.
+Heavy drawing libraries are imported in a thread once the prompt stands, so that the first key is never late.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import Operation, UserInput
 
 from ..commands import registry
-from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
+from ..commands.api import Choice, ExitReason, FirstInput
 from ..conversation import resume_note
 from ..conversation.conversation import Conversation
 from ..dialogs.dialog_queue import DialogQueue
@@ -33,10 +32,11 @@ from ..render.renderer import Renderer, warm_up
 from ..services import SHUTDOWN_S, Host
 from ..signals import signal_handlers
 from ..text import lines
-from ..text.theme import Theme, choose, is_plain
+from ..text.theme import Theme, choose
 from . import pending_input
 from .completion import InputCompleter
 from .drafts import DraftFile
+from .first_paint import FirstPaint
 from .screen import Screen
 from .status_line import render_status
 from .terminal import WindowTitle
@@ -61,24 +61,16 @@ _KEYS = (
 )
 
 
-async def run_repl(
-    client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: FirstInput = NOTHING
-) -> ExitReason:
-    """Talk to the user until they leave, and say why they left. The engine is shut down by then."""
-    if is_plain(settings, sys.stdin, sys.stdout):
-        from ..plain.repl import run_plain
-
-        return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
-    return await Repl(client, host, settings, history_file).run(first_input)
-
-
 class Repl:
     """Both ends of the queue pair, and the screen between them."""
 
     keys: tuple[str, ...] = _KEYS
 
-    def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path) -> None:
+    def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path, painted: FirstPaint) -> None:
+        """`painted` is what stands on the screen already."""
         self.client, self.host = client, host
+        self._first_paint = painted
+        self._banner = painted.banner
         self.theme: Theme = choose(settings)
         self._settings = settings
         self._images = PastedImages()
@@ -113,6 +105,7 @@ class Repl:
             self._spawn(self._begin(first_input))
             try:
                 try:
+                    self._first_paint.give_way()
                     await self._screen.run()
                 except (EOFError, OSError):  # the terminal is gone
                     terminate()
@@ -124,7 +117,7 @@ class Repl:
             self._draft.keep(self._screen.text)
         else:
             self._draft.close()
-        rest = self._screen.flush_pending() + self._renderer.take(final=True)
+        rest = self._screen.flush_pending() + self._without_banner(self._renderer.take(final=True))
         if leaving.kind in ("quit", "terminated") and (how := resume_note.resume_line(self.client.snapshot())):
             rest += f"Resume with: {how}\n"
         rest += self._title.restore() if self._title else ""
@@ -274,10 +267,16 @@ class Repl:
         self._now = self.client.snapshot()
         if self._title:
             self._title.show(self._now.cwd, self._now.title)
-        if text := self._renderer.take():
+        if text := self._without_banner(self._renderer.take()):
             self._screen.print(text)
         else:
             self._screen.repaint()
+
+    def _without_banner(self, text: str) -> str:
+        """Return what is to be printed, without the banner where that stands there already."""
+        if self._banner and self._banner in text:
+            text, self._banner = text.replace(self._banner, "", 1), ""
+        return text
 
     async def _tick(self) -> None:
         """Keeps clocks and spinners going while something runs."""

@@ -40,14 +40,13 @@ from ..notifications import Notifications
 from ..text import lines
 from ..text.theme import Theme
 from .editor import Edited, Editor
+from .first_paint import AIRY_ROWS, prompt_mark
 from .keys import bindings
 from .live_renderer import LiveRenderer
 from .terminal import JobControl, Keyboard, open_terminal
 
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
-_AIRY_ROWS = 14
-"""From this height on a blank row sets the input off from the text."""
 _REMEMBERED_CHARS = 1 << 18
 _TYPING_S = 1.5
 """Who pressed a key this short a time ago is typing."""
@@ -368,7 +367,7 @@ class Screen:
     def _live_lines(self) -> list[str]:
         room = max(3, self.rows - (3 if self.asking.dialog else 4))
         out = self.controller.frame(max(3, min(self.rows - 7, 20)))
-        if self.rows >= _AIRY_ROWS:
+        if self.rows >= AIRY_ROWS:
             out = [*out[-(room - 1) :], ""]  # a rule would be broken in two when the window gets narrower
         if dialog := self.asking.dialog:
             out = out + dialog.draw(self._theme, self.columns, room)
@@ -381,8 +380,7 @@ class Screen:
         return self._drawn[1]
 
     def _prompt(self, number: int, wrapped: int) -> StyleAndTextTuples:
-        mode = self.controller.mode()
-        mark = self._theme.paint("prompt" if mode == "ask" else mode, ">")
+        mark = prompt_mark(self.controller.mode(), self._theme)
         return to_formatted_text(ANSI("  " if number or wrapped else f"{mark} "))
 
     def _label(self, number: int, wrapped: int) -> str:

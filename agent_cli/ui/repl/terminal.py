@@ -1,8 +1,8 @@
 """The terminal itself: which of its modes are switched on while the prompt stands, how an update is sent in one
 piece, how keys and pastes are read from it, and job control (Ctrl-Z, `fg`).
 
-Apart from the screen, which knows only rows and keys. What is switched on here is undone by `RESET`, by whoever
-has to when the program could not.
+Apart from the screen, which knows only rows and keys. What is switched on here is undone by
+`terminal_modes.RESET`, by whoever has to when the program could not.
 """
 
 import asyncio
@@ -28,16 +28,10 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 
 from ..signals import signal_handlers
 from ..text import lines
+from .terminal_modes import MODES_OFF, MODES_ON
 
 FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
 """Keys that no keyboard has, for the reports of a terminal that its window got or lost the focus."""
-
-_MODES_ON = "\x1b[?1004h\x1b[>4;1m\x1b[m"
-"""Reports of focus; Shift-Enter told from Enter (xterm's modifyOtherKeys). A terminal that takes the latter for a
-colour has it reset at once."""
-_MODES_OFF = "\x1b[?1004l\x1b[>4m\x1b[m"
-RESET = f"\x1b[?2026l\x1b[?2004l{_MODES_OFF}\x1b[?7h\x1b[?25h"
-"""Undoes every mode that the screen uses: held updates, bracketed paste, the two above, no wrapping, no cursor."""
 
 _LINE_BREAK = (Keys.Escape, Keys.ControlM)
 _SEQUENCES: dict[str, Keys | tuple[Keys, ...]] = {
@@ -109,7 +103,7 @@ class Terminal(Vt100_Output):
         if not self._has_modes:
             self._has_modes = True
             super().enable_bracketed_paste()
-            self.write_raw(_MODES_ON)
+            self.write_raw(MODES_ON)
 
     def disable_bracketed_paste(self) -> None:
         """The prompt gives the terminal back, to an editor or to a shell; during an update it does not, for a
@@ -117,7 +111,7 @@ class Terminal(Vt100_Output):
         if not self.holding:
             self._has_modes = False
             super().disable_bracketed_paste()
-            self.write_raw(_MODES_OFF)
+            self.write_raw(MODES_OFF)
 
 
 def open_terminal() -> Terminal:

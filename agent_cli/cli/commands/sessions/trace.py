@@ -10,8 +10,8 @@ import msgspec
 import typer
 
 from agent_cli.config.dirs import state_dir, unsent_traces_dir
-from agent_cli.telemetry.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
-from agent_cli.telemetry.trace_file import TraceFileError
+from agent_cli.telemetry.export.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
+from agent_cli.telemetry.export.trace_file import TraceFileError
 from agent_cli.ui.text.lines import number
 
 from ...setup.options import UsageError
@@ -29,8 +29,8 @@ def show_command(
     rows: Annotated[int, typer.Option("--rows", help="Spans of each turn to show at most.", min=1)] = 60,
 ) -> int:
     """Show where the time of each turn went, and what took longest."""
-    from agent_cli.telemetry.otlp_json import spans_in
-    from agent_cli.telemetry.trace_file import read_requests
+    from agent_cli.telemetry.export.otlp_json import spans_in
+    from agent_cli.telemetry.export.trace_file import read_requests
 
     from .waterfall import print_trace
 
@@ -60,7 +60,7 @@ def send_command(
     ] = None,
 ) -> int:
     """Send trace files to the collector that the OTEL_EXPORTER_OTLP_… variables name."""
-    from agent_cli.telemetry.delivery import kept_files
+    from agent_cli.telemetry.export.delivery import kept_files
 
     folder = unsent_traces_dir(state_dir())
     found = [file.absolute() for file in files] if files else kept_files(folder)
@@ -75,7 +75,7 @@ def send_command(
 
 
 async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
-    from agent_cli.telemetry.delivery import deliver
+    from agent_cli.telemetry.export.delivery import deliver
 
     code = 0
     for file in files:

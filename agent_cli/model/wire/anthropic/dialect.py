@@ -4,12 +4,14 @@ import re
 from collections.abc import Mapping
 
 from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.messages import Message
 
 from ...types.base import Fallback, LearnedLimits, ModelInfo, ModelRequest
 from ...types.json import Json
 from ...types.provider_table import Route
 from .. import unsupported_parts
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
+from ..kept_parts import KeptParts
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
 from .request import messages_body
 from .stream import MessagesStream
@@ -64,6 +66,7 @@ class AnthropicDialect(Dialect):
         """`info` says how long an answer may be, which this format wants to be told with each request."""
         super().__init__(route)
         self._info = info
+        self._kept: KeptParts[Message, list[Json]] = KeptParts()
         self.path = "/messages" if _VERSIONED.search(route.base_url.rstrip("/")) else "/v1/messages"
 
     def headers(self) -> Mapping[str, str]:
@@ -75,7 +78,7 @@ class AnthropicDialect(Dialect):
         return headers
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        return messages_body(self._route, self._info, request, learnt)
+        return messages_body(self._route, self._info, request, learnt, self._kept)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
         match repair.name:

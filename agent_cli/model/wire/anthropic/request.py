@@ -24,6 +24,7 @@ from ...types.json import Json
 from ...types.provider_table import ImageLimits, Route
 from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
+from ..kept_parts import KeptParts
 from ..parts import in_order, joined, object_text, plain_id, plain_name
 from .thinking import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, must_fit, thinking_of
 
@@ -48,9 +49,16 @@ class _Entry:
         self.sources += [source] * len(blocks)
 
 
-def messages_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-    """Return the body, and which message each entry and each block of its `messages` stands for."""
-    entries = _entries(request, route, learnt)
+def messages_body(
+    route: Route,
+    info: ModelInfo,
+    request: ModelRequest,
+    learnt: LearnedLimits,
+    kept: KeptParts[Message, list[Json]],
+) -> EncodedRequest:
+    """Return the body, and which message each entry and each block of its `messages` stands for; `kept` is what
+    the request before has written."""
+    entries = _entries(request, route, learnt, kept)
     max_tokens = _fitting(_max_tokens(route, info, request, learnt), route, info, request, entries)
     body: Json = {"model": route.model, "stream": True, "max_tokens": max_tokens}
     if not {"effort", "begun"} & set(learnt.refused):
@@ -154,13 +162,19 @@ def _may_start_thinking(entries: list[_Entry]) -> bool:
     return at == len(entries) - 1 or entries[at + 1].blocks[0]["type"] in _THOUGHTS
 
 
-def _entries(request: ModelRequest, route: Route, learnt: LearnedLimits) -> list[_Entry]:
+def _entries(
+    request: ModelRequest, route: Route, learnt: LearnedLimits, kept: KeptParts[Message, list[Json]]
+) -> list[_Entry]:
     """Return the conversation in alternating roles: what follows in the same role becomes one entry."""
     limits = route.quirks.images if takes_pictures(learnt) else None
     reasoning = "reasoning" not in learnt.refused
     entries: list[_Entry] = []
-    for message in request.messages:
-        blocks = _blocks(message, route.provider, limits, reasoning=reasoning)
+    written = kept.of(
+        request.messages,
+        (limits, reasoning),
+        lambda message: _blocks(message, route.provider, limits, reasoning=reasoning),
+    )
+    for message, blocks in zip(request.messages, written, strict=True):
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
         if not blocks:
             continue

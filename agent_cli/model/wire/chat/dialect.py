@@ -3,11 +3,14 @@
 import re
 
 from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.messages import Message
 
 from ...text_calls.prompt import TOOLS_REPAIR
 from ...types.base import Fallback, LearnedLimits, ModelRequest
 from ...types.json import Json
+from ...types.provider_table import Route
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
+from ..kept_parts import KeptParts
 from ..unsupported_parts import ANSWER_SCHEMA, EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
 from .request import chat_body, roles_repeat
 from .stream import ChatStream
@@ -85,8 +88,12 @@ class ChatDialect(Dialect):
         ),
     )
 
+    def __init__(self, route: Route) -> None:
+        super().__init__(route)
+        self._kept: KeptParts[Message, Json] = KeptParts()
+
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        return chat_body(self._route, request, learnt)
+        return chat_body(self._route, request, learnt, self._kept)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
         match repair.name:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.messages import Finish, Reasoning
+from agent_cli.protocol.messages import Finish, Message, Reasoning
 from agent_cli.protocol.usage import CHARS_PER_TOKEN, Usage
 
 from ...catalog.server_facts import OLLAMA_WINDOW
@@ -38,6 +38,7 @@ from ...types.json import Json, join_surrogates, text_of
 from ...types.provider_table import Route
 from ..dialect import Dialect, EncodedRequest, known_effort
 from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, decode_json
+from ..kept_parts import KeptParts
 from ..unsupported_parts import ANSWER_SCHEMA, ELSEWHERE, THINKING, picture_repairs, schema_repair
 from .request import chat_messages, fitting, tool_json
 
@@ -69,6 +70,7 @@ class OllamaDialect(Dialect):
         super().__init__(route)
         self._probe = probe
         self._sent_chars = 0
+        self._kept: KeptParts[Message, Json] = KeptParts()
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
         info = self._probe.info
@@ -84,7 +86,7 @@ class OllamaDialect(Dialect):
             body["tools"] = [tool_json(tool) for tool in request.tools]
         pictures = takes_pictures(learnt) and info.images is not False
         quirks = msgspec.structs.replace(fitting(self._route.quirks, learnt), reasoning_field="reasoning_content")
-        pairs = list(chat_messages(request, quirks, self._route, pictures=pictures))
+        pairs = list(chat_messages(request, quirks, self._route, self._kept, pictures=pictures))
         names: dict[str, str] = {}
         body["messages"] = [_own(message, names) for _, message in pairs]
         if request.answer_schema is not None:

@@ -18,6 +18,7 @@ from ...types.json import Json
 from ...types.provider_table import Quirks, Route
 from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
+from ..kept_parts import KeptParts
 from ..parts import object_text, plain_name
 
 _NO_REASONING = " "
@@ -31,8 +32,11 @@ _NO_SIGNATURE = "skip_thought_signature_validator"
 """What Gemini takes in place of a signature it never gave, as for a call another model made."""
 
 
-def chat_body(route: Route, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-    """Return the body, and which message each entry of its `messages` stands for."""
+def chat_body(
+    route: Route, request: ModelRequest, learnt: LearnedLimits, kept: KeptParts[Message, Json] | None = None
+) -> EncodedRequest:
+    """Return the body, and which message each entry of its `messages` stands for; `kept` is what the request
+    before has written."""
     quirks = fitting(route.quirks, learnt)
     body: Json = {"model": route.model, "stream": True}
     if "stream_options" not in learnt.refused:
@@ -43,7 +47,7 @@ def chat_body(route: Route, request: ModelRequest, learnt: LearnedLimits) -> Enc
     body.update(_effort(request.effort, quirks, learnt))
     if request.tools:
         body["tools"] = [tool_json(tool) for tool in request.tools]
-    pairs = list(chat_messages(request, quirks, route, pictures=takes_pictures(learnt)))
+    pairs = list(chat_messages(request, quirks, route, kept, pictures=takes_pictures(learnt)))
     if "system_role" in learnt.refused:
         pairs = _without_system(pairs)
     if quirks.answers_results or quirks.alternates:
@@ -94,7 +98,12 @@ def tool_json(tool: ToolSpec) -> Json:
 
 
 def chat_messages(
-    request: ModelRequest, quirks: Quirks, route: Route, *, pictures: bool = True
+    request: ModelRequest,
+    quirks: Quirks,
+    route: Route,
+    kept: KeptParts[Message, Json] | None = None,
+    *,
+    pictures: bool = True,
 ) -> Iterator[tuple[str, Json]]:
     """System prompt and conversation, each with the id of its message. Pictures of tool results follow in a
     user message behind the last result, because a tool message holds text only."""
@@ -102,11 +111,16 @@ def chat_messages(
         yield "", {"role": "system", "content": request.system}
     shown: list[Image] = []
     source = ""
-    for message in request.messages:
+    written = (kept or KeptParts()).of(
+        request.messages,
+        (quirks, route.provider, pictures),
+        lambda message: _message(message, quirks, route.provider, pictures),
+    )
+    for message, sent in zip(request.messages, written, strict=True):
         if not isinstance(message, ToolResult) and shown:
             yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
             shown = []
-        yield message.id, _message(message, quirks, route, pictures)
+        yield message.id, sent
         if isinstance(message, ToolResult) and message.images:
             shown.extend(message.images)
             source = message.id
@@ -146,13 +160,13 @@ def roles_repeat(messages: Sequence[Json]) -> bool:
     return any(pair in _ALTERNATING for pair in pairwise(roles))
 
 
-def _message(message: Message, quirks: Quirks, route: Route, pictures: bool) -> Json:
+def _message(message: Message, quirks: Quirks, provider: str, pictures: bool) -> Json:
     match message:
         case UserMessage():
             text = "\n\n".join(part for part in (message.lead, message.text) if part)
             return _user(text, message.images, quirks, pictures)
         case AssistantMessage():
-            return _assistant(message, quirks, route.provider)
+            return _assistant(message, quirks, provider)
         case ToolResult():
             return {
                 "role": "tool",
@@ -212,8 +226,9 @@ def mark_cached(messages: list[Json]) -> None:
         message = messages[place]
         content = message.get("content")
         if message["role"] == "tool":
-            message["cache_control"] = _CACHE_MARK
+            messages[place] = message | {"cache_control": _CACHE_MARK}
         elif isinstance(content, str):
-            message["content"] = [{"type": "text", "text": content, "cache_control": _CACHE_MARK}]
+            marked = [{"type": "text", "text": content, "cache_control": _CACHE_MARK}]
+            messages[place] = message | {"content": marked}
         elif content:
-            content[-1]["cache_control"] = _CACHE_MARK
+            messages[place] = message | {"content": [*content[:-1], content[-1] | {"cache_control": _CACHE_MARK}]}

@@ -10,7 +10,7 @@ from ...types.provider_table import Route
 from .. import unsupported_parts
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
 from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
-from .request import responses_body
+from .request import KeptInput, responses_body
 from .stream import ResponsesStream
 
 _NO_INCLUDE = "This model does not hand out its reasoning; it is not asked for from now on."
@@ -75,9 +75,10 @@ class ResponsesDialect(Dialect):
         """`info` says which efforts the model knows."""
         super().__init__(route)
         self._info = info
+        self._kept = KeptInput()
 
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        return responses_body(self._route, self._info, request, learnt)
+        return responses_body(self._route, self._info, request, learnt, self._kept)
 
     def sends(self, repair: Fallback, body: Json) -> bool:
         items: list[Json] = body["input"]

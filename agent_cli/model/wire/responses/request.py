@@ -23,6 +23,7 @@ from ...types.json import Json
 from ...types.provider_table import ImageLimits, Route
 from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
+from ..kept_parts import KeptParts
 from ..parts import in_order, joined, object_text, plain_id, plain_name, short_key
 from ..strict_schema import strict_schema
 
@@ -31,8 +32,19 @@ _LEAST_OUTPUT = 16
 _KEY_CHARS = 64
 
 
-def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-    """Return the body, and which message each item of its `input` stands for."""
+class KeptInput:
+    """What the request before has written."""
+
+    def __init__(self) -> None:
+        self.tools: KeptParts[ToolSpec, Json] = KeptParts()
+        self.items: KeptParts[Message, list[Json]] = KeptParts()
+
+
+def responses_body(
+    route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits, kept: KeptInput
+) -> EncodedRequest:
+    """Return the body, and which message each item of its `input` stands for; `kept` is what the request before
+    has written."""
     body: Json = {"model": route.model, "stream": True, "store": False}
     if "include" not in learnt.refused:
         body["include"] = ["reasoning.encrypted_content"]
@@ -44,10 +56,14 @@ def responses_body(route: Route, info: ModelInfo, request: ModelRequest, learnt:
     if reasoning := _reasoning(route, info, request, learnt):
         body["reasoning"] = reasoning
     if request.tools:
-        body["tools"] = [_tool(tool, "strict" not in learnt.refused) for tool in request.tools]
+        may_be_strict = "strict" not in learnt.refused
+        body["tools"] = kept.tools.of(request.tools, may_be_strict, lambda tool: _tool(tool, may_be_strict))
     if request.system.strip():
         body["instructions"] = request.system
-    pairs = [(message.id, item) for message in request.messages for item in _items(message, route, learnt)]
+    written = kept.items.of(request.messages, learnt, lambda message: list(_items(message, route, learnt)))
+    pairs = [
+        (message.id, item) for message, items in zip(request.messages, written, strict=True) for item in items
+    ]
     body["input"] = [item for _, item in pairs]
     if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
         if not request.may_call:

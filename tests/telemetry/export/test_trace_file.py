@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from agent_cli.telemetry import conventions as names
-from agent_cli.telemetry import otlp_json
+from agent_cli.telemetry.export import otlp_json
+from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace, read_requests
 from agent_cli.telemetry.span import Span, SpanKind
-from agent_cli.telemetry.trace_file import TraceFileError, open_trace, read_requests
 
 RESOURCE = otlp_json.resource_of()
 
@@ -136,10 +136,10 @@ def test_tools_side_by_side_have_tracks_of_their_own(tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_ends_the_file_and_no_turn(tmp_path: Path) -> None:
     from agent_cli.protocol import events as ev
+    from agent_cli.telemetry.export.tracing import Tracing
     from agent_cli.telemetry.spans import SpanBuilder
-    from agent_cli.telemetry.tracing import Tracing
 
-    from .test_spans import ENDED, SESSION, at
+    from ..test_spans import ENDED, SESSION, at
 
     file = open_trace(tmp_path / "t.jsonl", RESOURCE)
     file._descriptor = os.open("/dev/full", os.O_WRONLY)  # type: ignore[attr-defined]

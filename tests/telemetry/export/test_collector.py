@@ -13,14 +13,14 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agent_cli.telemetry import conventions as names
-from agent_cli.telemetry import otlp_json
-from agent_cli.telemetry.collector import MOST_QUEUED, Collector, CollectorLink
-from agent_cli.telemetry.otlp_protobuf import to_protobuf
-from agent_cli.telemetry.otlp_settings import OtlpSettings, Protocol
+from agent_cli.telemetry.export import otlp_json
+from agent_cli.telemetry.export.collector import MOST_QUEUED, Collector, CollectorLink
+from agent_cli.telemetry.export.otlp_protobuf import to_protobuf
+from agent_cli.telemetry.export.otlp_settings import OtlpSettings, Protocol
+from agent_cli.telemetry.export.trace_file import read_requests
 from agent_cli.telemetry.span import Span
-from agent_cli.telemetry.trace_file import read_requests
 
-from .collector_server import REJECTED, CollectorServer
+from ..collector_server import REJECTED, CollectorServer
 
 ENVELOPE = otlp_json.Envelope(otlp_json.resource_of())
 BOTH: list[Protocol] = ["http/json", "http/protobuf"]

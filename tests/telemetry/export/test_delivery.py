@@ -7,14 +7,14 @@ import pytest
 
 from agent_cli.cli.commands.sessions.trace import show_command
 from agent_cli.cli.setup.options import UsageError
-from agent_cli.telemetry import otlp_json
-from agent_cli.telemetry.delivery import deliver, kept_files
-from agent_cli.telemetry.otlp_settings import OtlpSettings
-from agent_cli.telemetry.trace_file import TraceFileError, open_trace
+from agent_cli.telemetry.export import otlp_json
+from agent_cli.telemetry.export.delivery import deliver, kept_files
+from agent_cli.telemetry.export.otlp_settings import OtlpSettings
+from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace
 
-from .collector_server import CollectorServer
-from .made_events import MadeSession, MadeStep, MadeTool
-from .test_spans import spans_of
+from ..collector_server import CollectorServer
+from ..made_events import MadeSession, MadeStep, MadeTool
+from ..test_spans import spans_of
 
 
 def written(path: Path, turns: int = 1) -> list[str]:

@@ -10,10 +10,10 @@ import msgspec
 
 from agent_cli.fs.files import PLAIN, open_regular
 
+from ..span import Span
 from . import otlp_json
 from .chrome_trace import BEGINNING as CHROME_BEGINNING
 from .chrome_trace import ChromeTrace, trimmed_length
-from .span import Span
 
 _TAIL_BYTES = 1 << 20
 """Of a Chrome trace that is gone on with; no event is as long."""

@@ -12,12 +12,12 @@ from agent_cli.config.dirs import unsent_traces_dir
 from agent_cli.protocol.events import AnyEvent, ReasoningDelta, TextDelta, ToolOutput
 from agent_cli.protocol.records import ModelCalled
 
+from ..content import Content, ContentKind
+from ..span import Span
+from ..spans import SpanBuilder
+from ..traceparent import command_env, parent_in
 from . import otlp_json
-from .content import Content, ContentKind
 from .otlp_settings import OtlpError, has_protobuf, is_switched_on, otlp_settings, resource_attributes
-from .span import Span
-from .spans import SpanBuilder
-from .traceparent import command_env, parent_in
 
 if TYPE_CHECKING:
     from .collector import Collector

@@ -8,8 +8,8 @@ import msgspec
 
 from agent_cli import __version__
 
-from . import conventions as names
-from .span import Attribute, Span, SpanKind
+from .. import conventions as names
+from ..span import Attribute, Span, SpanKind
 
 _FAILED = 2
 _KINDS = frozenset(get_args(SpanKind))

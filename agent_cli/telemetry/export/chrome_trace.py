@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from . import conventions as names
-from .span import Span
+from .. import conventions as names
+from ..span import Span
 
 BEGINNING = b'[\n{"name":"process_name"'
 """How a file of ours begins."""

@@ -2,14 +2,14 @@
 
 import pytest
 
-from agent_cli.telemetry.otlp_settings import (
+from agent_cli.telemetry.export.otlp_settings import (
     OtlpError,
     has_protobuf,
     is_switched_on,
     otlp_settings,
     resource_attributes,
 )
-from agent_cli.telemetry.tracing import is_wanted
+from agent_cli.telemetry.export.tracing import is_wanted
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Spans written to files and sent to collectors."""

@@ -1,0 +1,31 @@
+"""Start the interactive loop: paint the prompt first, load the line editor then.
+
+Loading it takes longer than everything before it. What is typed meanwhile waits in the terminal, which reads by
+lines and echoes it; `terminal.Keyboard` tells those lines from what comes later.
+"""
+
+import sys
+from pathlib import Path
+
+from agent_cli.config.schema import Ui
+from agent_cli.protocol.client import Client
+
+from ..commands.api import NOTHING, ExitReason, FirstInput
+from ..services import Host
+from ..text.theme import choose, is_plain
+from .first_paint import FirstPaint
+
+
+async def run_repl(
+    client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: FirstInput = NOTHING
+) -> ExitReason:
+    """Talk to the user until they leave, and say why they left. The engine is shut down by then."""
+    if is_plain(settings, sys.stdin, sys.stdout):
+        from ..plain.repl import run_plain
+
+        return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
+    painted = FirstPaint(choose(settings), client.snapshot(), host.branch())
+    painted.show()
+    from .repl import Repl
+
+    return await Repl(client, host, settings, history_file, painted).run(first_input)
