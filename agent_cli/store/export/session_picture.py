@@ -196,13 +196,13 @@ def _context(steps: Sequence[Step]) -> str:
 def _usage(steps: Sequence[Step]) -> str:
     if not steps:
         return ""
-    keys = "".join(
-        f'<li><span class="key k-{field}"></span><span>{name}</span></li>'
-        for field, name in (
-            ("cache_read", "from the cache"), ("cache_write", "to the cache"), ("input", "sent anew"),
-            ("output", "answered"), ("spend", f"spent until then, {money(steps[-1].spent_usd)} in all"),
-        )
-    )  # fmt: skip
+    named = [
+        ("cache_read", "from the cache"), ("cache_write", "to the cache"), ("input", "sent anew"),
+        ("output", "answered"),
+    ]  # fmt: skip
+    if spent := steps[-1].spent_usd:
+        named.append(("spend", f"spent until then, {money(spent)} in all"))
+    keys = "".join(f'<li><span class="key k-{field}"></span><span>{name}</span></li>' for field, name in named)
     note = f'<ul class="keys">{keys}</ul>'
     return _figure("Tokens and money by step", usage_chart(steps), Table(*usage_rows(steps)), note)
 
