@@ -25,7 +25,7 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
+    *"run resume review sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
     *"serve acp config setup doctor demo help".split(),
     *"list get add update enable disable remove trust test check login logout show search".split(),
     *"rename fork merge clean".split(),
@@ -98,6 +98,7 @@ _ELSEWHERE = {
     "serve": ("commands.serve.app_server", "serve_command"),
     "worktree": ("commands.worktree", "worktree"),
     "eval": ("commands.eval.app", "app"),
+    "review": ("commands.review.app", "review_command"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),

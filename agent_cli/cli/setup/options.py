@@ -14,7 +14,7 @@ Kind = Literal["text", "whole", "number", "flag", "list"]
 
 COMMANDS = frozenset(
     (
-        *"sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
+        *"review sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
         *"serve acp config setup doctor demo help".split(),
     )
 )
@@ -224,7 +224,6 @@ OTHER_COMMANDS = {
     "login": _KEY,
     "logout": "there is no login to end; `agent mcp logout NAME` ends one at a server",
     "plugins": "`agent plugin list` lists plug-ins; `agent help plugins` explains them",
-    "review": 'write it as a task: `agent run "Review the last commit"`',
     "setup-token": _KEY,
     "update": _UPDATE,
     "upgrade": _UPDATE,

@@ -1,0 +1,1 @@
+"""`agent review`: findings on a change, checked and remembered."""

@@ -1,0 +1,1 @@
+"""No model can be used: say what to do, and ask for a key."""
