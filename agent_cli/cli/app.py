@@ -25,7 +25,8 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume review sessions undo redo replay batch eval worktree models permissions mcp skills plugin".split(),
+    *"run resume review sessions undo redo replay batch eval worktree models permissions mcp".split(),
+    *"skills plugin".split(),
     *"serve acp config setup doctor demo help".split(),
     *"list get add update enable disable remove trust test check login logout show search".split(),
     *"rename fork merge clean".split(),

@@ -105,6 +105,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     """All but the refuted, the gravest first; also those that are fixed or dismissed."""
     refuted: tuple[Refuted, ...] = ()
+    files: tuple[str, ...] = ()
+    """Paths of the files whose change was reviewed."""
     omitted: tuple[Omitted, ...] = ()
     left_out: int = 0
     """How many more were found than were asked for, and not checked."""

@@ -1,5 +1,5 @@
-"""Read the user's repository with a git that obeys none of its settings: commits, the files as they are now, and the
-difference of two trees.
+"""Read the user's repository with a git that obeys none of its settings: commits, the files as they are now,
+the difference of two trees.
 
 git runs in an empty repository of ours, which finds the objects and refs of the other one. No hook, filter, external
 diff, text conversion or monitor can be started by it, since what would name one is never read.

@@ -1,5 +1,5 @@
-"""Choose what is reviewed, and collect it: the diff in parts that a model can read, where changed names are used, and
-the texts of both sides."""
+"""Choose what is reviewed, and collect it: the diff in parts that a model can read, and where changed names are
+used."""
 
 import asyncio
 import re
@@ -66,7 +66,7 @@ class Material(msgspec.Struct, frozen=True):
 
 
 async def collect(git: GitReader, asked: Selection, may_show: Callable[[str], bool]) -> Material:
-    """Collect what is asked for. Files for which `may_show` is false are left out; it is given paths relative to the
+    """Collect what is asked for. Files for which `may_show` is false are left out; its paths are relative to the
     repository.
 
     Raises:
@@ -124,8 +124,8 @@ async def _branch(git: GitReader, ref: str, head: str) -> tuple[Target, tuple[st
     start = await git.merge_base(base, head)
     if not start:
         raise ReviewError(
-            f"--base {ref}: it shares no commit with HEAD here. Of a shallow clone fetch more of the history, such "
-            "as with `git fetch --unshallow` or `fetch-depth: 0`"
+            f"--base {ref}: it shares no commit with HEAD here. Of a shallow clone fetch more of the history, as "
+            "with `git fetch --unshallow` or `fetch-depth: 0`"
         )
     words = f"the commits of HEAD that {ref} does not have"
     return Target("base", words, head, start, ""), (await git.tree(start), await git.tree(head))

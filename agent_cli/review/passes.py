@@ -21,7 +21,7 @@ _AT_ONCE = 3
 """Conversations at a time."""
 _NEAR_LINES = 2
 _ALIKE, _VERY_ALIKE = 0.4, 0.75
-"""How much of the words of two titles is shared that are about one problem: in one place, and anywhere in a file."""
+"""How much of the words of two titles is shared that are about one problem: in one place, in one file."""
 _LONGEST_DIFF = 20_000
 """Characters of a file's diff in a check."""
 _ENDS_ALL: frozenset[StopReason] = frozenset(
@@ -133,6 +133,7 @@ class ReviewRun:
             target=self._material.target,
             findings=_numbered(sorted((*self._done, *waiting), key=_importance)),
             refuted=tuple(self._refuted),
+            files=tuple(each.path for each in self._material.files),
             omitted=self._material.omitted,
             left_out=self._left_out,
             stop_reason=reason,
@@ -201,8 +202,8 @@ class ReviewRun:
         return found
 
     def _compared(self) -> list[_Candidate]:
-        """Return what to check, the gravest first. Earlier findings that were dismissed are taken over as they are,
-        found again or not, and so are fixed ones that were not found again."""
+        """Return what to check, the gravest first. Earlier findings that were dismissed are taken over, found again
+        or not, and so are fixed ones that were not found again."""
         left, candidates = list(self._earlier), []
         for finding in sorted(self._found, key=_importance):
             twin = max(
@@ -227,8 +228,8 @@ class ReviewRun:
         return sorted(candidates, key=lambda each: _importance(each.finding))
 
     def _is_known(self, earlier: Finding, finding: Finding) -> bool:
-        """Return whether a finding is one of an earlier review, worded anew or moved. Where the code of the earlier
-        one stands unchanged, it is only one that is about that."""
+        """Return whether a finding is one of an earlier review, worded anew or moved. Where the code of that stands
+        unchanged, it has to be about the same lines."""
         if earlier.path != finding.path:
             return False
         alike = similarity(earlier.title, finding.title)

@@ -1,5 +1,4 @@
-"""Carry out a review: collect the change, have it reviewed in plan mode by sessions of the engine, and give what came
-of it."""
+"""Carry out a review: collect the change, and have it reviewed in plan mode by sessions of the engine."""
 
 import asyncio
 import contextlib
