@@ -1,5 +1,5 @@
 """Read a unified diff: its files, hunks and which lines of either side stand in them. Pure; the diff comes from
-git, with `--no-color -z` and the prefixes `a/` and `b/`."""
+git, with `--no-color`, `core.quotePath=false` and the prefixes `a/` and `b/`."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 """Read the user's repository with a git that obeys none of its settings: commits, the files as they are now,
 the difference of two trees.
 
-git runs in an empty repository of ours, which finds the objects and refs of the other one. No hook, filter, external
-diff, text conversion or monitor can be started by it, since what would name one is never read.
+git runs in an empty repository of ours, which finds the objects and refs of the other one. No hook, filter,
+external diff, text conversion or monitor can be started by it, since what would name one is never read.
 """
 
 import contextlib
@@ -27,8 +27,9 @@ from agent_cli.workspace.worktrees.store import copy_index
 from .finding import Omitted
 
 _TIMEOUT_S = 120.0
-_LARGEST_FILE = 1_000_000
+LARGEST_FILE = 1_000_000
 """Bytes of a file that is reviewed."""
+ODD_NAME = "its name has control characters, quotes or backslashes"
 _LARGEST_SETTINGS = 1_000_000
 _LARGEST_REFS = 50_000_000
 _MOST_PATHS = 400
@@ -39,7 +40,8 @@ _FORMATS = {
     "sha256": "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n",
 }
 _REF = lazy_regex(r"(?!-)[^\x00-\x20\x7f:?*\[\\]+")
-_CONTROL = lazy_regex(r"[\x00-\x1f\x7f]")
+_ODD = lazy_regex(r"""[\x00-\x1f\x7f"\\]""")
+"""In a path: what git writes in quotes."""
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--full-index", "-z")
 _GITLINK = "160000"
 
@@ -172,11 +174,11 @@ class GitReader:
 
     async def text(self, tree: str, path: str) -> str | None:
         """Return the text of a file in a tree; None where there is none, or a binary or large one."""
-        if not path or _CONTROL.search(path) or path.startswith("/"):
+        if not path or _ODD.search(path) or path.startswith("/"):
             return None
         name = f"{tree}:{path}"
         head = (await self._say("cat-file", "--batch-check", input=os.fsencode(name) + b"\n")).split(b" ")
-        if len(head) != 3 or head[1] != b"blob" or int(head[2]) > _LARGEST_FILE:
+        if len(head) != 3 or head[1] != b"blob" or int(head[2]) > LARGEST_FILE:
             return None
         data = await self._say("cat-file", "blob", name)
         return None if b"\0" in data[:8000] else data.decode("utf-8", "replace")
@@ -257,14 +259,14 @@ def _why_not(top: Path, name: str) -> str:
     """Return why a file is not reviewed; empty when it is, also where it is gone."""
     if name.endswith("/"):
         return "a repository of its own"
-    if _CONTROL.search(name):
-        return "its name has control characters"
+    if has_odd_name(name):
+        return ODD_NAME
     try:
         status = os.lstat(top / name)
     except OSError:
         return ""
     if stat.S_ISREG(status.st_mode):
-        return f"too large ({status.st_size:,} bytes)" if status.st_size > _LARGEST_FILE else ""
+        return f"too large ({status.st_size:,} bytes)" if status.st_size > LARGEST_FILE else ""
     return "" if stat.S_ISLNK(status.st_mode) else "no regular file"
 
 
@@ -297,9 +299,9 @@ def is_submodule(change: Change) -> bool:
     return _GITLINK in change.modes
 
 
-def largest_file() -> int:
-    """Return how many bytes a file may have."""
-    return _LARGEST_FILE
+def has_odd_name(path: str) -> bool:
+    """Return whether a diff cannot name a path plainly."""
+    return _ODD.search(path) is not None
 
 
 def _names(raw: bytes) -> list[str]:

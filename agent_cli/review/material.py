@@ -10,7 +10,7 @@ import msgspec
 
 from .diff import FileDiff, file_diffs
 from .finding import Omitted, Target, TargetKind
-from .git_reader import Change, GitReader, ReviewError, is_submodule, largest_file
+from .git_reader import LARGEST_FILE, ODD_NAME, Change, GitReader, ReviewError, has_odd_name, is_submodule
 
 PART_CHARS = 80_000
 """Of a diff in one conversation."""
@@ -166,15 +166,15 @@ async def _kept(
         why, is_gap = "", False
         if is_submodule(each):
             why = "another commit of a submodule"
-        elif any(ord(char) < 32 or ord(char) == 127 for char in each.path + each.old_path):
-            why = "its name has control characters"
+        elif has_odd_name(each.path + each.old_path):
+            why = ODD_NAME
         elif not (may_show(each.path) and may_show(each.old_path)):
             why = "closed to the agent by your rules"
         elif each.path in binary:
             why = "a binary file"
         elif _GENERATED.search(each.path):
             why = "a generated file"
-        elif any(sizes.get(blob, 0) > largest_file() for blob in each.blobs):
+        elif any(sizes.get(blob, 0) > LARGEST_FILE for blob in each.blobs):
             why, is_gap = f"too large ({size:,} bytes)", True
         elif total + size > _MOST_BYTES:
             why, is_gap = f"the changed files have more than {_MOST_BYTES:,} bytes together", True

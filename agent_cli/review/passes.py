@@ -202,8 +202,8 @@ class ReviewRun:
         return found
 
     def _compared(self) -> list[_Candidate]:
-        """Return what to check, the gravest first. Earlier findings that were dismissed are taken over, found again
-        or not, and so are fixed ones that were not found again."""
+        """Return what to check, the gravest first. Earlier findings that were dismissed are taken over, found
+        again or not, and so are fixed ones that were not found again."""
         left, candidates = list(self._earlier), []
         for finding in sorted(self._found, key=_importance):
             twin = max(
@@ -228,8 +228,8 @@ class ReviewRun:
         return sorted(candidates, key=lambda each: _importance(each.finding))
 
     def _is_known(self, earlier: Finding, finding: Finding) -> bool:
-        """Return whether a finding is one of an earlier review, worded anew or moved. Where the code of that stands
-        unchanged, it has to be about the same lines."""
+        """Return whether a finding is one of an earlier review, worded anew or moved. Where the code of that
+        stands unchanged, it has to be about the same lines."""
         if earlier.path != finding.path:
             return False
         alike = similarity(earlier.title, finding.title)

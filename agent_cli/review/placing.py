@@ -149,8 +149,8 @@ class Placer:
     def _suggestion(
         self, given: ReportedSuggestion | None, path: str, lines: list[str], at: tuple[int, int]
     ) -> Suggestion | None:
-        """Return a fix that fits the text exactly; None for one that does not, and for one with which a Python file
-        is none any more."""
+        """Return a fix that fits the text exactly; None for one that does not, and for one with which a Python
+        file is none any more."""
         if given is None or len(given.replacement) > _LONGEST_REPLACEMENT:
             return None
         old, new = lines[at[0] - 1 : at[1]], given.replacement.removesuffix("\n").split("\n")

@@ -1,8 +1,8 @@
 """Lists of diagnostics for other tools: reviewdog's rdjsonl, and GitLab's code quality report.
 
-Sources: reviewdog, `proto/rdf/reviewdog.proto` (a range without columns is that of whole lines, the last included);
-GitLab Docs, "Code Quality", the report format. A review that is incomplete has an entry that says so: an empty list
-is a clean one.
+Sources: reviewdog, `proto/rdf/reviewdog.proto` (a range without columns has whole lines, the last included);
+GitLab Docs, "Code Quality", the report format. An incomplete review has an entry that says so: an empty list is a
+clean one.
 """
 
 from collections.abc import Iterator

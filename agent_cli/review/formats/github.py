@@ -18,7 +18,7 @@ _MOST_SHOWN = 10
 
 
 def commands(review: Review) -> Iterator[str]:
-    """Yield the commands of a review, one line each, the gravest finding first. The last one says what was reviewed
+    """Yield the commands of a review, a line each, the gravest finding first. The last one says what was reviewed
     and how many findings are not annotated."""
     shown: Counter[str] = Counter(notice=1)
     left = 0

@@ -11,14 +11,15 @@ from ..placing import is_relative
 
 LEVELS = ("error", "error", "warning", "notice")
 """Of annotations, by priority."""
-_MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!|>~$=:^])")
+_MARKS = re.compile(r"([\\`*_{}\[\]()#!|>~$^]|^[-+=]|(?<=^\d)[.)]|(?<=^\d\d)[.)])", re.MULTILINE)
 _CODE = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)")
 _ZERO_WIDTH = "\u200b"
+_REFERENCE = re.compile(r"@(?=\w)|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
 
 
 def markdown(text: str) -> str:
-    """Return text that shows as it is where Markdown is rendered: no markup, HTML, link, image, mention or reference
-    in it works. Short code spans stay code, in which nothing works either."""
+    """Return text that shows as it is where Markdown is rendered: no markup, HTML, link, image, mention or
+    reference in it works. Short code spans stay code, in which nothing works either."""
     out, at = [], 0
     for found in _CODE.finditer(text):
         out += [_escaped(text[at : found.start()]), found.group()]
@@ -32,8 +33,7 @@ def _escaped(text: str) -> str:
     plain = plain.replace("&", "&amp;").replace("<", "&lt;")
     plain = _MARKS.sub(r"\\\1", plain)
     # A mention or reference is found in the rendered text, where a backslash is gone.
-    plain = re.sub(r"@(?=\w)|(?<=#)(?=\d)|(?<=GH\\-)(?=\d)", lambda found: found.group() + _ZERO_WIDTH, plain)
-    return re.sub(r"(?<=\\:)(?=//)|(?<=www)(?=\\\.)", _ZERO_WIDTH, plain)
+    return _REFERENCE.sub(lambda found: found.group() + _ZERO_WIDTH, plain)
 
 
 def code(text: str) -> str:

@@ -1,7 +1,7 @@
-"""The body of one request that posts a review to a pull request: `POST /repos/{owner}/{repo}/pulls/{number}/reviews`.
+"""The body of the request that posts a review: `POST /repos/{owner}/{repo}/pulls/{number}/reviews`.
 
-Source: GitHub Docs, "REST API endpoints for pull request reviews". One comment on a line outside the diff makes the
-whole request fail, so such findings stand in the body. What was told before is not commented again.
+Source: GitHub Docs, "REST API endpoints for pull request reviews". One comment on a line outside the diff makes
+the whole request fail, so such findings stand in the body. What was told before is not commented again.
 """
 
 import json
