@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.sanitize import clean, escape_json
+from agent_cli.protocol.sanitize import clean, visible
 from agent_cli.redaction.redactor import PLACEHOLDER
 
 from .finding import LEAST_PRIORITY, Evidence, Finding, Introduced, Side, Suggestion
@@ -144,7 +144,8 @@ class Placer:
             bare = text.partition("/")[2]
             if text[:2] in ("a/", "b/") and not self._material.diff_of(text) and self._material.diff_of(bare):
                 text = bare
-        return _one_line(text, _LONGEST_PATH) if escape_json(text) != text or len(text) > _LONGEST_PATH else text
+        is_plain = visible(text) == text and "\n" not in text and len(text) <= _LONGEST_PATH
+        return text if is_plain else _cut(" ".join(visible(text).split()), _LONGEST_PATH)
 
     def _suggestion(
         self, given: ReportedSuggestion | None, path: str, lines: list[str], at: tuple[int, int]
@@ -158,11 +159,7 @@ class Placer:
         if [line.rstrip() for line in told] != [line.rstrip() for line in old] or new == old:
             return None
         text = "\n".join(new)
-        if (
-            escape_json(text).replace("\n", "") != text.replace("\n", "")
-            or "\r" in text
-            or PLACEHOLDER.search(text)
-        ):
+        if visible(text) != text or "\r" in text or PLACEHOLDER.search(text):
             return None
         if path.endswith((".py", ".pyi")):
             whole = "\n".join((*lines[: at[0] - 1], *new, *lines[at[1] :], ""))
@@ -177,7 +174,7 @@ _MOST_PLACES = 2000
 
 def is_relative(path: str) -> bool:
     """Return whether a path can be that of a file in a repository."""
-    if not path or path.startswith(("/", "~")) or _DRIVE.match(path) or escape_json(path) != path or "\n" in path:
+    if not path or path.startswith(("/", "~")) or _DRIVE.match(path) or visible(path) != path or "\n" in path:
         return False
     return posixpath.normpath(path).partition("/")[0] != ".." and posixpath.normpath(path) != "."
 

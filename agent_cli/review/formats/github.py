@@ -11,7 +11,7 @@ from agent_cli.protocol.sanitize import clean
 
 from ..finding import Review
 from .inert import LEVELS, place_of, stray
-from .text import about_target, incomplete, summary
+from .text import about_target, incomplete, summary, without_commands
 
 _MOST_SHOWN = 10
 """Annotations of one level."""
@@ -49,7 +49,7 @@ def command(name: str, properties: Mapping[str, str], message: str) -> str:
 
 
 def _data(text: str) -> str:
-    return clean(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return without_commands(clean(text)).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

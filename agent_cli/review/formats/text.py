@@ -10,8 +10,15 @@ _MOST_OMITTED = 10
 
 
 def text_lines(review: Review) -> Iterator[str]:
-    """Yield the lines of a review; nothing in them controls a terminal."""
-    yield from map(clean, _lines(review))
+    """Yield the lines of a review; nothing in them controls a terminal or the runner of a workflow."""
+    for line in _lines(review):
+        yield without_commands(" ".join(clean(line).split("\n")))
+
+
+def without_commands(text: str) -> str:
+    """Return text in which runners of workflows find none of their older commands, which may stand anywhere in a
+    line; newer ones begin a line."""
+    return text.replace("##[", "# #[")
 
 
 def summary(review: Review) -> str:
@@ -72,16 +79,16 @@ def _finding(finding: Finding) -> Iterator[str]:
     about = f"  [{', '.join(marks)}]" if marks else ""
     yield f"P{finding.priority} {finding.path}:{finding.lines}  {finding.title}{about}"
     for line in finding.body.splitlines():
-        yield f"   {line}"
+        yield f"   | {line}"
     for evidence in finding.evidence:
         first, *rest = evidence.text.splitlines() or [""]
         yield f"   {evidence.kind}: {first}"
         for line in rest:
-            yield f"     {line}"
+            yield f"   |   {line}"
     if finding.suggestion is not None:
-        yield "   Suggested:"
+        yield "   suggested:"
         for line in finding.suggestion.replacement.split("\n"):
-            yield f"   + {line}"
+            yield f"   |   {line}"
     yield f"   id {finding.id}"
 
 

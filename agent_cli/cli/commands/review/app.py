@@ -143,7 +143,7 @@ async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
 
 
 def _progress(line: str) -> None:
-    print(clean(line), file=sys.stderr, flush=True)
+    print(f"agent: {clean(line)}", file=sys.stderr, flush=True)
 
 
 def _previous(name: _Text) -> tuple[Finding, ...]:
@@ -183,7 +183,7 @@ def _told(review: Review, format: str, output_file: _Text, json_file: _Text, *, 
     if (output_file is not None or format != "text") and not quiet:
         _progress(f"{about_target(review)}: {summary(review)}")
     if why := incomplete(review):
-        _progress(f"agent: {why}")
+        _progress(why)
     return code
 
 
