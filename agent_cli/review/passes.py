@@ -4,7 +4,7 @@ compare with an earlier review. Knows no engine: a conversation is something tha
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from .material import Material
 from .placing import Placer, ReportedFinding, ReportedVerdict, evidence_of
 from .questions import FINDINGS_SCHEMA, VERDICT_SCHEMA, again_prompt, check_prompt, find_prompt
 
+T = TypeVar("T")
 MOST_PASSES = 3
 _AT_ONCE = 3
 """Conversations at a time."""
@@ -64,6 +65,12 @@ class Request(msgspec.Struct, frozen=True):
     instructions: str = ""
     previous: tuple[Finding, ...] = ()
     max_findings: int | None = None
+
+
+class _Report(msgspec.Struct, frozen=True):
+    """The answer of a pass."""
+
+    findings: tuple[ReportedFinding, ...]
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -176,7 +183,7 @@ class ReviewRun:
     async def _added(self, answer: Any) -> int:
         """Take in what was reported; returns how much of it is new."""
         new = 0
-        for given in msgspec.convert(answer["findings"], list[ReportedFinding], strict=False):
+        for given in _read(answer, _Report).findings:
             finding = await self._placer.placed(given)
             twin = next((each for each in self._found if _is_same(each, finding)), None)
             if twin is None:
@@ -268,13 +275,13 @@ class ReviewRun:
         )
         try:
             async with self._open() as conversation:
-                answer = await conversation.ask(prompt, VERDICT_SCHEMA)
+                verdict = _read(await conversation.ask(prompt, VERDICT_SCHEMA), ReportedVerdict)
         except Unanswered as stop:
             self._note(stop)
             self._waiting.remove(candidate)
             self._unanswered.append(candidate)
             return
-        self._judged(candidate, msgspec.convert(answer, ReportedVerdict, strict=False))
+        self._judged(candidate, verdict)
 
     def _judged(self, candidate: _Candidate, verdict: ReportedVerdict) -> None:
         finding, earlier = candidate.finding, candidate.earlier
@@ -296,6 +303,18 @@ class ReviewRun:
     def _settle(self, candidate: _Candidate, finding: Finding) -> None:
         self._waiting.remove(candidate)
         self._done.append(finding)
+
+
+def _read(answer: Any, shape: type[T]) -> T:
+    """Return an answer as a value.
+
+    Raises:
+        Unanswered: it is none of that shape.
+    """
+    try:
+        return msgspec.convert(answer, shape, strict=False)
+    except msgspec.ValidationError as error:
+        raise Unanswered("no_answer", f"the answer is not as asked for: {error}") from error
 
 
 def _importance(finding: Finding) -> tuple[int, float, str, int]:

@@ -25,6 +25,8 @@ def summary(review: Review) -> str:
     """Return in one line what came of a review."""
     many = len(review.open_findings)
     found = "1 finding" if many == 1 else f"{many} findings" if many else "No findings"
+    if not (review.files or review.findings):
+        found = "Nothing to review"
     counts = [f"P{level}: {count}" for level in range(4) if (count := _count(review, level))]
     fixed = review.count("fixed")
     more = [

@@ -70,13 +70,13 @@ def review_command(
     model: Annotated[_Text, _option("--model", "PROVIDER/MODEL", "Model to use.", "-m")] = None,
     effort: Annotated[_Text, _option("--effort", "|".join(get_args(Effort)), "Reasoning effort.")] = None,
     max_cost: Annotated[
-        float | None, _option("--max-cost", "USD", "Limit on the cost of the whole review.", min=0.0)
+        float | None, _option("--max-cost", "USD", "Limit on the cost of the whole review.")
     ] = None,
     max_turns: Annotated[
         int | None, _option("--max-turns", "N", "Limit on model calls per question.", min=1)
     ] = None,
     timeout: Annotated[
-        float | None, _option("--timeout", "SECONDS", "Limit on the whole review, in seconds.", min=0.0)
+        float | None, _option("--timeout", "SECONDS", "Limit on the whole review, in seconds.")
     ] = None,
     cd: Annotated[_Text, _option("--cd", "DIR", "Review the repository of this directory.", "-C")] = None,
     config: Annotated[_Text, _option("--config", "FILE", "Read a further configuration file.")] = None,
@@ -92,7 +92,10 @@ def review_command(
         "model": model, "effort": effort, "max_cost": max_cost, "max_turns": max_turns, "cd": cd,
         "config": config, "set": set_, "no_session": no_session, "quiet": quiet, "timeout": timeout,
     }  # fmt: skip
-    chosen = ParsedOptions("run", {key: value for key, value in values.items() if value})
+    chosen = ParsedOptions("run", {key: value for key, value in values.items() if value not in (None, False)})
+    for option, limit in (("--max-cost", max_cost), ("--timeout", timeout)):
+        if limit is not None and not limit > 0:  # nan is not either
+            raise UsageError(f"{option}: {limit:g} is not greater than 0")
     _check(format, FORMATS, "--format")
     _check(fail_on, _PRIORITIES, "--fail-on")
     if effort is not None:

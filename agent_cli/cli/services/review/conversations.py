@@ -79,7 +79,7 @@ class _SessionConversation:
             await self._turn(outcome.correction(shape.definition), outcome)
             if outcome.completed and outcome.needs_correction(shape.read):
                 raise Unanswered("no_answer", f"the answer is not as asked for: {one_line(outcome.unfit)}")
-        if not outcome.completed:
+        if not outcome.completed or outcome.unfit:  # a turn that reached a limit may end with words
             why = outcome.error.message if outcome.error else outcome.stop_reason.replace("_", " ")
             raise Unanswered(outcome.stop_reason, one_line(why, 500))
         return outcome.structured

@@ -20,6 +20,7 @@ from agent_cli.review.material import Material, Selection, collect
 from agent_cli.review.passes import Request, ReviewRun
 from agent_cli.review.placing import Placer
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.ui.text.lines import number
 from agent_cli.workspace.git.repository import git_folder
 
 from ...setup.options import ParsedOptions
@@ -93,7 +94,7 @@ async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None]
                 return _may_read(permissions, git.top / path)
 
             material = await collect(git, order.selection, may_show)
-            say(f"reviewing {material.target.words}: {len(material.files)} files")
+            say(f"reviewing {material.target.words}: {number(len(material.files), 'file')}")
             async with _place(setup, git, material, may_show) as at:
                 sessions = ReviewSessions(at, say)
                 placer = Placer(git, material, (str(at.root),))
