@@ -99,7 +99,7 @@ _ELSEWHERE = {
     "serve": ("commands.serve.app_server", "serve_command"),
     "worktree": ("commands.worktree", "worktree"),
     "eval": ("commands.eval.app", "app"),
-    "review": ("commands.review.app", "review_command"),
+    "review": ("commands.review", "review_command"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "undo": ("commands.undo", "undo_command"),
@@ -208,7 +208,7 @@ def replay(
     ] = None,
 ) -> int:
     """Replay the recorded answers of a session in this directory."""
-    from .commands.replay import run_replay
+    from .commands.demo.replay import run_replay
 
     return run_replay(file, cd, mode)
 

@@ -25,7 +25,7 @@ from agent_cli.ui.text.theme import NONE, is_plain
 from agent_cli.ui.text.theme import choose as choose_theme
 
 from .services.extensions.loaded_line import loaded_line
-from .services.keys.first_run import cannot_start
+from .services.first_run import cannot_start
 from .services.repl_services import RECENT, SessionHost
 from .services.trust_prompt import ask_for_trust
 from .setup.compose import open_session
@@ -82,7 +82,7 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         if not helps or first_input.is_data or is_plain(setup.config.ui, sys.stdin, sys.stdout):
             raise
         code = cannot_start(error)
-    from .services.keys.key_entry import ask_for_key
+    from .services.key_entry import ask_for_key
 
     return _looped(setup, first_input) if ask_for_key(setup, provider) else code
 

@@ -21,7 +21,7 @@ from agent_cli.ui.headless.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import OutputFormat, RunResult, encode
 
 from ..setup.options import UsageError
-from .keys.first_run import cannot_start
+from .first_run import cannot_start
 
 
 def end_early(arguments: Sequence[str], error: BaseException) -> int | None:

@@ -37,7 +37,7 @@ from ..setup.session_builder import OpenSession
 from ..setup.setup import Setup
 
 if TYPE_CHECKING:
-    from .memory_notes import MemoryNotes
+    from .typed.memory_notes import MemoryNotes
 
 RECENT = 20
 
@@ -105,7 +105,7 @@ class SessionHost:
         return self._memory_notes().undo()
 
     def _memory_notes(self) -> "MemoryNotes":
-        from .memory_notes import MemoryNotes
+        from .typed.memory_notes import MemoryNotes
 
         self._notes = self._notes or MemoryNotes(self._opened.memory)
         return self._notes
@@ -286,6 +286,6 @@ class SessionHost:
     async def run_command(
         self, command: str, emit: Callable[[str], None], background: asyncio.Event | None = None
     ) -> CommandEnd:
-        from .own_command import run_own_command
+        from .typed.own_command import run_own_command
 
         return await run_own_command(command, self._opened, emit, background)

@@ -8,7 +8,7 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.serve.sessions.host import LoginNeeded
 from agent_cli.ui.text.theme import is_plain
 
-from ...services.keys.first_run import cannot_start
+from ...services.first_run import cannot_start
 from ...setup.options import ParsedOptions
 from ...setup.setup import Setup
 from .editor import EditorHost
@@ -28,7 +28,7 @@ def set_up(chosen: ParsedOptions) -> int:
     code = cannot_start(missing)
     if is_plain(setup.config.ui, sys.stdin, sys.stdout):
         return code
-    from ...services.keys.key_entry import ask_for_key
+    from ...services.key_entry import ask_for_key
 
     provider = missing.provider if isinstance(missing, MissingKey) else ""
     return 0 if ask_for_key(setup, provider) else EXIT_CODES["auth_error"]

@@ -16,8 +16,8 @@ from agent_cli.protocol.actions import Allow, ReadPath
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.review.finding import Review
 from agent_cli.review.git_reader import GitReader, git_reader
-from agent_cli.review.material import Material, Selection, collect
-from agent_cli.review.passes import Request, ReviewRun
+from agent_cli.review.material import Material, collect
+from agent_cli.review.passes import ReviewRun
 from agent_cli.review.placing import Placer
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.text.lines import number
@@ -28,6 +28,7 @@ from ...setup.sandbox_setup import confining_for
 from ...setup.session_builder import permissions_of
 from ...setup.setup import Embedding, Setup, with_values
 from .conversations import TOOLS, ReviewSessions
+from .order import ReviewOrder
 
 _CANCEL_S = 15.0
 """How long stopping may take before the review ends without waiting."""
@@ -48,14 +49,6 @@ class Stop:
     async def wait(self) -> None:
         """Return once it was called."""
         await self._called.wait()
-
-
-class ReviewOrder(msgspec.Struct, frozen=True):
-    """What the user asks for."""
-
-    selection: Selection
-    request: Request
-    fail_on: int
 
 
 def review_setup(chosen: ParsedOptions) -> Setup:

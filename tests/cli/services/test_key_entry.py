@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cli.services.keys.key_entry import problem_of, provider_of
+from agent_cli.cli.services.key_entry import problem_of, provider_of
 from agent_cli.config.api_keys import read_key_file, save_key
 from agent_cli.config.layer import ConfigError
 from tests.cli.test_help import NOTHING

@@ -23,7 +23,7 @@ from agent_cli.ui.commands.api import Choice
 from agent_cli.ui.repl.standalone_picker import choose, read_secret
 from agent_cli.ui.text.theme import choose as choose_theme
 
-from ...setup.setup import Setup
+from ..setup.setup import Setup
 
 _STARTS = {
     "sk-ant-": "anthropic",

@@ -1,1 +1,0 @@
-"""`agent review`: findings on a change, checked and remembered."""

@@ -1,1 +1,0 @@
-"""No model can be used: say what to do, and ask for a key."""
