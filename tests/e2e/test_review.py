@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.running import said
+from tests.e2e.person import Person
 from tests.e2e.world import World, finish, shell, until
 from tests.model.server import Call, Received, Reply
 from tests.review.repository import committed, git, put, reported
@@ -164,3 +165,26 @@ def test_there_is_nothing_to_review(world: World) -> None:
     committed(world.work, {"a.py": "x = 1\n"})
     done = world.run("review")
     assert done.code == 0 and "Nothing to review." in done.out and not world.server.requests
+
+
+def test_a_review_beside_a_conversation(world: World) -> None:
+    committed(world.work, {"a.py": CODE})
+    put(world.work, {"a.py": CODE.replace(" * x", " / x")})
+    with Person(world) as person:
+        world.script(Reply(text="Hello."))
+        person.ask("hello")
+        world.server.answer = reviewer(found(bug(3), bug(5)), CLEAN, refuted=(BUGS[5],))
+        person.say("/review --uncommitted mind the locks")
+        person.wait("1 finding \\(P3: 1; 1 refuted\\)")
+        person.wait(re.escape(BUGS[3]))
+        world.server.answer = lambda received: Reply(hang="before_headers")
+        person.say("/review")
+        person.wait("reviewing the uncommitted changes")
+        person.send("\x1b")
+        person.wait("Stopped\\.")
+        world.server.answer = None
+        world.script(Reply(text="Still here."))
+        person.ask("and now?")
+        person.leave()
+    said = world.messages(-1, "user")
+    assert len(said) == 2 and not any("diff --git" in each for each in said), "the window has nothing of it"

@@ -37,6 +37,7 @@ from ..setup.session_builder import OpenSession
 from ..setup.setup import Setup
 
 if TYPE_CHECKING:
+    from .review.repl_review import ReplReviews
     from .typed.memory_notes import MemoryNotes
 
 RECENT = 20
@@ -49,6 +50,7 @@ class SessionHost:
         self._setup = setup
         self._opened = opened
         self._notes: MemoryNotes | None = None
+        self._reviews: ReplReviews | None = None
 
     def sessions(self) -> tuple[SessionLine, ...]:
         lines = []
@@ -210,6 +212,12 @@ class SessionHost:
                 for row in shown(finding, None):
                     yield row
         yield summary(failed)
+
+    def review(self, argument: str) -> AsyncGenerator[str, None]:
+        from .review.repl_review import ReplReviews
+
+        self._reviews = self._reviews or ReplReviews(self._setup, self._opened)
+        return self._reviews.lines(argument)
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
         from .extensions.custom_commands import own_commands, server_commands
