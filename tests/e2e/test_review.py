@@ -57,7 +57,7 @@ def test_ten_bugs_in_one_review_and_no_repetition_in_the_next(world: World) -> N
     first = [bug(at) for at in range(6)]
     more = [*(bug(at) for at in range(5, 10)), reported("Style of names", line=2)]
     world.server.answer = reviewer(found(*first), found(*more), CLEAN, refuted=("Style of names",))
-    done = world.run("review", "--json-file", "review.json", "--max-cost", "1", "Mind the locks.")
+    done = world.run("review", "--also", "json=review.json", "--max-cost", "1", "Mind the locks.")
     assert done.code == 8 and all(f"  {title}\n" in done.out for title in BUGS)
     assert "Style of names" not in done.out and "10 findings" in done.out and "1 refuted" in done.out
     review = json.loads((world.work / "review.json").read_text())
@@ -154,6 +154,7 @@ def test_what_is_wrong_with_a_command_line_is_said_before_anything_starts(world:
         "not the JSON of a review": ["--previous", "bad.json"],
         "No such file": ["--patch", "none.diff"],
         "its folder does not exist": ["-o", "none/x"],
+        "write FORMAT=FILE": ["--also", "xml=x"],
         "in no git repository": ["-C", str(world.home)],
     }
     for words, done in zip(wrong, said(world, *(["review", *line] for line in wrong.values())), strict=True):

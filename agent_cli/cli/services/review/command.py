@@ -18,7 +18,7 @@ from agent_cli.review.git_reader import ReviewError
 from agent_cli.ui.signals import signal_handlers
 
 from ...setup.options import ParsedOptions, UsageError
-from .options import OPTIONS
+from .options import FORMATS, OPTIONS
 from .order import ReviewOrder, order_of
 from .reviewing import Stop, carry_out, review_setup
 
@@ -34,8 +34,7 @@ def run_review(values: dict[str, Any]) -> int:
         if option.choices and value is not None and value not in option.choices:
             raise UsageError(f"{option.names[0]}: {value!r} is not one of {', '.join(option.choices)}")
     chosen = ParsedOptions("run", {key: value for key, value in values.items() if value not in (None, False)})
-    for name in ("output_file", "json_file"):
-        _check_target(name, chosen.text(name))
+    targets = _targets(chosen)
     try:
         order = asyncio.run(order_of(values, Path()))
         review = asyncio.run(_reviewed(chosen, order))
@@ -46,7 +45,7 @@ def run_review(values: dict[str, Any]) -> int:
             raise
         print(f"agent: {clean(str(error))}", file=sys.stderr)
         return EXIT_CODES["bad_model"]
-    return _told(review, chosen)
+    return _told(review, chosen, targets)
 
 
 async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
@@ -63,25 +62,37 @@ def _progress(line: str) -> None:
     print(f"agent: {clean(line)}", file=sys.stderr, flush=True)
 
 
-def _check_target(key: str, name: str | None) -> None:
-    """Say before the review that a file cannot be written."""
-    option = f"--{key.replace('_', '-')}"
-    if name is not None and Path(name).is_dir():
-        raise UsageError(f"{option} {name}: is a directory")
-    if name is not None and not Path(name).absolute().parent.is_dir():
-        raise UsageError(f"{option} {name}: its folder does not exist")
+def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
+    """Return the formats and files to write.
+
+    Raises:
+        UsageError: there is no such format, or a file cannot be written; that is said before the review.
+    """
+    found = []
+    if (name := chosen.text("output_file")) is not None:
+        found.append(("--output-file", chosen.text("format") or "text", name))
+    for text in chosen.several("also"):
+        format, equals, name = text.partition("=")
+        if not equals or not name or format not in FORMATS:
+            raise UsageError(f"--also {text}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
+        found.append(("--also", format, name))
+    for option, _, name in found:
+        if Path(name).is_dir():
+            raise UsageError(f"{option} {name}: is a directory")
+        if not Path(name).absolute().parent.is_dir():
+            raise UsageError(f"{option} {name}: its folder does not exist")
+    return [(format, name) for _, format, name in found]
 
 
-def _told(review: Review, chosen: ParsedOptions) -> int:
+def _told(review: Review, chosen: ParsedOptions, targets: list[tuple[str, str]]) -> int:
     """Write the result; returns the exit code."""
     format, output_file = chosen.text("format") or "text", chosen.text("output_file")
-    text, code = rendered(review, format), review.exit_code
-    json_file = chosen.text("json_file")
-    for name, content in ((output_file, text), (json_file, rendered(review, "json") if json_file else "")):
-        if name is not None and not _written(name, content) and code < EXIT_CODES["interrupted"]:
+    code = review.exit_code
+    for other, name in targets:
+        if not _written(name, rendered(review, other)) and code < EXIT_CODES["interrupted"]:
             code = EXIT_CODES["internal_error"]
     if output_file is None:
-        sys.stdout.write(text)
+        sys.stdout.write(rendered(review, format))
         sys.stdout.flush()
     if (output_file is not None or format != "text") and not chosen.flag("quiet"):
         _progress(f"{about_target(review)}: {summary(review)}")

@@ -26,7 +26,7 @@ OUTPUT = (
     Option(("--fail-on",), "text", "Exit with 8 for findings of this priority or a graver one.", PRIORITIES),
     PREVIOUS,
     Option(("--output-file", "-o"), "text", "Write the result to this file instead.", value="FILE"),
-    Option(("--json-file",), "text", "Also write the review as JSON, for --previous.", value="FILE"),
+    Option(("--also",), "list", "Also write the review in this format (repeatable).", value="FORMAT=FILE"),
     Option(("--quiet", "-q"), "flag", "No progress on standard error."),
 )
 _SESSION = ("model", "effort", "max_turns", "cd", "config", "set", "no_hooks", "no_session", "debug")

@@ -104,7 +104,7 @@ def test_commands_of_other_agents_are_read_where_they_lie(setup: Setup) -> None:
         "opencode:init": ".opencode/command/init.md",  # /init is built in
         "cursor:audit": ".cursor/commands/audit.md",
     }
-    prompt = own_prompt(setup, "review", "a.py")
+    prompt = own_prompt(setup, "audit", "a.py")
     assert prompt and not prompt.agreed
     assert prompt.input.text == "Review a.py.\n!`git diff a.py`"
     assert [each.command for each in prompt.input.insertions] == ["git diff a.py"]
