@@ -96,6 +96,8 @@ def _told(review: Review, chosen: ParsedOptions, targets: list[tuple[str, str]])
         sys.stdout.flush()
     if (output_file is not None or format != "text") and not chosen.flag("quiet"):
         _progress(f"{about_target(review)}: {summary(review)}")
+    if review.cost_usd is not None and not chosen.flag("quiet"):
+        _progress(f"{review.model}, {review.cost_usd:.2f} USD")
     if why := incomplete(review):
         _progress(why)
     return code
