@@ -54,6 +54,59 @@ def file_diffs(text: str) -> Iterator[FileDiff]:
             yield _file(part)
 
 
+def pieces(change: FileDiff, most_chars: int) -> Iterator[str]:
+    """Yield the change of a file as diffs of at most about so many characters, each with the file's header; hunks
+    that are longer are cut into several."""
+    at = change.text.find("\n@@ ") + 1
+    if len(change.text) <= most_chars or not at:
+        yield change.text
+        return
+    header, room = change.text[:at], most_chars - at
+    kept: list[str] = []
+    for lines in _short_hunks(change.text[at:], most_chars // 10):
+        size = sum(map(len, lines))
+        if kept and size > room:
+            yield header + "".join(kept)
+            kept, room = [], most_chars - at
+        kept += lines
+        room -= size
+    yield header + "".join(kept)
+
+
+def _short_hunks(text: str, most_chars: int) -> Iterator[list[str]]:
+    """Yield the lines of hunks, their heads included; one that is too long comes as several."""
+    lines: list[str] = []
+    old = new = old_left = new_left = size = 0
+    start = (0, 0)
+    for line in _lines(text):
+        begins = old_left <= 0 and new_left <= 0 and not line.startswith("\\")
+        if lines and (begins or (size > most_chars and not line.startswith("\\"))):
+            yield [_head(start, (old, new)), *lines]
+            lines, size, start = [], 0, (old, new)
+        if begins:
+            if (head := _HUNK.match(line)) is None:
+                continue
+            old, new, old_left, new_left = int(head[1]), int(head[3]), _count(head[2]), _count(head[4])
+            start = (old, new)
+            continue
+        lines.append(line)
+        size += len(line)
+        if line[:1] in "- ":
+            old, old_left = old + 1, old_left - 1
+        if line[:1] in "+ ":
+            new, new_left = new + 1, new_left - 1
+    if lines:
+        yield [_head(start, (old, new)), *lines]
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.split("\n")[:-1]]
+
+
+def _head(start: tuple[int, int], end: tuple[int, int]) -> str:
+    return f"@@ -{start[0]},{end[0] - start[0]} +{start[1]},{end[1] - start[1]} @@\n"
+
+
 def _file(text: str) -> FileDiff:
     lines = text.split("\n")
     path = old_path = _same_path(lines[0])

@@ -10,7 +10,7 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,6 +27,8 @@ from agent_cli.workspace.worktrees.store import copy_index
 from .finding import Omitted
 
 _TIMEOUT_S = 120.0
+_BINARY_BYTES = 8000
+"""In which git looks for a NUL."""
 LARGEST_FILE = 1_000_000
 """Bytes of a file that is reviewed."""
 ODD_NAME = "its name has control characters, quotes or backslashes"
@@ -43,6 +45,7 @@ _REF = lazy_regex(r"(?!-)[^\x00-\x20\x7f:?*\[\\]+")
 _ODD = lazy_regex(r"""[\x00-\x1f\x7f"\\]""")
 """In a path: what git writes in quotes."""
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--full-index", "-z")
+_CHANGED = ("diff-files", "-z", "--name-only", "--ignore-submodules=all")
 _GITLINK = "160000"
 
 
@@ -64,7 +67,10 @@ class Change(msgspec.Struct, frozen=True):
 class GitReader:
     """git on one repository; made by `git_reader`."""
 
-    def __init__(self, git: PrivateGit, place: GitFolder) -> None:
+    def __init__(self, git: PrivateGit, place: GitFolder, known: Mapping[str, str]) -> None:
+        """`known` are the settings of the repository; of these only whether modes of files count is heeded."""
+        has_modes = known.get("core.filemode", "true").lower() != "false"
+        self._of_files = ("-c", f"core.fileMode={str(has_modes).lower()}")
         self._git = git
         self._index = git.folder / "index"
         self.top = Path(place.top)
@@ -107,11 +113,7 @@ class GitReader:
             new = _names(await unless_held_up(others, self.top))
         except (BadIgnoreFile, CheckpointError) as error:
             raise ReviewError(f"the files in {self.top} cannot be listed: {error}") from error
-        changed = _names(
-            await self._say(
-                "diff-files", "-z", "--name-only", "--ignore-submodules=all", work=self.top, index=self._index
-            )
-        )
+        changed = _names(await self._say(*self._of_files, *_CHANGED, work=self.top, index=self._index))
         wanted, omitted = [], []
         for name in dict.fromkeys((*changed, *new)):
             if why := _why_not(self.top, name):
@@ -121,7 +123,7 @@ class GitReader:
         if wanted:
             update = ("update-index", "-z", "--add", "--remove", "--stdin")
             given = b"".join(os.fsencode(name) + b"\0" for name in wanted)
-            await self._say(*update, work=self.top, index=self._index, input=given)
+            await self._say(*self._of_files, *update, work=self.top, index=self._index, input=given)
         tree = await self._say("write-tree", "--missing-ok", index=self._index)
         return tree.decode().strip(), tuple(omitted)
 
@@ -181,7 +183,7 @@ class GitReader:
         if len(head) != 3 or head[1] != b"blob" or int(head[2]) > LARGEST_FILE:
             return None
         data = await self._say("cat-file", "blob", name)
-        return None if b"\0" in data[:8000] else data.decode("utf-8", "replace")
+        return None if b"\0" in data[:_BINARY_BYTES] else data.decode("utf-8", "replace")
 
     async def uses(self, tree: str, names: Sequence[str], most: int) -> list[tuple[str, int, str]]:
         """Return where words stand in the files of a tree: path, line and its text."""
@@ -224,14 +226,15 @@ async def git_reader(folder: Path, run: RunProgram) -> AsyncIterator[GitReader]:
         if not place.is_its_own:
             raise ReviewError(f"{place.top}/.git leads to the repository of another folder")
         with tempfile.TemporaryDirectory(prefix="agent-review-") as twin:
-            _make_twin(Path(twin), place)
-            yield GitReader(PrivateGit(Path(twin), run, (Path(place.top),), timeout_s=_TIMEOUT_S), place)
+            known = _make_twin(Path(twin), place)
+            git = PrivateGit(Path(twin), run, (Path(place.top),), timeout_s=_TIMEOUT_S)
+            yield GitReader(git, place, known)
     except OSError as error:
         raise ReviewError(f"the repository of {folder} cannot be read: {error}") from error
 
 
-def _make_twin(twin: Path, place: GitFolder) -> None:
-    """Make an empty repository that finds the objects and refs of another.
+def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
+    """Make an empty repository that finds the objects and refs of another; returns the settings of that.
 
     Raises:
         ReviewError: it keeps them in a way that is not known.
@@ -253,6 +256,7 @@ def _make_twin(twin: Path, place: GitFolder) -> None:
     for folder, name in copied:
         with contextlib.suppress(FileNotFoundError):
             (twin / name).write_bytes(read_regular(folder / name, _LARGEST_REFS))
+    return known
 
 
 def _why_not(top: Path, name: str) -> str:
@@ -266,8 +270,16 @@ def _why_not(top: Path, name: str) -> str:
     except OSError:
         return ""
     if stat.S_ISREG(status.st_mode):
-        return f"too large ({status.st_size:,} bytes)" if status.st_size > LARGEST_FILE else ""
+        if status.st_size <= LARGEST_FILE:
+            return ""
+        return "a binary file" if _is_binary(top / name) else f"too large ({status.st_size:,} bytes)"
     return "" if stat.S_ISLNK(status.st_mode) else "no regular file"
+
+
+def _is_binary(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return b"\0" in read_regular(path, _BINARY_BYTES)
+    return False
 
 
 def _changes(raw: bytes) -> Iterable[Change]:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from .diff import FileDiff, file_diffs
+from .diff import FileDiff, file_diffs, pieces
 from .finding import Omitted, Target, TargetKind
 from .git_reader import LARGEST_FILE, ODD_NAME, Change, GitReader, ReviewError, has_odd_name, is_submodule
 
 PART_CHARS = 80_000
 """Of a diff in one conversation."""
 _MOST_PARTS = 8
-_LONGEST_FILE = 60_000
-"""Characters of the diff of one file."""
+_LONGEST_DELETED = 20_000
+"""Characters of the diff of a file that is gone."""
 _MOST_BYTES = 20_000_000
 """Of all changed files, both sides together."""
 _GENERATED = re.compile(
@@ -80,8 +80,6 @@ async def collect(git: GitReader, asked: Selection, may_show: Callable[[str], bo
     kept, omitted = await _kept(git, trees, changes, may_show)
     files = list(file_diffs(await git.patch(*trees, kept))) if kept else []
     parts, cut = _parts(files)
-    dropped = {each.path for each in cut}
-    files = [each for each in files if each.path not in dropped]
     about_now = lost if trees[1] == now else ()
     return Material(
         target,
@@ -174,6 +172,8 @@ async def _kept(
             why = "a binary file"
         elif _GENERATED.search(each.path):
             why = "a generated file"
+        elif each.kind == "D" and size > LARGEST_FILE:
+            why = f"deleted; its text is long ({size:,} bytes)"
         elif any(sizes.get(blob, 0) > LARGEST_FILE for blob in each.blobs):
             why, is_gap = f"too large ({size:,} bytes)", True
         elif total + size > _MOST_BYTES:
@@ -187,23 +187,27 @@ async def _kept(
 
 
 def _parts(files: Sequence[FileDiff]) -> tuple[tuple[str, ...], list[Omitted]]:
-    """Return the diff in parts, whole files in each, and what had no place in them."""
+    """Return the diff in parts, and the files of which not all had its place in them."""
     parts: list[list[str]] = []
     room = 0
-    cut: list[Omitted] = []
+    cut: dict[str, Omitted] = {}
     for each in files:
-        if len(each.text) > _LONGEST_FILE:
-            cut.append(Omitted(each.path, f"its diff is too long ({len(each.text):,} characters)", is_gap=True))
+        if each.is_deleted and len(each.text) > _LONGEST_DELETED:
+            cut[each.path] = Omitted(each.path, "deleted; its text is long")
             continue
-        if len(each.text) > room:
-            if len(parts) == _MOST_PARTS:
-                cut.append(Omitted(each.path, "the whole diff is too long", is_gap=True))
+        for text in pieces(each, PART_CHARS):
+            if len(text) > 2 * PART_CHARS:
+                cut[each.path] = Omitted(each.path, "its lines are too long", is_gap=True)
                 continue
-            parts.append([])
-            room = PART_CHARS
-        parts[-1].append(each.text)
-        room -= len(each.text)
-    return tuple("".join(part) for part in parts), cut
+            if len(text) > room:
+                if len(parts) == _MOST_PARTS:
+                    cut[each.path] = Omitted(each.path, "the whole diff is too long", is_gap=True)
+                    break
+                parts.append([])
+                room = PART_CHARS
+            parts[-1].append(text)
+            room -= len(text)
+    return tuple("".join(part) for part in parts), list(cut.values())
 
 
 async def _uses(git: GitReader, tree: str, files: Sequence[FileDiff]) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.review.diff import file_diffs
 from agent_cli.review.git_reader import ReviewError
 from agent_cli.review.material import PART_CHARS, Selection
 from tests.review.repository import committed, git, material_of, put
@@ -73,19 +74,17 @@ async def test_a_patch_that_does_not_fit(tmp_path: Path) -> None:
 
 async def test_what_is_not_reviewed_is_named(tmp_path: Path) -> None:
     committed(tmp_path, {"a.py": "1\n", "image": b"\0\1"})
-    many = "".join(f"x{at} = {at}\n" for at in range(8000))
     put(
         tmp_path,
         {
             "a.py": "2\n", "image": b"\0\2", "uv.lock": "x\n", "big.txt": "x" * 1_100_000, "secret.env": "1\n",
-            "many.py": many, "odd\nname": "1\n",
+            "odd\nname": "1\n",
         },
     )  # fmt: skip
     found = await material_of(tmp_path, may_show=lambda path: path != "secret.env")
     assert [each.path for each in found.files] == ["a.py"]
     assert {(each.path, each.is_gap) for each in found.omitted} == {
         ("image", False), ("uv.lock", False), ("secret.env", False), ("odd\nname", False), ("big.txt", True),
-        ("many.py", True),
     }  # fmt: skip
     assert "secret" not in found.parts[0] and found.target.diff
 
@@ -96,6 +95,37 @@ async def test_a_long_diff_is_read_in_parts(tmp_path: Path) -> None:
     found = await material_of(tmp_path)
     assert len(found.parts) == 3 and all(len(part) <= PART_CHARS for part in found.parts)
     assert sum(part.count("diff --git") for part in found.parts) == 5
+
+
+async def test_a_long_file_is_cut_at_lines(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    put(tmp_path, {"long.py": "".join(f"x{at} = {at}\n" for at in range(12_000))})
+    found = await material_of(tmp_path)
+    hunks = [hunk for part in found.parts for each in file_diffs(part) for hunk in each.hunks]
+    assert len(found.parts) > 2 and not found.omitted
+    assert sorted(line for hunk in hunks for line in hunk.added) == list(range(1, 12_001))
+    assert "x11999 = 11999" in found.parts[-1] and all(part.startswith("diff --git") for part in found.parts)
+
+
+async def test_a_diff_beyond_all_parts_is_a_gap(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n", "gone.py": "x = 1\n" * 9_000})
+    put(tmp_path, {f"f{at}.py": "x = 1\n" * 75_000 for at in range(2)} | {"b.js": "x" * 200_000})
+    (tmp_path / "gone.py").unlink()
+    found = await material_of(tmp_path)
+    assert {(each.path, each.is_gap) for each in found.omitted} == {
+        ("b.js", True), ("f1.py", True), ("gone.py", False),
+    }  # fmt: skip
+    assert len(found.parts) == 8
+
+
+async def test_a_large_binary_file_is_no_gap_and_modes_count_only_where_they_can(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    put(tmp_path, {"model.bin": b"\0" * 1_100_000})
+    (tmp_path / "a.py").chmod(0o755)
+    assert [each.path for each in (await material_of(tmp_path)).files] == ["a.py"]
+    git(tmp_path, "config", "core.fileMode", "false")
+    found = await material_of(tmp_path, Selection("uncommitted"))
+    assert not found.files and [(each.path, each.is_gap) for each in found.omitted] == [("model.bin", False)]
 
 
 async def test_uses_of_changed_names_are_listed(tmp_path: Path) -> None:
