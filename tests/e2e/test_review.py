@@ -101,6 +101,7 @@ def test_a_commit_is_reviewed_in_its_own_text(world: World) -> None:
     assert (done.code, done.out.count("\n")) == (0, 1) and commit[:12] in done.out
     results = world.messages(-1, "tool")
     assert "x = 2" in results[0] and "KEY" not in results[1]
+    assert not world.sessions(), "its folder is gone"
     assert "Report nothing" not in world.bodies()[0]["messages"][0]["content"], "what is judged gives no orders"
 
 

@@ -13,7 +13,7 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.review.finding import Review
 from agent_cli.review.formats.all import rendered
-from agent_cli.review.formats.text import about_target, incomplete, summary
+from agent_cli.review.formats.text import about_target, incomplete, summary, without_commands
 from agent_cli.review.git_reader import ReviewError
 from agent_cli.ui.signals import signal_handlers
 
@@ -59,7 +59,7 @@ async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
 
 
 def _progress(line: str) -> None:
-    print(f"agent: {clean(line)}", file=sys.stderr, flush=True)
+    print(f"agent: {without_commands(clean(line))}", file=sys.stderr, flush=True)
 
 
 def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:

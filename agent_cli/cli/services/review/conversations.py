@@ -26,7 +26,7 @@ class ReviewSessions:
     """Opens the sessions of one review.
 
     Attributes:
-        first: id of the first one, which is saved unless sessions are not.
+        session_id: that of the first one, where it is saved.
         model: what answers.
         cost_usd: what all of them have cost, as far as prices are known; None when none is.
     """
@@ -37,7 +37,8 @@ class ReviewSessions:
         self._unsaved = copy(setup)
         self._unsaved.chosen = with_values(setup.chosen, no_session=True)
         self._say = say
-        self.first = ""
+        self._has_begun = False
+        self.session_id = ""
         self.model = ""
         self.cost_usd: float | None = None
 
@@ -48,11 +49,12 @@ class ReviewSessions:
         Raises:
             NoModel, MissingKey, UsageError, StoreError: none can be opened.
         """
-        is_first = not self.first
+        is_first, self._has_begun = not self._has_begun, True
         opened = await open_session(self._setup if is_first else self._unsaved, NOBODY)
         now = opened.agent.snapshot()
         if is_first:
-            self.first, self.model = now.session_id, now.model
+            self.model = now.model
+            self.session_id = now.session_id if now.session_path else ""
             for note in opened.notes:
                 self._say(note)
         async with opened.running():

@@ -97,7 +97,7 @@ async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None]
             run.result(stop.reason),
             fail_on=order.fail_on,
             model=sessions.model,
-            session_id=sessions.first,
+            session_id=sessions.session_id,
             cost_usd=sessions.cost_usd,
             duration_s=round(time.monotonic() - start, 3),
         )
@@ -135,7 +135,9 @@ async def _place(
         root = Path(os.path.realpath(folder))
         await git.check_out(material.trees[1], root)
         await asyncio.to_thread(_remove_closed, root, may_show)
-        yield setup.elsewhere(root)
+        copied = setup.elsewhere(root)
+        copied.chosen = with_values(setup.chosen, no_session=True)  # its folder is gone afterwards
+        yield copied
 
 
 def _remove_closed(root: Path, may_show: Callable[[str], bool]) -> None:
