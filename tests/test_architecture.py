@@ -28,8 +28,8 @@ MOST_ROOMS = 26
 SMALL_FILE = 60
 STANDS_ALONE = {
     "cli/commands/diagnostics/bug.py": "a command of its own, loaded when it is asked for",
+    "cli/commands/review.py": "a command of its own, loaded when it is asked for",
     "cli/commands/serve/key_setup.py": "a command of its own, loaded when it is asked for",
-    "cli/services/memory_notes.py": "loaded for the first #note only",
     "cli/stdio.py": "runs before anything else is loaded",
     "engine/subagents/built_in.py": "values, and nothing else",
     "engine/tool_calls/inserted_commands.py": "loaded for a text that runs commands only",
@@ -37,6 +37,7 @@ STANDS_ALONE = {
     "hooks/http.py": "loaded for the first hook that posts to a server",
     "hooks/rewrites.py": "loaded for the first hook that changes a call",
     "model/transport/content_coding.py": "loaded for an answer that is compressed only",
+    "review/formats/github.py": "one format, beside the others",
     "sdk/output.py": "loaded for an answer as data only",
     "serve/acp/buffers.py": "the files of the editor, apart from its sessions",
     "serve/mcp/stdio.py": "the transport, as the MCP SDK has it",
@@ -93,6 +94,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "ui": ("text", "markdown", "render", "", "commands", "conversation", "dialogs", "plain", "repl", "headless"),
     "serve": ("jsonrpc", "sessions", "", "mcp", "app", "acp"),
     "telemetry": ("", "export", "recorded"),
+    "review": ("", "formats"),
     "fleet": ("", "input", "trees", "attempts", "engines", "report", "batch", "evaluation"),
     "cli": ("setup", "services", "commands", ""),
 }

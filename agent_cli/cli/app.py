@@ -25,8 +25,8 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Those typer has a completion for."""
 
 _ORDER = (
-    *"run resume sessions stats trace undo redo replay batch eval worktree models permissions".split(),
-    *"mcp skills plugin serve acp config setup doctor bug demo help".split(),
+    *"run resume review sessions stats trace undo redo replay batch eval worktree models".split(),
+    *"permissions mcp skills plugin serve acp config setup doctor bug demo help".split(),
     *"list get add update enable disable remove trust test check login logout show search".split(),
     *"rename fork merge clean".split(),
     *"export import delete prune repair send".split(),
@@ -99,6 +99,7 @@ _ELSEWHERE = {
     "serve": ("commands.serve.app_server", "serve_command"),
     "worktree": ("commands.worktree", "worktree"),
     "eval": ("commands.eval.app", "app"),
+    "review": ("commands.review", "review_command"),
     "config": ("commands.config", "config"),
     "models": ("commands.models", "models_command"),
     "bug": ("commands.diagnostics.bug", "bug_command"),
@@ -209,7 +210,7 @@ def replay(
     ] = None,
 ) -> int:
     """Replay the recorded answers of a session in this directory."""
-    from .commands.replay import run_replay
+    from .commands.demo.replay import run_replay
 
     return run_replay(file, cd, mode)
 

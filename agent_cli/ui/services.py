@@ -363,6 +363,11 @@ class Host(Protocol):
         """Yield what the checks of `agent doctor` find, line by line."""
         ...
 
+    def review(self, argument: str) -> AsyncGenerator[str, None]:
+        """Review a change in conversations of their own, and yield what is being done and found, line by line; the
+        lines are safe to print."""
+        ...
+
     def own_commands(self) -> tuple[OwnCommand, ...]:
         """Return the commands that the user and the project have written, then the skills, as they are now."""
         ...

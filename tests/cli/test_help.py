@@ -45,7 +45,7 @@ def test_help_of_the_program_names_every_command(world: World) -> None:
     text = world.run("--help").out
     listed = re.findall(r"(?m)^  ([a-z]+)  +\S", text.partition("Commands:")[2])
     assert sorted(listed) == sorted([*COMMANDS, "run", "resume"])
-    assert listed[:3] == ["run", "resume", "sessions"], "in the order of somebody who meets them"
+    assert listed[:3] == ["run", "resume", "review"], "in the order of somebody who meets them"
 
 
 def test_help_shows_whole_sentences_and_names_values_instead_of_types(world: World) -> None:

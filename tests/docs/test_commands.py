@@ -30,6 +30,7 @@ ANSWERS: dict[str, tuple[Reply, ...]] = {
         shell("./release.sh"),
         Reply(text="I may not run it here, so nothing was released."),
     ),
+    "agent review --uncommitted": (Reply(text='{"findings": []}'),) * 2,
     "How risky is the last commit?": (Reply(text='{"risk": "low"}'),),
 }
 """By words of a block: what the model answers to it, before it says `Done.` to everything."""
@@ -52,6 +53,9 @@ NOT_RUN: dict[str, str] = {
     "# by command": "needs several machines",
     "# by ssh, in a network that you trust": "needs several machines",
     "# Slurm: a file on the shared disk says where the scheduler is; other batch systems work the same way": "needs Slurm",
+    """jq '(.findings[] | select(.id == "ef237acf0a70364c").status) = "dismissed"' review.json > reviewed.json""": "needs jq and an earlier review",
+    'gh api "repos/$REPOSITORY/pulls/$NUMBER/reviews" --input pr-review.json': "posts to a forge",
+    "on: pull_request": "a workflow",
     "openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=agents-ca -addext keyUsage=critical,keyCertSign -keyout ca-key.pem -out ca.pem": "needs OpenSSL",
     "// Zed": "the configuration of an editor",
     "// JetBrains": "the configuration of an editor",

@@ -25,13 +25,13 @@ REVIEW = "---\ndescription: Reviews\n---\nReview $0.\nState: !`touch ran; echo f
 
 
 def test_a_command_of_a_project_runs_nothing_before_a_yes_to_its_text_and_one_to_its_command(world: World) -> None:
-    command(world.work, ".claude/commands/review.md", REVIEW)
+    command(world.work, ".claude/commands/audit.md", REVIEW)
     ran = world.work / "ran"
     world.script(Reply(text="Looks good."), Reply(text="Again."))
-    refused = world.run("run", "/review a.py")
+    refused = world.run("run", "/audit a.py")
     assert refused.code == 2 and "comes with the project" in refused.err and not world.bodies()
     with Person(world, "--sandbox", "off") as person:
-        person.say("/review a.py")
+        person.say("/audit a.py")
         choose(person, "y")
         person.wait("touch ran")
         assert not ran.exists()
@@ -44,7 +44,7 @@ def test_a_command_of_a_project_runs_nothing_before_a_yes_to_its_text_and_one_to
         person.wait("Undid 1 turn")
         assert not ran.exists()
         person.leave()
-    done = world.run("run", "/review b.py", "--sandbox", "off")
+    done = world.run("run", "/audit b.py", "--sandbox", "off")
     assert done.code == 6 and not ran.exists()
     assert "Review b.py.\nState: (the command was not run:" in world.messages(-1, "user")[-1]
 
@@ -110,7 +110,7 @@ def test_allowed_tools_hold_until_the_turn_ends_and_never_beat_a_deny_rule(world
 
 def test_the_start_says_in_one_line_what_was_loaded_and_what_is_not_used(world: World) -> None:
     (world.work / "AGENTS.md").write_text("Use tabs.", encoding="utf-8")
-    command(world.work, ".claude/commands/review.md", "Review.")
+    command(world.work, ".claude/commands/audit.md", "Review.")
     command(world.home, ".claude/skills/deploy/SKILL.md", "---\nname: deploy\ndescription: Deploys.\n---\nGo.")
     (world.work / ".cursorrules").write_text("x", encoding="utf-8")
     with Person(world) as person:

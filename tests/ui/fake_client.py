@@ -239,6 +239,8 @@ class FakeHost:
     def __init__(self, clipboard: str = "", **own: OwnPrompt) -> None:
         """`clipboard` is the program that takes what is copied, `own` the user's own commands."""
         self.clipboard, self.own = clipboard, own
+        self.may_end_review = asyncio.Event()
+        self.may_end_review.set()
         self.copied: list[str] = []
         self.agreed: list[OwnPrompt] = []
         self.known_skills: tuple[SkillLine, ...] = ()
@@ -365,6 +367,11 @@ class FakeHost:
     async def doctor(self) -> AsyncGenerator[str, None]:
         yield "ok    git: git version 2"
         yield "A task could run here."
+
+    async def review(self, argument: str) -> AsyncGenerator[str, None]:
+        yield f"reviewing {argument}".strip()
+        await self.may_end_review.wait()
+        yield "No findings."
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
         return tuple(

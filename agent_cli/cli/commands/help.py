@@ -40,6 +40,7 @@ TOPICS: dict[str, str] = {
     "sdk": "the agent as a Python library: results, events, approvals, tools",
     "serve": "sessions for other programs: JSON-RPC on standard streams or a unix socket",
     "editors": "the agent in Zed, JetBrains, Neovim and Emacs",
+    "review": "findings on a change: targets, checks, formats, GitHub Action",
     "batch": "many tasks in one command: task files, results, budget, trees",
     "evaluation": "suites, scores with intervals, comparisons, SWE-bench, Harbor",
     "cluster": "batches on many machines: Dask, TLS, failures",

@@ -38,7 +38,8 @@ from ..setup.session_builder import OpenSession
 from ..setup.setup import Setup
 
 if TYPE_CHECKING:
-    from .memory_notes import MemoryNotes
+    from .review.repl_review import ReplReviews
+    from .typed.memory_notes import MemoryNotes
 
 RECENT = 20
 
@@ -50,6 +51,7 @@ class SessionHost:
         self._setup = setup
         self._opened = opened
         self._notes: MemoryNotes | None = None
+        self._reviews: ReplReviews | None = None
 
     def sessions(self) -> tuple[SessionLine, ...]:
         lines = []
@@ -119,7 +121,7 @@ class SessionHost:
         return self._memory_notes().undo()
 
     def _memory_notes(self) -> "MemoryNotes":
-        from .memory_notes import MemoryNotes
+        from .typed.memory_notes import MemoryNotes
 
         self._notes = self._notes or MemoryNotes(self._opened.memory)
         return self._notes
@@ -225,6 +227,12 @@ class SessionHost:
                     yield row
         yield summary(failed)
 
+    def review(self, argument: str) -> AsyncGenerator[str, None]:
+        from .review.repl_review import ReplReviews
+
+        self._reviews = self._reviews or ReplReviews(self._setup, self._opened)
+        return self._reviews.lines(argument)
+
     def own_commands(self) -> tuple[OwnCommand, ...]:
         from .extensions.custom_commands import own_commands, server_commands
 
@@ -304,6 +312,6 @@ class SessionHost:
     async def run_command(
         self, command: str, emit: Callable[[str], None], background: asyncio.Event | None = None
     ) -> CommandEnd:
-        from .own_command import run_own_command
+        from .typed.own_command import run_own_command
 
         return await run_own_command(command, self._opened, emit, background)

@@ -14,8 +14,8 @@ Kind = Literal["text", "whole", "number", "flag", "list"]
 
 COMMANDS = frozenset(
     (
-        *"sessions stats trace undo redo replay batch eval worktree models permissions mcp skills".split(),
-        *"plugin serve acp config setup doctor bug demo help".split(),
+        *"review sessions stats trace undo redo replay batch eval worktree models permissions mcp".split(),
+        *"skills plugin serve acp config setup doctor bug demo help".split(),
     )
 )
 """The sub-commands beside `run` and `resume`, served by typer."""
@@ -230,7 +230,6 @@ OTHER_COMMANDS = {
     "login": _KEY,
     "logout": "there is no login to end; `agent mcp logout NAME` ends one at a server",
     "plugins": "`agent plugin list` lists plug-ins; `agent help plugins` explains them",
-    "review": 'write it as a task: `agent run "Review the last commit"`',
     "setup-token": _KEY,
     "update": _UPDATE,
     "upgrade": _UPDATE,

@@ -121,6 +121,8 @@ class Command(msgspec.Struct, frozen=True):
     """What completion offers as the argument."""
     idle: bool = False
     """Only when no turn runs."""
+    is_long: bool = False
+    """Whether it works for minutes: Esc stops it."""
 
     @property
     def needs_argument(self) -> bool:

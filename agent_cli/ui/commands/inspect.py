@@ -1,6 +1,7 @@
 """Slash commands that only show something: the session's state, what was paid for, what has changed, what runs and
 what waits."""
 
+from contextlib import aclosing
 from typing import Literal
 
 from agent_cli.protocol.agent_types import ENDED
@@ -55,6 +56,13 @@ async def diff(context: CommandContext, argument: str) -> None:
         )
     else:
         context.say("Nothing has changed.")
+
+
+async def review(context: CommandContext, argument: str) -> None:
+    """`/review`: findings on a change, beside the conversation."""
+    async with aclosing(context.host.review(argument)) as found:
+        async for line in found:
+            context.say(line)
 
 
 async def plan(context: CommandContext, argument: str) -> None:

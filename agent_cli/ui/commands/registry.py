@@ -67,6 +67,12 @@ def is_built_in(name: str) -> bool:
     return ALIASES.get(name, name) in TABLE
 
 
+def is_long(name: str) -> bool:
+    """Return whether a command works for minutes."""
+    command = TABLE.get(ALIASES.get(name, name))
+    return command is not None and command.is_long
+
+
 def beginning(begun: str, own: Iterable[str] = ()) -> list[str]:
     """Return the names that begin so: those of the table; else those of `own`; else what other names stand for."""
     for names in (TABLE, own):
@@ -217,6 +223,11 @@ _ROWS = (
     ),
     Command(_TALK, "more", "", "print in full what was shortened last; again, what came before", _more),
     Command(_FILES, "diff", "", "show all file changes of the session", _in("inspect", "diff")),
+    Command(
+        _FILES, "review", "[--base REF|--commit SHA|…] [WORDS]", "review a change, beside the conversation",
+        _in("inspect", "review"), lambda context: ("--base ", "--commit ", "--uncommitted", "--patch "),
+        idle=True, is_long=True,
+    ),
     Command(_TALK, "plan", "", "show the model's plan", _in("inspect", "plan")),
     Command(
         _TALK, "jobs", "[stop|keep N]", "list, stop or keep background jobs", _in("inspect", "jobs"),
@@ -333,7 +344,6 @@ ANSWERS = {
     "output-style": "Describe the style in AGENTS.md; /init writes one.",
     "plugin": "Plug-ins are added and changed from the shell: `agent plugin add SOURCE`. /plugins lists them.",
     "release-notes": "`agent --version` shows the version.",
-    "review": "Ask for a review in words, or write a command of your own: `agent help commands`.",
     "run": "!COMMAND runs a command yourself.",
     "sandbox": "The sandbox is chosen at the start, by --sandbox or `sandbox` in config.yaml. /status shows it.",
     "statusline": "The status line cannot be changed: it shows the model, mode, context, cost and sandbox.",

@@ -57,8 +57,8 @@ class Conversation:
         self._may_loosen, self._may_steer = may_loosen, may_steer
         self._ended: set[str] = set()
         self._closing = False
-        self._command: asyncio.Task[UserCommand] | None = None
-        """The user's own shell command, while it runs."""
+        self._command: asyncio.Task[UserCommand | None] | None = None
+        """The user's own shell command, or a slash command that takes long, while it runs."""
         self._background: asyncio.Event | None = None
         """Set to continue it in the background; None where it may not."""
         self._commands: tuple[UserCommand, ...] = ()
@@ -150,17 +150,36 @@ class Conversation:
 
     async def _slash(self, name: str, argument: str) -> None:
         try:
-            await registry.run(self._context, name, argument)
+            work = registry.run(self._context, name, argument)
+            await (self._stoppable(work) if registry.is_long(name) else work)
         except Exception as problem:  # whatever it is, the next line is read
             self._context.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
 
+    async def _stoppable(self, work: Coroutine[None, None, None]) -> None:
+        """Carry out a slash command that Esc stops."""
+        if self._command is not None:
+            work.close()
+            self._context.say("A command is running already; Esc stops it.")
+            return
+        self._background = None
+        self._command = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({self._command})
+            if self._command.cancelled():
+                self._context.say("Stopped.")
+            else:
+                self._command.result()
+        finally:
+            self._command.cancel()
+            self._command = None
+
     @property
     def runs_command(self) -> bool:
-        """Whether the user's own shell command runs."""
+        """Whether a command runs that Esc stops."""
         return self._command is not None
 
     def stop_command(self) -> bool:
-        """Stop the user's own shell command; False when none runs."""
+        """Stop the command that runs; False when none does."""
         return self._command is not None and self._command.cancel()
 
     @property
@@ -173,7 +192,7 @@ class Conversation:
         if self._background is not None:
             self._background.set()
         else:
-            self._context.say("A private command stays in the foreground: the model could read a job's output.")
+            self._context.say("This stays in the foreground: the model could read a job's output.")
 
     async def _note(self, text: str) -> None:
         """Ask where a line `#note` belongs: a `#` may begin a prompt, too."""
@@ -200,7 +219,7 @@ class Conversation:
         try:
             await asyncio.wait({self._command})
             if not line.is_private and not self._command.cancelled() and self._command.exception() is None:
-                self._commands += (self._command.result(),)
+                self._commands += tuple(filter(None, (self._command.result(),)))
         finally:
             self._command.cancel()
             self._command = None

@@ -192,7 +192,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/halp", "Did you mean /help?"),
         ("/he", "/undo"),
         ("/stat", "/state/abc123.json"),
-        ("/re", "Several commands begin with /re: /redo, /rewind, /resolve, /retry, /resume, /rename."),
+        ("/re", "Several commands begin with /re: /redo, /rewind, /resolve, /retry, /review, /resume, /rename."),
         ("/mod plan", "Several commands begin with /mod: /model, /mode."),
         ("/todos", "no plan"),
         ("/tokens", "30%"),
@@ -560,7 +560,7 @@ async def test_names_of_other_agents_are_commands_or_answered_in_one_line() -> N
         assert "no command" not in (await run(f"/{name}")).text, name
 
 
-@pytest.mark.parametrize("name", ["todos", "review", "ti"])
+@pytest.mark.parametrize("name", ["todos", "commit", "ti"])
 async def test_a_command_of_ones_own_comes_before_names_of_other_agents_and_beginnings(name: str) -> None:
     own = "tidy" if name == "ti" else name
     host = FakeHost(**{own: OwnPrompt("Do it.", f"/config/{own}.md", agreed=True)})

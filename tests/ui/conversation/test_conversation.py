@@ -208,3 +208,23 @@ async def test_a_submission_is_open_until_its_end_and_closing_passes_only_notice
     assert front.client.operations(Interrupt) == [Interrupt("terminated")]
     assert front.client.operations(Shutdown) and conversation.take_back() is None
     assert not front.client.operations(TakeBack)
+
+
+async def test_a_review_is_stopped_as_a_command_is() -> None:
+    front = Recorder()
+    front.host.may_end_review.clear()
+    sending = asyncio.ensure_future(front.conversation.send("/review --base main"))
+    while front.said != ["reviewing --base main"]:
+        await asyncio.sleep(0)
+    assert front.conversation.runs_command and not front.conversation.may_move_command
+    await front.conversation.send("/review")
+    assert front.said[1:] == ["A command is running already; Esc stops it."]
+    assert front.conversation.stop_command()
+    await sending
+    assert front.said[-1] == "Stopped." and not front.conversation.runs_command
+
+
+async def test_a_review_shows_what_was_found() -> None:
+    front = Recorder()
+    await front.conversation.send("/review")
+    assert front.said == ["reviewing", "No findings."] and not front.submitted

@@ -10,7 +10,7 @@ from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 
 from ...setup.options import ParsedOptions
 from ...setup.setup import Setup
-from ..replay import watch
+from .replay import watch
 
 _HERE = Path(__file__).parent
 PROJECT = _HERE / "demo_project"

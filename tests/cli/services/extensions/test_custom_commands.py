@@ -90,21 +90,21 @@ def test_answers_that_cannot_be_read_agree_to_nothing(setup: Setup) -> None:
 def test_commands_of_other_agents_are_read_where_they_lie(setup: Setup) -> None:
     root = setup.workspace.root
     for name, text in {
-        ".claude/commands/review.md": "Review $0.\n!`git diff $0`",
+        ".claude/commands/audit.md": "Review $0.\n!`git diff $0`",
         ".gemini/commands/git/review.toml": 'prompt = "Review {{args}}"',
         ".opencode/command/init.md": "Begin.",
-        ".cursor/commands/review.md": "Look.",
+        ".cursor/commands/audit.md": "Look.",
     }.items():
         (root / name).parent.mkdir(parents=True)
         (root / name).write_text(text, encoding="utf-8")
     found = {each.name: each.place for each in own_commands(setup)}
     assert found == {
-        "review": ".claude/commands/review.md",
+        "audit": ".claude/commands/audit.md",
         "git:review": ".gemini/commands/git/review.toml",
         "opencode:init": ".opencode/command/init.md",  # /init is built in
-        "cursor:review": ".cursor/commands/review.md",
+        "cursor:audit": ".cursor/commands/audit.md",
     }
-    prompt = own_prompt(setup, "review", "a.py")
+    prompt = own_prompt(setup, "audit", "a.py")
     assert prompt and not prompt.agreed
     assert prompt.input.text == "Review a.py.\n!`git diff a.py`"
     assert [each.command for each in prompt.input.insertions] == ["git diff a.py"]

@@ -14,10 +14,10 @@ from agent_cli.protocol.stop_reason import DENIED, exit_code
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.headless.watcher import Watcher
 
-from ..setup.compose import open_session
-from ..setup.options import ParsedOptions, UsageError
-from ..setup.session_builder import NOBODY, OpenSession
-from ..setup.setup import Setup
+from ...setup.compose import open_session
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.session_builder import NOBODY, OpenSession
+from ...setup.setup import Setup
 
 
 def run_replay(file: Path, cd: str | None, mode: str | None) -> int:

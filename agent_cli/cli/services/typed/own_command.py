@@ -16,7 +16,7 @@ from agent_cli.tools.kit.output import OutputLog
 from agent_cli.tools.shell.background_jobs import MAX_RUNNING
 from agent_cli.ui.services import CommandEnd
 
-from ..setup.session_builder import OpenSession
+from ...setup.session_builder import OpenSession
 
 _TIMEOUT_S = 3600.0
 _TIMED_OUT = 124

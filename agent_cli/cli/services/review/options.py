@@ -1,0 +1,71 @@
+"""The options of `agent review` and `/review`. Apart from what they ask for: help loads this, and no more."""
+
+import shlex
+from typing import Any
+
+from ...setup.options import SHARED, Option, UsageError
+
+FORMATS = ("text", "json", "sarif", "github", "rdjsonl", "gitlab", "pr-review")
+PRIORITIES = ("P0", "P1", "P2", "P3")
+TARGETS: tuple[Option, ...] = (
+    Option(("--base",), "text", "Review what the branch has beyond REF.", value="REF"),
+    Option(("--commit",), "text", "Review one commit.", value="SHA"),
+    Option(("--uncommitted",), "flag", "Review staged, unstaged and new files."),
+    Option(("--patch",), "text", "Review a patch, applied or not.", value="FILE"),
+)
+LIMITS: tuple[Option, ...] = (
+    Option(("--max-findings",), "whole", "Stop when so many findings are confirmed.", value="N"),
+    Option(("--max-cost",), "number", "Limit on the cost of the whole review, in US dollars.", value="USD"),
+    Option(("--timeout",), "number", "Limit on the whole review, in seconds.", value="SECONDS"),
+)
+PREVIOUS = Option(
+    ("--previous",), "text", "JSON of the earlier review, to tell new findings from known ones.", value="FILE"
+)
+OUTPUT = (
+    Option(("--format",), "text", "Format of the result.", FORMATS),
+    Option(("--fail-on",), "text", "Exit with 8 for findings of this priority or a graver one.", PRIORITIES),
+    PREVIOUS,
+    Option(("--output-file", "-o"), "text", "Write the result to this file instead.", value="FILE"),
+    Option(("--also",), "list", "Also write the review in this format (repeatable).", value="FORMAT=FILE"),
+    Option(("--quiet", "-q"), "flag", "No progress on standard error."),
+)
+_SESSION = ("model", "effort", "max_turns", "cd", "config", "set", "no_hooks", "no_session", "debug")
+SESSION_OPTIONS = tuple(option for option in SHARED if option.key in _SESSION)
+"""Those of a session that a review has as well; its mode and its tools are fixed."""
+OPTIONS = (*TARGETS, *OUTPUT, *LIMITS, *SESSION_OPTIONS)
+
+
+def typed_options(text: str) -> dict[str, Any]:
+    """Return the options in a line that somebody typed behind `/review`; other words are instructions.
+
+    Raises:
+        UsageError: an option is unknown, or lacks its value.
+    """
+    known = {option.names[0]: option for option in (*TARGETS, *LIMITS, PREVIOUS)}
+    try:
+        words = shlex.split(text)
+    except ValueError:  # an apostrophe is no quotation
+        words = text.split()
+    values: dict[str, Any] = {}
+    rest: list[str] = []
+    while words:
+        word = words.pop(0)
+        name, equals, attached = word.partition("=")
+        if not word.startswith("--"):
+            rest.append(word)
+        elif (option := known.get(name)) is None:
+            raise UsageError(f"unknown option {name}; there are {', '.join(known)}")
+        elif option.kind == "flag":
+            values[option.key] = True
+        elif not equals and not words:
+            raise UsageError(f"{name} needs a value")
+        else:
+            values[option.key] = _value(option, attached if equals else words.pop(0))
+    return {**values, "positional": " ".join(rest)}
+
+
+def _value(option: Option, text: str) -> Any:
+    try:
+        return {"whole": int, "number": float}.get(option.kind, str)(text)
+    except ValueError:
+        raise UsageError(f"{option.names[0]}: {text!r} is not a number") from None

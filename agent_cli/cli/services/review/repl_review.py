@@ -1,0 +1,79 @@
+"""`/review`: a review in conversations of its own, beside the session. The next one of a session that has the
+same target knows the last."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from agent_cli.config.layer import ConfigError
+from agent_cli.model.routing import NoModel
+from agent_cli.model.types.base import ModelError
+from agent_cli.protocol.sanitize import clean
+from agent_cli.review.finding import Finding, Review
+from agent_cli.review.formats.text import text_lines
+from agent_cli.review.git_reader import ReviewError
+from agent_cli.review.material import Selection
+from agent_cli.store.session_file import StoreError
+
+from ...setup.options import ParsedOptions, UsageError
+from ...setup.session_builder import OpenSession
+from ...setup.setup import Setup
+from .options import SESSION_OPTIONS, typed_options
+from .order import ReviewOrder, order_of
+from .reviewing import Stop, carry_out, review_setup
+
+_EXPECTED = (ReviewError, UsageError, ConfigError, StoreError, NoModel, ModelError)
+
+
+class ReplReviews:
+    """The reviews of one session."""
+
+    def __init__(self, setup: Setup, opened: OpenSession) -> None:
+        self._setup = setup
+        self._opened = opened
+        self._known: dict[Selection, tuple[Finding, ...]] = {}
+
+    async def lines(self, argument: str) -> AsyncGenerator[str, None]:
+        """Yield what is being done, then the findings, as lines that are safe to print."""
+        try:
+            values = typed_options(argument)
+            order = await order_of(values, self._setup.root)
+        except (ReviewError, UsageError) as error:
+            yield clean(str(error))
+            return
+        if not order.request.previous:
+            request = msgspec.structs.replace(order.request, previous=self._known.get(order.selection, ()))
+            order = msgspec.structs.replace(order, request=request)
+        said: asyncio.Queue[str | None] = asyncio.Queue()
+        work = asyncio.ensure_future(self._review(values, order, said))
+        work.add_done_callback(lambda _: said.put_nowait(None))
+        try:
+            while (line := await said.get()) is not None:
+                yield clean(line)
+            review = work.result()
+        except _EXPECTED as error:
+            yield clean(str(error))
+            return
+        finally:
+            work.cancel()
+            await asyncio.wait({work})
+        self._known[order.selection] = review.findings
+        for line in text_lines(review):
+            yield line
+        if review.cost_usd is not None:
+            yield f"Cost of the review: {review.cost_usd:.2f} USD, beside the session's."
+
+    async def _review(
+        self, values: dict[str, object], order: ReviewOrder, said: "asyncio.Queue[str | None]"
+    ) -> Review:
+        now, given = self._opened.agent.snapshot(), self._setup.chosen.values
+        chosen = {option.key: given[option.key] for option in SESSION_OPTIONS if option.key in given}
+        chosen |= {"model": now.model, "cd": str(self._setup.root)}
+        if now.effort:
+            chosen["effort"] = now.effort
+        chosen |= {key: values[key] for key in ("max_cost", "timeout") if key in values}
+        stop = Stop()
+        if isinstance(timeout_s := values.get("timeout"), float):
+            asyncio.get_running_loop().call_later(timeout_s, stop, "time_limit")
+        return await carry_out(review_setup(ParsedOptions("run", chosen)), order, said.put_nowait, stop)

@@ -1,0 +1,153 @@
+"""Carry out a review: collect the change, and have it reviewed in plan mode by sessions of the engine."""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.engine.model_calls.budget import SharedBudget
+from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.protocol.actions import Allow, ReadPath
+from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.review.finding import Review
+from agent_cli.review.git_reader import GitReader, git_reader
+from agent_cli.review.material import Material, collect
+from agent_cli.review.passes import ReviewRun
+from agent_cli.review.placing import Placer
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.ui.text.lines import number
+from agent_cli.workspace.git.repository import git_folder
+
+from ...setup.options import ParsedOptions
+from ...setup.sandbox_setup import confining_for
+from ...setup.session_builder import permissions_of
+from ...setup.setup import Embedding, Setup, with_values
+from .conversations import TOOLS, ReviewSessions
+from .order import ReviewOrder
+
+_CANCEL_S = 15.0
+"""How long stopping may take before the review ends without waiting."""
+
+
+class Stop:
+    """What a signal handler or a time limit holds of a review."""
+
+    def __init__(self) -> None:
+        self.reason: StopReason | None = None
+        self._called = asyncio.Event()
+
+    def __call__(self, reason: StopReason) -> None:
+        """Stop the review; what there is until then is its result."""
+        self.reason = self.reason or reason
+        self._called.set()
+
+    async def wait(self) -> None:
+        """Return once it was called."""
+        await self._called.wait()
+
+
+def review_setup(chosen: ParsedOptions) -> Setup:
+    """Return what the sessions of a review work with: the whole repository, in plan mode, with tools that read;
+    nothing in the configuration or on the command line changes that.
+
+    Raises:
+        UsageError, ConfigError: as `Setup`.
+    """
+    folder = os.path.abspath(chosen.text("cd") or os.curdir)
+    with contextlib.suppress(OSError):
+        if (place := git_folder(os.path.realpath(folder))) is not None:
+            folder = place.top
+    budget = chosen.number("max_cost")
+    embedding = Embedding(budget=SharedBudget(budget)) if budget is not None else None
+    fixed = with_values(chosen, cd=folder, mode="plan", tools=TOOLS, max_cost=None)
+    return Setup(fixed, embedding=embedding)
+
+
+async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None], stop: Stop) -> Review:
+    """Return the review of a change; `say` is told what is being done.
+
+    Raises:
+        ReviewError: there is nothing that can be reviewed as asked.
+        NoModel, MissingKey, UsageError, StoreError: no session can be opened.
+    """
+    start = time.monotonic()
+    processes = ProcessRunner()
+    try:
+        async with git_reader(setup.root, processes.run) as git:
+            permissions = permissions_of(
+                setup, await confining_for(setup, processes), tuple, setup.state / "spill"
+            )
+
+            def may_show(path: str) -> bool:
+                return _may_read(permissions, git.top / path)
+
+            material = await collect(git, order.selection, may_show)
+            say(f"reviewing {material.target.words}: {number(len(material.files), 'file')}")
+            async with _place(setup, git, material, may_show) as at:
+                sessions = ReviewSessions(at, say)
+                placer = Placer(git, material, (str(at.root),))
+                run = ReviewRun(material, placer, sessions.open, order.request, say)
+                await _until_stopped(run, stop)
+        return msgspec.structs.replace(
+            run.result(stop.reason),
+            fail_on=order.fail_on,
+            model=sessions.model,
+            session_id=sessions.session_id,
+            cost_usd=sessions.cost_usd,
+            duration_s=round(time.monotonic() - start, 3),
+        )
+    finally:
+        await processes.aclose()
+
+
+async def _until_stopped(run: ReviewRun, stop: Stop) -> None:
+    work, stopped = asyncio.ensure_future(run.run()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()
+    finally:
+        stopped.cancel()
+        work.cancel()
+        await asyncio.wait({work}, timeout=_CANCEL_S)
+
+
+@contextlib.asynccontextmanager
+async def _place(
+    setup: Setup, git: GitReader, material: Material, may_show: Callable[[str], bool]
+) -> AsyncIterator[Setup]:
+    """Give the setup for the folder that has the reviewed text: the work tree, or a copy of the tree without what
+    the agent may not read. Instructions that the change touches are not obeyed."""
+    changed = {each.path.rpartition("/")[2] for each in material.files}
+    if changed & set(setup.config.context.instructions):
+        setup = setup.elsewhere(setup.root)
+        context = msgspec.structs.replace(setup.config.context, instructions=())
+        setup.config = msgspec.structs.replace(setup.config, context=context)
+    if material.is_work_tree:
+        yield setup
+        return
+    with tempfile.TemporaryDirectory(prefix="agent-reviewed-") as folder:
+        root = Path(os.path.realpath(folder))
+        await git.check_out(material.trees[1], root)
+        await asyncio.to_thread(_remove_closed, root, may_show)
+        copied = setup.elsewhere(root)
+        copied.chosen = with_values(setup.chosen, no_session=True)  # its folder is gone afterwards
+        yield copied
+
+
+def _remove_closed(root: Path, may_show: Callable[[str], bool]) -> None:
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = Path(folder, name)
+            if not may_show(str(path.relative_to(root))):
+                path.unlink()
+
+
+def _may_read(permissions: Permissions, path: Path) -> bool:
+    real = os.path.realpath(path)
+    return isinstance(permissions.authorize(ReadPath(real, str(path))), Allow)

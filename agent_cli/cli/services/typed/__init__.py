@@ -1,0 +1,1 @@
+"""What a user types that is no prompt: commands behind `!`, notes behind `#`."""

@@ -1,0 +1,174 @@
+"""Read a unified diff: its files, hunks and which lines of either side stand in them. Pure; the diff comes from
+git, with `--no-color`, `core.quotePath=false` and the prefixes `a/` and `b/`."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from agent_cli.protocol.lazy_regex import lazy_regex
+
+from .finding import Side
+
+_HUNK = lazy_regex(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)")
+_FILE = re.compile(r"^(?=diff --git )", re.MULTILINE)
+_MOVED_TO = ("rename to ", "copy to ")
+
+
+class Hunk(msgspec.Struct, frozen=True):
+    """Changed lines, with those around them."""
+
+    old: range
+    new: range
+    """Line numbers before and after the change, from 1."""
+    removed: frozenset[int]
+    added: frozenset[int]
+
+    def holds(self, side: Side, start: int, end: int) -> bool:
+        """Return whether a comment on these lines has its place here: of the text before, removed lines only."""
+        if side == "RIGHT":
+            return start in self.new and end in self.new
+        return all(line in self.removed for line in range(start, end + 1)) if end in self.old else False
+
+
+class FileDiff(msgspec.Struct, frozen=True):
+    """The change of one file."""
+
+    path: str
+    """After the change."""
+    old_path: str
+    text: str
+    """As git has it, its header included."""
+    hunks: tuple[Hunk, ...] = ()
+    is_deleted: bool = False
+
+    def holds(self, side: Side, start: int, end: int) -> bool:
+        """Return whether one of its hunks has these lines."""
+        return any(hunk.holds(side, start, end) for hunk in self.hunks)
+
+
+def file_diffs(text: str) -> Iterator[FileDiff]:
+    """Yield the files of a diff."""
+    for part in _FILE.split(text):
+        if part.startswith("diff --git "):
+            yield _file(part)
+
+
+def pieces(change: FileDiff, most_chars: int) -> Iterator[str]:
+    """Yield the change of a file as diffs of at most about so many characters, each with the file's header; hunks
+    that are longer are cut into several."""
+    at = change.text.find("\n@@ ") + 1
+    if len(change.text) <= most_chars or not at:
+        yield change.text
+        return
+    header, room = change.text[:at], most_chars - at
+    kept: list[str] = []
+    for lines in _short_hunks(change.text[at:], most_chars // 10):
+        size = sum(map(len, lines))
+        if kept and size > room:
+            yield header + "".join(kept)
+            kept, room = [], most_chars - at
+        kept += lines
+        room -= size
+    yield header + "".join(kept)
+
+
+def _short_hunks(text: str, most_chars: int) -> Iterator[list[str]]:
+    """Yield the lines of hunks, their heads included; one that is too long comes as several."""
+    lines: list[str] = []
+    old = new = old_left = new_left = size = 0
+    start = (0, 0)
+    for line in _lines(text):
+        begins = old_left <= 0 and new_left <= 0 and not line.startswith("\\")
+        if lines and (begins or (size > most_chars and not line.startswith("\\"))):
+            yield [_head(start, (old, new)), *lines]
+            lines, size, start = [], 0, (old, new)
+        if begins:
+            if (head := _HUNK.match(line)) is None:
+                continue
+            old, new, old_left, new_left = int(head[1]), int(head[3]), _count(head[2]), _count(head[4])
+            start = (old, new)
+            continue
+        lines.append(line)
+        size += len(line)
+        if line[:1] in "- ":
+            old, old_left = old + 1, old_left - 1
+        if line[:1] in "+ ":
+            new, new_left = new + 1, new_left - 1
+    if lines:
+        yield [_head(start, (old, new)), *lines]
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.split("\n")[:-1]]
+
+
+def _head(start: tuple[int, int], end: tuple[int, int]) -> str:
+    return f"@@ -{start[0]},{end[0] - start[0]} +{start[1]},{end[1] - start[1]} @@\n"
+
+
+def _file(text: str) -> FileDiff:
+    lines = text.split("\n")
+    path = old_path = _same_path(lines[0])
+    is_deleted = False
+    at = 1
+    while at < len(lines) and not lines[at].startswith("@@ "):
+        line = lines[at]
+        is_deleted = is_deleted or line.startswith("deleted file mode")
+        if line.startswith(_MOVED_TO):
+            path = line.partition(" to ")[2]
+        elif line.startswith(("rename from ", "copy from ")):
+            old_path = line.partition(" from ")[2]
+        at += 1
+    return FileDiff(path, old_path, text, tuple(_hunks(lines[at:])), is_deleted)
+
+
+def _same_path(head: str) -> str:
+    """Return the path in `diff --git a/PATH b/PATH`; of a moved file other lines name both."""
+    both = head.removeprefix("diff --git ")
+    return both[len(both) // 2 + 3 :]
+
+
+def _hunks(lines: Iterable[str]) -> Iterator[Hunk]:
+    old = new = 0
+    old_left = new_left = 0
+    head: re.Match[str] | None = None
+    removed: set[int] = set()
+    added: set[int] = set()
+    for line in lines:
+        if old_left <= 0 and new_left <= 0:
+            if head is not None:
+                yield _hunk(head, removed, added)
+            head = _HUNK.match(line)
+            if head is None:
+                continue
+            old, new, removed, added = int(head[1]), int(head[3]), set(), set()
+            old_left, new_left = _count(head[2]), _count(head[4])
+            continue
+        match line[:1]:
+            case "-":
+                removed.add(old)
+                old, old_left = old + 1, old_left - 1
+            case "+":
+                added.add(new)
+                new, new_left = new + 1, new_left - 1
+            case "\\":
+                pass
+            case _:
+                old, new, old_left, new_left = old + 1, new + 1, old_left - 1, new_left - 1
+    if head is not None:
+        yield _hunk(head, removed, added)
+
+
+def _hunk(head: re.Match[str], removed: set[int], added: set[int]) -> Hunk:
+    old, new = int(head[1]), int(head[3])
+    return Hunk(
+        range(old, old + _count(head[2])),
+        range(new, new + _count(head[4])),
+        frozenset(removed),
+        frozenset(added),
+    )
+
+
+def _count(text: str | None) -> int:
+    return 1 if text is None else int(text)

@@ -1,0 +1,182 @@
+"""Findings and reviews as values, and reading the JSON of an earlier review."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from agent_cli.protocol.stop_reason import StopReason, exit_code
+
+Side = Literal["LEFT", "RIGHT"]
+"""`RIGHT` is the reviewed text, `LEFT` the text before the change, for lines that it removes."""
+Introduced = Literal["new", "pre_existing", "unsure"]
+Status = Literal["new", "still_open", "fixed", "dismissed"]
+TargetKind = Literal["uncommitted", "base", "commit", "patch"]
+
+LEAST_PRIORITY = 3
+_MOST_PREVIOUS = 5000
+"""Findings of an earlier review that are read."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What speaks for a finding: a command and its output, code, or a test."""
+
+    kind: Literal["command", "code", "test"]
+    text: str
+
+
+class Suggestion(msgspec.Struct, frozen=True):
+    """A change that fixes a finding: text in place of its lines, without a line end behind the last one."""
+
+    replacement: str
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One problem of a change."""
+
+    id: str
+    """Stable from one review to the next: of title, path and code, not of the line."""
+    rule: str
+    """The kind of problem, such as `error-handling`."""
+    priority: int
+    """0 to 3; 0 is the gravest."""
+    confidence: float
+    """0 to 1."""
+    title: str
+    body: str
+    path: str
+    """Relative to the repository; as it was given where it leads to no file of the change's text."""
+    start_line: int
+    end_line: int
+    side: Side = "RIGHT"
+    in_diff: bool = True
+    """Whether all its lines are in one hunk of the diff, so that forges take a comment on them."""
+    introduced: Introduced = "new"
+    evidence: tuple[Evidence, ...] = ()
+    suggestion: Suggestion | None = None
+    status: Status = "new"
+    is_checked: bool = True
+    """Whether a second conversation has confirmed it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is shown and counts."""
+        return self.status in ("new", "still_open")
+
+    @property
+    def lines(self) -> str:
+        """Its lines, such as `12` or `12-14`."""
+        return f"{self.start_line}" if self.start_line == self.end_line else f"{self.start_line}-{self.end_line}"
+
+
+class Refuted(msgspec.Struct, frozen=True):
+    """A finding that its check has refuted."""
+
+    finding: Finding
+    reason: str
+
+
+class Omitted(msgspec.Struct, frozen=True):
+    """A file of the change that was not reviewed."""
+
+    path: str
+    reason: str
+    is_gap: bool = False
+    """Whether the review is incomplete without it."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What was reviewed."""
+
+    kind: TargetKind
+    words: str
+    """In words, such as `the uncommitted changes`."""
+    head: str
+    """Hash of the commit whose text is reviewed, or on which the change lies; empty before the first one."""
+    base: str
+    """Hash of the commit it is compared with; empty where there is none."""
+    diff: str
+    """Hash of the whole change, binary files included."""
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a review."""
+
+    target: Target
+    findings: tuple[Finding, ...]
+    """All but the refuted, the gravest first; also those that are fixed or dismissed."""
+    refuted: tuple[Refuted, ...] = ()
+    files: tuple[str, ...] = ()
+    """Paths of the files whose change was reviewed."""
+    omitted: tuple[Omitted, ...] = ()
+    left_out: int = 0
+    """How many more were found than were asked for, and not checked."""
+    fail_on: int = LEAST_PRIORITY
+    stop_reason: StopReason = "end_turn"
+    error: str = ""
+    """Why it is incomplete, in words."""
+    passes: int = 0
+    model: str = ""
+    session_id: str = ""
+    cost_usd: float | None = None
+    duration_s: float = 0.0
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """The findings to show."""
+        return tuple(each for each in self.findings if each.is_open)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was reviewed, and each finding checked."""
+        return self.stop_reason == "end_turn" and not self.error
+
+    @property
+    def exit_code(self) -> int:
+        """8 where a finding reaches `fail_on`, and nothing graver has happened."""
+        has_failed = any(each.priority <= self.fail_on for each in self.open_findings)
+        return exit_code(self.stop_reason, verified=not has_failed)
+
+    def count(self, status: Status) -> int:
+        """Return how many findings have a status."""
+        return sum(each.status == status for each in self.findings)
+
+
+class PreviousError(ValueError):
+    """A file is no earlier review; the text says why."""
+
+
+class _Earlier(msgspec.Struct, frozen=True):
+    """Of an earlier review, what counts for the next one."""
+
+    type: Literal["review"]
+    findings: tuple[Finding, ...]
+
+
+def earlier_findings(data: bytes) -> tuple[Finding, ...]:
+    """Return the findings of an earlier review, from its JSON.
+
+    Raises:
+        PreviousError: it is none.
+    """
+    try:
+        found = msgspec.json.decode(data, type=_Earlier).findings
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise PreviousError(f"not the JSON of a review: {error}; write one with --format json -o FILE") from error
+    if len(found) > _MOST_PREVIOUS:
+        raise PreviousError(f"has {len(found):,} findings; at most {_MOST_PREVIOUS:,} are read")
+    return found
+
+
+def as_json(review: Review, version: str) -> dict[str, Any]:
+    """Return a review as the value of `--format json`."""
+    built: dict[str, Any] = msgspec.to_builtins(review)
+    target = built.pop("target")
+    return {
+        "type": "review",
+        "version": version,
+        "head": target["head"],
+        "target": target,
+        "complete": review.is_complete,
+        "exit_code": review.exit_code,
+        **built,
+    }

@@ -1,0 +1,65 @@
+"""Fingerprints of findings: what stays the same when lines move or code is formatted anew."""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_WORD = re.compile(r"\w+")
+_LAYOUT = re.compile(r"[\s,;()\[\]{}'\"`\\]+")
+"""What formatters change: blanks, line ends, quotes, brackets around wrapped code, commas at the end."""
+_DEFINITION = re.compile(
+    r"^(\s*)(?:(?:export|public|private|protected|static|async|pub|default|abstract|final)\s+)*"
+    r"(?:def|class|func|function|fn|interface|struct|impl|trait|module|sub)\b[^\w]*(\w+)"
+)
+_FILLER = frozenset(
+    "a an and are as be by can for from in is it may might of on or the this that to when will with".split()
+)
+_LONGEST_CODE = 4000
+
+
+def title_words(title: str) -> tuple[str, ...]:
+    """Return the words of a title that carry its meaning, in order."""
+    plain = unicodedata.normalize("NFKC", title).casefold()
+    return tuple(word for word in _WORD.findall(plain) if word not in _FILLER)
+
+
+def similarity(one: str, other: str) -> float:
+    """Return how alike two titles are: shared words of all words, 0 to 1."""
+    first, second = set(title_words(one)), set(title_words(other))
+    return len(first & second) / len(first | second) if first | second else 1.0
+
+
+def plain_code(lines: Sequence[str]) -> str:
+    """Return code without what formatting changes."""
+    return _LAYOUT.sub("", "".join(lines))[:_LONGEST_CODE]
+
+
+def enclosing(lines: Sequence[str], line: int) -> str:
+    """Return the name of the function or class around a line, counted from 1; empty where there is none."""
+    below = _indent(lines[line - 1]) if 0 < line <= len(lines) else 0
+    for text in reversed(lines[: max(0, min(line, len(lines)))]):
+        found = _DEFINITION.match(text)
+        if found and (len(found[1]) < below or text is lines[min(line, len(lines)) - 1]):
+            return found[2]
+    return ""
+
+
+def fingerprint(title: str, path: str, lines: Sequence[str], start: int, end: int, nth: int = 0) -> str:
+    """Return the id of a finding: 16 hexadecimal digits.
+
+    Args:
+        title: its title; the order of its words does not count.
+        path: the file.
+        lines: those of the file; none where it cannot be read.
+        start: first line, from 1.
+        end: last line, included.
+        nth: which one it is of several that are alike in all of this.
+    """
+    code = plain_code(lines[max(0, start - 1) : max(0, end)])
+    parts = (" ".join(sorted(set(title_words(title)))), path, enclosing(lines, start), code, str(nth or ""))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

@@ -1,0 +1,1 @@
+"""A review in the formats of others."""

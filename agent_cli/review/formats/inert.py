@@ -1,0 +1,72 @@
+"""Text of others made inert in the languages of forges, and the place that a format can name."""
+
+import json
+import re
+from typing import Any
+
+from agent_cli.protocol.sanitize import clean, escape_json
+
+from ..finding import Finding, Review
+from ..placing import is_relative
+
+LEVELS = ("error", "error", "warning", "notice")
+"""Of annotations, by priority."""
+_MARKS = re.compile(r"([\\`*_{}\[\]()#!|>~$^]|^[-+=]|(?<=^\d)[.)]|(?<=^\d\d)[.)])", re.MULTILINE)
+_CODE = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)")
+_ZERO_WIDTH = "\u200b"
+_REFERENCE = re.compile(r"@(?=\w)|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
+
+
+def markdown(text: str) -> str:
+    """Return text that shows as it is where Markdown is rendered: no markup, HTML, link, image, mention or
+    reference in it works. Short code spans stay code, in which nothing works either."""
+    out, at = [], 0
+    for found in _CODE.finditer(text):
+        out += [_escaped(text[at : found.start()]), found.group()]
+        at = found.end()
+    return "".join((*out, _escaped(text[at:])))
+
+
+def _escaped(text: str) -> str:
+    lines = (line.strip() for line in clean(text).split("\n"))
+    plain = "\n".join(lines) if "\n" in text else clean(text)
+    plain = plain.replace("&", "&amp;").replace("<", "&lt;")
+    plain = _MARKS.sub(r"\\\1", plain)
+    # A mention or reference is found in the rendered text, where a backslash is gone.
+    return _REFERENCE.sub(lambda found: found.group() + _ZERO_WIDTH, plain)
+
+
+def code(text: str) -> str:
+    """Return text as a code span."""
+    inside = clean(text).replace("\n", " ")
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", inside)), default=0) + 1)
+    pad = " " if inside[:1] == "`" or inside[-1:] == "`" else ""
+    return f"{fence}{pad}{inside}{pad}{fence}"
+
+
+def fenced(text: str, kind: str) -> str:
+    """Return text in a fence that nothing in it can close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{kind}\n{text}\n{fence}"
+
+
+def place_of(finding: Finding, review: Review) -> tuple[str, int, int]:
+    """Return a path and lines that every format can name: those of the finding, or the beginning of the first
+    reviewed file for one whose path is none of the repository."""
+    if is_relative(finding.path):
+        return finding.path, finding.start_line, finding.end_line
+    return next(iter(review.files), "unknown"), 1, 1
+
+
+def stray(finding: Finding) -> str:
+    """Return what to say of a path that no format can name; empty for others."""
+    return (
+        "" if is_relative(finding.path) else f" (reported for {finding.path}, which is no file of the repository)"
+    )
+
+
+def dumped(value: Any, *, indent: int | None = None) -> str:
+    """Return JSON in which nothing can control a terminal, with a line end behind it."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return "\n".join(map(escape_json, text.split("\n"))) + "\n"

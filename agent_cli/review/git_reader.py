@@ -1,0 +1,324 @@
+"""Read the user's repository with a git that obeys none of its settings: commits, the files as they are now,
+the difference of two trees.
+
+git runs in an empty repository of ours, which finds the objects and refs of the other one. No hook, filter,
+external diff, text conversion or monitor can be started by it, since what would name one is never read.
+"""
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent_cli.fs.files import read_regular
+from agent_cli.fs.git_files import settings
+from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit, RunProgram
+from agent_cli.workspace.checkpoints.types import CheckpointError
+from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
+from agent_cli.workspace.git.repository import GitFolder, git_folder
+from agent_cli.workspace.worktrees.store import copy_index
+
+from .finding import Omitted
+
+_TIMEOUT_S = 120.0
+_BINARY_BYTES = 8000
+"""In which git looks for a NUL."""
+LARGEST_FILE = 1_000_000
+"""Bytes of a file that is reviewed."""
+ODD_NAME = "its name has control characters, quotes or backslashes"
+_LARGEST_SETTINGS = 1_000_000
+_LARGEST_REFS = 50_000_000
+_MOST_PATHS = 400
+"""In one command line."""
+_ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
+_FORMATS = {
+    "sha1": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    "sha256": "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n",
+}
+_REF = lazy_regex(r"(?!-)[^\x00-\x20\x7f:?*\[\\]+")
+_ODD = lazy_regex(r"""[\x00-\x1f\x7f"\\]""")
+"""In a path: what git writes in quotes."""
+_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--full-index", "-z")
+_CHANGED = ("diff-files", "-z", "--name-only", "--ignore-submodules=all")
+_GITLINK = "160000"
+
+
+class ReviewError(Exception):
+    """There is nothing that can be reviewed as asked; the text says why and what to do."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One file that differs between two trees."""
+
+    path: str
+    old_path: str
+    kind: str
+    """A letter of git: A, C, D, M, R or T."""
+    modes: tuple[str, str]
+    blobs: tuple[str, str]
+
+
+class GitReader:
+    """git on one repository; made by `git_reader`."""
+
+    def __init__(self, git: PrivateGit, place: GitFolder, known: Mapping[str, str]) -> None:
+        """`known` are the settings of the repository; of these only whether modes of files count is heeded."""
+        has_modes = known.get("core.filemode", "true").lower() != "false"
+        self._of_files = ("-c", f"core.fileMode={str(has_modes).lower()}")
+        self._git = git
+        self._index = git.folder / "index"
+        self.top = Path(place.top)
+        self._own = Path(place.own)
+
+    async def commit(self, ref: str) -> str:
+        """Return the hash of the commit that a ref names; empty where there is none."""
+        if not _REF.fullmatch(ref):
+            return ""
+        try:
+            found = await self._git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+        except GitFailed:
+            return ""
+        return found.decode().strip()
+
+    async def parent(self, commit: str) -> str:
+        """Return the first parent of a commit; empty for a root."""
+        return await self.commit(f"{commit}^1")
+
+    async def merge_base(self, one: str, other: str) -> str:
+        """Return the best common ancestor of two commits; empty where there is none."""
+        try:
+            found = await self._git("merge-base", one, other, accept=(0, 1))
+        except GitFailed:
+            return ""
+        return found.decode().strip()
+
+    async def tree(self, commit: str) -> str:
+        """Return the tree of a commit; the empty one for no commit."""
+        if not commit:
+            return (await self._say("hash-object", "-w", "-t", "tree", "--stdin")).decode().strip()
+        return (await self._say("rev-parse", "--verify", f"{commit}^{{tree}}")).decode().strip()
+
+    async def snapshot(self) -> tuple[str, tuple[Omitted, ...]]:
+        """Return the tree of the files as they are now, without what git ignores, and what is not in it."""
+        with contextlib.suppress(FileNotFoundError):
+            copy_index(self._own / "index", self._index)
+        others = self._git("ls-files", "-z", "--others", "--exclude-standard", work=self.top, index=self._index)
+        try:
+            new = _names(await unless_held_up(others, self.top))
+        except (BadIgnoreFile, CheckpointError) as error:
+            raise ReviewError(f"the files in {self.top} cannot be listed: {error}") from error
+        changed = _names(await self._say(*self._of_files, *_CHANGED, work=self.top, index=self._index))
+        wanted, omitted = [], []
+        for name in dict.fromkeys((*changed, *new)):
+            if why := _why_not(self.top, name):
+                omitted.append(Omitted(_shown(name), why, is_gap="large" in why))
+            else:
+                wanted.append(name)
+        if wanted:
+            update = ("update-index", "-z", "--add", "--remove", "--stdin")
+            given = b"".join(os.fsencode(name) + b"\0" for name in wanted)
+            await self._say(*self._of_files, *update, work=self.top, index=self._index, input=given)
+        tree = await self._say("write-tree", "--missing-ok", index=self._index)
+        return tree.decode().strip(), tuple(omitted)
+
+    async def with_patch(self, tree: str, patch: bytes) -> tuple[str, str]:
+        """Return the trees before and after a patch, of which one is the given tree: a patch that is in it already
+        is taken back.
+
+        Raises:
+            ReviewError: it fits neither way.
+        """
+        index = self._index.with_name("patch-index")
+        for options in ((), ("--reverse",)):
+            try:
+                await self._git("read-tree", tree, index=index)
+                await self._git("apply", "--cached", *options, "-", index=index, input=patch)
+            except GitFailed as failed:
+                error = failed
+                continue
+            except CheckpointError as failed:
+                raise ReviewError(str(failed)) from failed
+            other = (await self._say("write-tree", "--missing-ok", index=index)).decode().strip()
+            return (other, tree) if options else (tree, other)
+        raise ReviewError(f"the patch fits neither the files here nor those before it: {error}")
+
+    async def changes(self, old: str, new: str) -> tuple[tuple[Change, ...], str]:
+        """Return the files that differ between two trees, and a hash of the whole difference."""
+        raw = await self._say("diff-tree", "-r", "--raw", *_DIFF, old, new)
+        return tuple(_changes(raw)), hashlib.sha256(raw).hexdigest()
+
+    async def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of blobs in bytes, of those that are there."""
+        given = "".join(f"{blob}\n" for blob in sorted(set(blobs)))
+        raw = (await self._say("cat-file", "--batch-check", input=given.encode())).decode()
+        rows = (line.split(" ") for line in raw.splitlines())
+        return {row[0]: int(row[2]) for row in rows if len(row) == 3 and row[2].isdigit()}
+
+    async def binary(self, old: str, new: str) -> frozenset[str]:
+        """Return the paths of binary files among those that differ."""
+        raw = await self._say("diff-tree", "-r", "--numstat", *_DIFF, old, new)
+        return frozenset(_binary(raw))
+
+    async def patch(self, old: str, new: str, changes: Sequence[Change]) -> str:
+        """Return the difference of some files, as text."""
+        parts = [changes[at : at + _MOST_PATHS] for at in range(0, len(changes), _MOST_PATHS)]
+        found = []
+        for part in parts:
+            paths = dict.fromkeys(path for each in part for path in (each.old_path, each.path))
+            found.append(await self._say("diff-tree", "-r", "-p", *_DIFF, old, new, "--", *paths))
+        return b"".join(found).decode("utf-8", "replace")
+
+    async def text(self, tree: str, path: str) -> str | None:
+        """Return the text of a file in a tree; None where there is none, or a binary or large one."""
+        if not path or _ODD.search(path) or path.startswith("/"):
+            return None
+        name = f"{tree}:{path}"
+        head = (await self._say("cat-file", "--batch-check", input=os.fsencode(name) + b"\n")).split(b" ")
+        if len(head) != 3 or head[1] != b"blob" or int(head[2]) > LARGEST_FILE:
+            return None
+        data = await self._say("cat-file", "blob", name)
+        return None if b"\0" in data[:_BINARY_BYTES] else data.decode("utf-8", "replace")
+
+    async def uses(self, tree: str, names: Sequence[str], most: int) -> list[tuple[str, int, str]]:
+        """Return where words stand in the files of a tree: path, line and its text."""
+        words = [part for name in names for part in ("-e", name)]
+        try:
+            raw = await self._git(
+                "grep", "-n", "-I", "-F", "-w", "-z", "-m", str(most), *words, tree, accept=(0, 1)
+            )
+        except CheckpointError:  # an older git has no -m, and this is only a hint
+            return []
+        rows = (line.split("\0", 2) for line in raw.decode("utf-8", "replace").split("\n") if line)
+        return [(row[0].partition(":")[2], int(row[1]), row[2]) for row in rows if len(row) == 3]
+
+    async def check_out(self, tree: str, folder: Path) -> None:
+        """Write the files of a tree to an empty folder."""
+        index = self._index.with_name("checkout-index")
+        await self._say("read-tree", tree, index=index)
+        await self._say("checkout-index", "--all", "--quiet", work=folder, index=index)
+
+    async def _say(
+        self, *arguments: str, work: Path | None = None, index: Path | None = None, input: bytes = b""
+    ) -> bytes:
+        try:
+            return await self._git(*arguments, work=work, index=index, input=input)
+        except CheckpointError as error:
+            raise ReviewError(str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def git_reader(folder: Path, run: RunProgram) -> AsyncIterator[GitReader]:
+    """Give a reader of the repository around a folder; `run` is `sandbox.ProcessRunner.run`.
+
+    Raises:
+        ReviewError: there is no repository, or one that cannot be read.
+    """
+    try:
+        place = git_folder(os.path.realpath(folder))
+        if place is None:
+            raise ReviewError(f"{folder} is in no git repository; a review compares versions of files")
+        if not place.is_its_own:
+            raise ReviewError(f"{place.top}/.git leads to the repository of another folder")
+        with tempfile.TemporaryDirectory(prefix="agent-review-") as twin:
+            known = _make_twin(Path(twin), place)
+            git = PrivateGit(Path(twin), run, (Path(place.top),), timeout_s=_TIMEOUT_S)
+            yield GitReader(git, place, known)
+    except OSError as error:
+        raise ReviewError(f"the repository of {folder} cannot be read: {error}") from error
+
+
+def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
+    """Make an empty repository that finds the objects and refs of another; returns the settings of that.
+
+    Raises:
+        ReviewError: it keeps them in a way that is not known.
+        OSError: they cannot be read.
+    """
+    common, own = Path(place.common), Path(place.own)
+    known = dict(settings(read_regular(common / "config", _LARGEST_SETTINGS)))
+    format = _FORMATS.get(known.get("extensions.objectformat", "sha1").lower())
+    objects = common / "objects"
+    if format is None or "extensions.refstorage" in known or "\n" in str(objects):
+        raise ReviewError(f"{common} keeps objects or refs in a way that is not known here")
+    (twin / "objects" / "info").mkdir(parents=True)
+    (twin / "info").mkdir()
+    (twin / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
+    (twin / "config").write_text(format, encoding="utf-8")
+    (twin / "info" / "attributes").write_text(_ATTRIBUTES, encoding="utf-8")
+    (twin / "refs").symlink_to(common / "refs")
+    copied = ((own, "HEAD"), (common, "packed-refs"), (common, "shallow"), (common, "info/exclude"))
+    for folder, name in copied:
+        with contextlib.suppress(FileNotFoundError):
+            (twin / name).write_bytes(read_regular(folder / name, _LARGEST_REFS))
+    return known
+
+
+def _why_not(top: Path, name: str) -> str:
+    """Return why a file is not reviewed; empty when it is, also where it is gone."""
+    if name.endswith("/"):
+        return "a repository of its own"
+    if has_odd_name(name):
+        return ODD_NAME
+    try:
+        status = os.lstat(top / name)
+    except OSError:
+        return ""
+    if stat.S_ISREG(status.st_mode):
+        if status.st_size <= LARGEST_FILE:
+            return ""
+        return "a binary file" if _is_binary(top / name) else f"too large ({status.st_size:,} bytes)"
+    return "" if stat.S_ISLNK(status.st_mode) else "no regular file"
+
+
+def _is_binary(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return b"\0" in read_regular(path, _BINARY_BYTES)
+    return False
+
+
+def _changes(raw: bytes) -> Iterable[Change]:
+    fields = [os.fsdecode(field) for field in raw.split(b"\0")]
+    at = 0
+    while at < len(fields) and fields[at].startswith(":"):
+        before, after, old, new, kind = fields[at][1:].split(" ")
+        path = old_path = fields[at + 1]
+        at += 2
+        if kind[0] in "RC":
+            path, at = fields[at], at + 1
+        yield Change(path, old_path, kind[0], (before, after), (old, new))
+
+
+def _binary(raw: bytes) -> Iterable[str]:
+    fields = [os.fsdecode(field) for field in raw.split(b"\0")]
+    at = 0
+    while at < len(fields) and "\t" in fields[at]:
+        added, _, path = fields[at].split("\t", 2)
+        at += 1
+        if not path:
+            path, at = fields[at + 1], at + 2
+        if added == "-":
+            yield path
+
+
+def is_submodule(change: Change) -> bool:
+    """Return whether a change is that of a nested repository."""
+    return _GITLINK in change.modes
+
+
+def has_odd_name(path: str) -> bool:
+    """Return whether a diff cannot name a path plainly."""
+    return _ODD.search(path) is not None
+
+
+def _names(raw: bytes) -> list[str]:
+    return [os.fsdecode(name) for name in raw.split(b"\0") if name]
+
+
+def _shown(name: str) -> str:
+    return name.rstrip("/")

@@ -1,0 +1,144 @@
+"""What is reviewed, and what is left out and said."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.review.diff import file_diffs
+from agent_cli.review.git_reader import ReviewError
+from agent_cli.review.material import PART_CHARS, Selection
+from tests.review.repository import committed, git, material_of, put
+
+
+async def test_uncommitted_changes_come_first_then_the_branch(tmp_path: Path) -> None:
+    first = committed(tmp_path, {"a.py": "1\n"})
+    git(tmp_path, "switch", "-qc", "topic")
+    head = committed(tmp_path, {"a.py": "2\n"})
+    branch = await material_of(tmp_path)
+    assert (branch.target.kind, branch.target.base, branch.target.head) == ("base", first, head)
+    assert "main" in branch.target.words and branch.is_work_tree
+    put(tmp_path, {"b.py": "1\n"})
+    now = await material_of(tmp_path)
+    assert (now.target.kind, [each.path for each in now.files]) == ("uncommitted", ["b.py"])
+    assert not (await material_of(tmp_path, Selection("base", "main"))).is_work_tree
+
+
+async def test_a_branch_is_compared_with_where_it_left_its_base(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    git(tmp_path, "switch", "-qc", "topic")
+    committed(tmp_path, {"b.py": "1\n"})
+    git(tmp_path, "switch", "-q", "main")
+    committed(tmp_path, {"c.py": "1\n"})
+    git(tmp_path, "switch", "-q", "topic")
+    found = await material_of(tmp_path, Selection("base", "main"))
+    assert [each.path for each in found.files] == ["b.py"]
+
+
+async def test_one_commit_and_the_first_one(tmp_path: Path) -> None:
+    first = committed(tmp_path, {"a.py": "1\n"})
+    committed(tmp_path, {"b.py": "1\n"})
+    found = await material_of(tmp_path, Selection("commit", first[:10]))
+    assert (found.target.head, [each.path for each in found.files]) == (first, ["a.py"])
+
+
+async def test_no_base_and_no_common_commit(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    git(tmp_path, "branch", "-qm", "topic")
+    with pytest.raises(ReviewError, match="name one with --base"):
+        await material_of(tmp_path)
+    git(tmp_path, "checkout", "-q", "--orphan", "apart")
+    git(tmp_path, "commit", "-qm", "apart")
+    with pytest.raises(ReviewError, match="fetch-depth: 0"):
+        await material_of(tmp_path, Selection("base", "topic"))
+
+
+@pytest.mark.parametrize("applied", [False, True])
+async def test_a_patch_before_and_after_it_was_applied(tmp_path: Path, applied: bool) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    put(tmp_path, {"a.py": "2\n"})
+    patch = git(tmp_path, "diff").encode() + b"\n"
+    if not applied:
+        git(tmp_path, "checkout", "-q", ".")
+    found = await material_of(tmp_path, Selection("patch", patch=patch, name="x.diff"))
+    assert "+2" in found.parts[0] and found.is_work_tree is applied
+    assert git(tmp_path, "diff").strip() == (patch.decode().strip() if applied else "")
+
+
+async def test_a_patch_that_does_not_fit(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    outside = b"diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+1\n"
+    for patch in (b"no patch", outside):
+        with pytest.raises(ReviewError, match="fits neither"):
+            await material_of(tmp_path, Selection("patch", patch=patch))
+
+
+async def test_what_is_not_reviewed_is_named(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n", "image": b"\0\1"})
+    put(
+        tmp_path,
+        {
+            "a.py": "2\n", "image": b"\0\2", "uv.lock": "x\n", "big.txt": "x" * 1_100_000, "secret.env": "1\n",
+            "odd\nname": "1\n",
+        },
+    )  # fmt: skip
+    found = await material_of(tmp_path, may_show=lambda path: path != "secret.env")
+    assert [each.path for each in found.files] == ["a.py"]
+    assert {(each.path, each.is_gap) for each in found.omitted} == {
+        ("image", False), ("uv.lock", False), ("secret.env", False), ("odd\nname", False), ("big.txt", True),
+    }  # fmt: skip
+    assert "secret" not in found.parts[0] and found.target.diff
+
+
+async def test_a_long_diff_is_read_in_parts(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    put(tmp_path, {f"f{at}.py": "x = 1\n" * 5000 for at in range(5)})
+    found = await material_of(tmp_path)
+    assert len(found.parts) == 3 and all(len(part) <= PART_CHARS for part in found.parts)
+    assert sum(part.count("diff --git") for part in found.parts) == 5
+
+
+async def test_a_long_file_is_cut_at_lines(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    put(tmp_path, {"long.py": "".join(f"x{at} = {at}\n" for at in range(12_000))})
+    found = await material_of(tmp_path)
+    hunks = [hunk for part in found.parts for each in file_diffs(part) for hunk in each.hunks]
+    assert len(found.parts) > 2 and not found.omitted
+    assert sorted(line for hunk in hunks for line in hunk.added) == list(range(1, 12_001))
+    assert "x11999 = 11999" in found.parts[-1] and all(part.startswith("diff --git") for part in found.parts)
+
+
+async def test_a_diff_beyond_all_parts_is_a_gap(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n", "gone.py": "x = 1\n" * 9_000})
+    put(tmp_path, {f"f{at}.py": "x = 1\n" * 75_000 for at in range(2)} | {"b.js": "x" * 200_000})
+    (tmp_path / "gone.py").unlink()
+    found = await material_of(tmp_path)
+    assert {(each.path, each.is_gap) for each in found.omitted} == {
+        ("b.js", True), ("f1.py", True), ("gone.py", False),
+    }  # fmt: skip
+    assert len(found.parts) == 8
+
+
+async def test_a_large_binary_file_is_no_gap_and_modes_count_only_where_they_can(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    put(tmp_path, {"model.bin": b"\0" * 1_100_000})
+    (tmp_path / "a.py").chmod(0o755)
+    assert [each.path for each in (await material_of(tmp_path)).files] == ["a.py"]
+    git(tmp_path, "config", "core.fileMode", "false")
+    found = await material_of(tmp_path, Selection("uncommitted"))
+    assert not found.files and [(each.path, each.is_gap) for each in found.omitted] == [("model.bin", False)]
+
+
+async def test_uses_of_changed_names_are_listed(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "def total(x):\n    return x\n", "b.py": "from a import total\n\ntotal(1)\n"})
+    put(tmp_path, {"a.py": "def total(x, y):\n    return x\n"})
+    found = await material_of(tmp_path)
+    assert found.uses.splitlines() == ["b.py:1: from a import total", "b.py:3: total(1)"]
+
+
+async def test_the_hash_of_the_diff_is_that_of_all_its_content(tmp_path: Path) -> None:
+    committed(tmp_path, {"a.py": "1\n", "image": b"\0\1"})
+    put(tmp_path, {"image": b"\0\2"})
+    one = (await material_of(tmp_path)).target.diff
+    assert one == (await material_of(tmp_path)).target.diff
+    put(tmp_path, {"image": b"\0\3"})
+    assert one != (await material_of(tmp_path)).target.diff
