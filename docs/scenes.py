@@ -198,6 +198,7 @@ def _furnish(world: "_World", scene: Scene) -> None:
 def _acted(person: Person, scene: Scene) -> bytes:
     """Do the steps; return what was written until the last of them has had its effect."""
     person.wait(READY)
+    person.wait_for_editor()
     for step in scene.steps:
         _act(person, step)
     person.wait(scene.until)
