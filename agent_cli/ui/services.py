@@ -237,6 +237,8 @@ class TracedTurn(msgspec.Struct, frozen=True):
     spans: tuple[TracedSpan, ...]
     """In the order they began, each behind the one it lies in."""
     ended: bool = True
+    used: str = ""
+    """Tokens and cost, in words."""
 
 
 class Host(Protocol):

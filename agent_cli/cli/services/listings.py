@@ -5,7 +5,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from agent_cli.ui.services import (
     TracedSpan,
     TracedTurn,
 )
+from agent_cli.ui.text.lines import count, dollars
 from agent_cli.ui.text.time_shares import SHARES
 
 from ..setup.setup import Setup
@@ -63,44 +64,98 @@ def traced_turns(path: Path) -> tuple[TracedTurn, ...]:
         StoreError: it cannot be read.
     """
     from agent_cli.session.timing import Timing
-    from agent_cli.telemetry.conventions import STOP_REASON
     from agent_cli.telemetry.recorded.spans import recorded, spans_of
-    from agent_cli.telemetry.shares import time_shares
 
     session = recorded(path)
-    prompted = Timing(session.records).prompted
-    spans = spans_of(session)
-    by_trace: dict[str, list[Span]] = {}
-    for span in spans:
-        by_trace.setdefault(span.trace_id, []).append(span)
-    turns = []
+    return turns_of(spans_of(session), Timing(session.records).prompted)
+
+
+def turns_of(spans: "Sequence[Span]", prompted: Collection[int] | None = None) -> tuple[TracedTurn, ...]:
+    """Return where the time of each turn went, oldest first.
+
+    Args:
+        spans: of one session, or of a trace file. Those of a turn whose own span is not among them, because the
+            program was killed, are one turn that has not ended.
+        prompted: which turns a prompt began, by their place; all, where that is not known.
+    """
+    turns: list[TracedTurn] = []
     number = 0
-    for at, root in enumerate(span for span in spans if span.kind == "agent" and not span.parent_id):
-        number += at in prompted
-        own = by_trace[root.trace_id]
-        sums = time_shares(own)
-        shares = {name: getattr(sums, f"{name}_s") for name, *_ in SHARES}
-        turns.append(
-            TracedTurn(
-                number=number if at in prompted else 0,
-                began=time.strftime("%H:%M:%S", time.localtime(root.start)),
-                duration_s=root.duration_s,
-                shares=shares,
-                spans=tuple(_traced(own, root)),
-                ended=STOP_REASON in root.attributes,
-            )
-        )
+    by_id = {span.span_id: span for span in reversed(spans)}  # a damaged file may have an id twice: no circles
+    for at, (root, below, ended) in enumerate(_roots([*reversed(by_id.values())])):
+        is_prompted = prompted is None or at in prompted
+        number += is_prompted
+        turns.append(_turn(root, below, number if is_prompted else 0, ended=ended))
     return tuple(turns)
 
 
-def _traced(spans: Sequence["Span"], root: "Span") -> Iterator[TracedSpan]:
-    """Yield the spans of a turn, each behind the one it lies in."""
-    from agent_cli.telemetry.conventions import FIRST_CHUNK_S
+def _turn(root: "Span", below: "dict[str, list[Span]]", number: int, *, ended: bool) -> TracedTurn:
+    from agent_cli.telemetry.shares import time_shares
+
+    own = [root, *_inside(root, below)]
+    sums = time_shares(own)
+    return TracedTurn(
+        number=number,
+        began=time.strftime("%H:%M:%S", time.localtime(root.start)),
+        duration_s=root.duration_s,
+        shares={name: getattr(sums, f"{name}_s") for name, *_ in SHARES},
+        spans=tuple(_traced(root, below)),
+        ended=ended,
+        used=_used(root),
+    )
+
+
+def _roots(spans: "Sequence[Span]") -> "list[tuple[Span, dict[str, list[Span]], bool]]":
+    """Return the span of each turn, what lies in each span, and whether the turn has ended."""
+    from agent_cli.telemetry.conventions import STOP_REASON
+    from agent_cli.telemetry.span import Span
 
     below: dict[str, list[Span]] = {}
     for span in spans:
         below.setdefault(span.parent_id, []).append(span)
-    waiting = [(span, 0) for span in reversed(below.get(root.span_id, []))]
+    known = {span.span_id for span in spans}
+    roots: list[tuple[Span, bool]] = []
+    for parent_id, inside in below.items():
+        if parent_id not in known:
+            roots += [(span, STOP_REASON in span.attributes) for span in inside if span.kind == "agent"]
+        if parent_id and parent_id not in known and (rest := [span for span in inside if span.kind != "agent"]):
+            start, end = min(span.start for span in rest), max(span.end for span in rest)
+            trace_id = rest[0].trace_id
+            turn = Span(trace_id=trace_id, span_id=parent_id, kind="agent", name="", start=start, end=end)
+            roots.append((turn, False))
+    return [(root, below, ended) for root, ended in sorted(roots, key=lambda found: found[0].start)]
+
+
+def _used(root: "Span") -> str:
+    """Return the tokens and the cost of a turn, in words; empty where they are not known."""
+    from agent_cli.telemetry import conventions as names
+
+    sent, answered = root.attributes.get(names.INPUT_TOKENS), root.attributes.get(names.OUTPUT_TOKENS)
+    cost, share = root.attributes.get(names.COST_USD), root.attributes.get(names.CACHED_SHARE)
+    facts = []
+    if isinstance(sent, int) and isinstance(answered, int):
+        cached = f" ({share:.0%} cached)" if isinstance(share, float) else ""
+        facts.append(f"{count(sent)} tokens in{cached}, {count(answered)} out")
+    if isinstance(cost, int | float):
+        facts.append(dollars(float(cost)))
+    return ", ".join(facts)
+
+
+def _inside(root: "Span", below: "dict[str, list[Span]]") -> "Iterator[Span]":
+    waiting = [*below.get(root.span_id, ())]
+    while waiting:
+        span = waiting.pop()
+        yield span
+        waiting += below.get(span.span_id, ())
+
+
+def _traced(root: "Span", below: "dict[str, list[Span]]") -> Iterator[TracedSpan]:
+    """Yield what lies in a turn, in the order it began, each span behind the one it lies in."""
+    from agent_cli.telemetry.conventions import FIRST_CHUNK_S
+
+    def latest_first(span_id: str) -> "list[Span]":
+        return sorted(below.get(span_id, ()), key=lambda span: -span.start)
+
+    waiting = [(span, 0) for span in latest_first(root.span_id)]
     while waiting:
         span, depth = waiting.pop()
         first = span.attributes.get(FIRST_CHUNK_S)
@@ -109,7 +164,7 @@ def _traced(spans: Sequence["Span"], root: "Span") -> Iterator[TracedSpan]:
             depth=depth, error=span.error, first_s=float(first) if isinstance(first, int | float) else None,
             waited_s=sum(each.duration_s for each in below.get(span.span_id, ()) if each.kind in _WAITS),
         )  # fmt: skip
-        waiting += [(each, depth + 1) for each in reversed(below.get(span.span_id, []))]
+        waiting += [(each, depth + 1) for each in latest_first(span.span_id)]
 
 
 async def offered_models(setup: Setup, env: Mapping[str, str], query: str) -> list[str]:

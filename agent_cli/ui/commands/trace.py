@@ -18,7 +18,10 @@ _ROLES: dict[str, Role] = {
     "model": "accent", "tool": "ok", "approval": "warning", "question": "warning", "retry": "error",
     "agent": "muted", "hook": "muted", "compaction": "muted",
 }  # fmt: skip
-_WORDS = {"approval": "waiting for you", "question": "waiting for you", "retry": "waiting for the provider"}
+_WORDS = {
+    "approval": "waiting for you", "question": "waiting for you", "retry": "waiting for the provider",
+    "queue": "before it ran",
+}  # fmt: skip
 
 
 async def trace(context: CommandContext, argument: str) -> None:
@@ -42,10 +45,11 @@ async def trace(context: CommandContext, argument: str) -> None:
     context.say("\n".join(render_turn(chosen[-1], context.theme, context.columns)), wrap=False)
 
 
-def render_turn(turn: TracedTurn, theme: Theme, width: int) -> list[str]:
-    """Return the rows of one turn, none wider than `width` columns."""
-    rows = [theme.paint("strong", f"  {_title(turn)}"), *render_shares(turn.shares, width, theme, "  ")]
-    shown = _chosen(turn.spans)
+def render_turn(turn: TracedTurn, theme: Theme, width: int, most: int = _MOST_ROWS) -> list[str]:
+    """Return the rows of one turn, none wider than `width` columns, with at most so many spans."""
+    title = lines.wrap(_title(turn), width - 2)
+    rows = [*(theme.paint("strong", f"  {row}") for row in title), *render_shares(turn.shares, width, theme, "  ")]
+    shown = _chosen(turn.spans, most)
     if not shown:
         return rows
     names = [f"{'  ' * span.depth}{_name(span)}" for span in shown]
@@ -78,12 +82,13 @@ def _all(turns: Sequence[TracedTurn], theme: Theme, width: int) -> list[str]:
 
 def _title(turn: TracedTurn) -> str:
     number = f"Turn {turn.number}" if turn.number else "Beside the prompts"
-    return f"{number}, {turn.began}, {duration(turn.duration_s)}{'' if turn.ended else ' so far'}"
+    used = f", {turn.used}" if turn.used else ""
+    return f"{number}, {turn.began}, {duration(turn.duration_s)}{'' if turn.ended else ' so far'}{used}"
 
 
-def _chosen(spans: Sequence[TracedSpan]) -> list[TracedSpan]:
+def _chosen(spans: Sequence[TracedSpan], most: int) -> list[TracedSpan]:
     """Return the longest spans, in the order they began."""
-    longest = sorted(range(len(spans)), key=lambda at: spans[at].start_s - spans[at].end_s)[:_MOST_ROWS]
+    longest = sorted(range(len(spans)), key=lambda at: spans[at].start_s - spans[at].end_s)[:most]
     return [spans[at] for at in sorted(longest)]
 
 

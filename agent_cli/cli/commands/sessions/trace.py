@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +12,12 @@ import msgspec
 import typer
 
 from agent_cli.config.dirs import state_dir, unsent_traces_dir
+from agent_cli.config.schema import Ui
 from agent_cli.telemetry.export.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
 from agent_cli.telemetry.export.trace_file import TraceFileError
+from agent_cli.ui.services import TracedTurn
 from agent_cli.ui.text.lines import number
+from agent_cli.ui.text.theme import NONE, choose
 
 from ...setup.options import UsageError
 from .output import emit, one_line, setup_for_sessions
@@ -32,24 +37,30 @@ def show_command(
     from agent_cli.telemetry.export.otlp_json import spans_in
     from agent_cli.telemetry.export.trace_file import read_requests
 
-    from .waterfall import print_trace
+    from ...services.listings import traced_turns, turns_of
 
     if not file.suffix and len(file.parts) == 1 and not file.exists():
-        from agent_cli.telemetry.recorded.spans import recorded, spans_of
-
-        print_trace(spans_of(recorded(setup_for_sessions().sessions.find(str(file)))), rows)
-        return 0
+        return _print(traced_turns(setup_for_sessions().sessions.find(str(file))), rows)
     try:
         lines, damaged = read_requests(file)
     except TraceFileError as error:
-        raise UsageError(f"{one_line(str(error))}; a .json file is for ui.perfetto.dev") from error
+        hint = "; a .json file is for ui.perfetto.dev" if file.suffix == ".json" else ""
+        raise UsageError(f"{one_line(str(error))}{hint}") from error
     spans = list(spans_in(map(msgspec.json.decode, lines)))
     if damaged:
         print(f"agent: {number(damaged, 'line')} of the file cannot be read and are left out", file=sys.stderr)
-    if not spans:
-        emit(["The file has no spans of agent sessions."])
-        return 0
-    print_trace(spans, rows)
+    return _print(turns_of(spans), rows)
+
+
+def _print(turns: Sequence[TracedTurn], rows: int) -> int:
+    from agent_cli.ui.commands.trace import render_turn
+
+    theme = choose(Ui()) if sys.stdout.isatty() else NONE
+    width = shutil.get_terminal_size().columns
+    for at, turn in enumerate(turns):
+        emit([*([""] if at else []), *render_turn(turn, theme, width, rows)])
+    if not turns:
+        emit(["There are no turns in it."])
     return 0
 
 

@@ -58,7 +58,7 @@ def test_a_program_reads_json_and_names_of_others_do_nothing(world: World) -> No
         world, ["stats", "--json"], ["stats", "--by", "project"], ["stats", "--since", "2099-01-01"],
         ["trace", "show", "0ab1727c"],
     )  # fmt: skip
-    assert "execute_tool shell" in drawn.out and "wait.approval" in drawn.out
+    assert "  shell " in drawn.out and "  waiting for you " in drawn.out
     broken.unlink()
     given = json.loads(plain.out)
     assert (given["total"]["cost_usd"], given["total"]["prompts"], given["unreadable"]) == (0.03, 1, 1)
