@@ -41,7 +41,7 @@ def print_trace(spans: Sequence[Span], most: int) -> None:
     for turn in sorted(children.get("", ()), key=lambda span: span.start):
         below = list(_below(turn, children, 1))
         inner = [turn, *(span for span, _ in below)]
-        console.print(_heading(turn), style="bold")
+        console.print(Text(_heading(turn)), style="bold")
         if turn.kind == "agent":
             console.print(_shares(time_shares(inner)), style="dim")
         bar = _BAR if console.width >= _WIDE else _SHORT_BAR
