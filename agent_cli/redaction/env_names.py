@@ -21,6 +21,8 @@ _UNLESS_PLAIN = frozenset({"KEY", "KEYS", "TOKEN", "TOKENS", "AUTH", "PAT"})
 _GLUED = ("PASSWORD", "PASSWD", "APIKEY", "AUTHTOKEN", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "ACCESSTOKEN")
 """What a word may end in."""
 _HARMLESS = lazy_regex(r"PWD|OLDPWD|GIT_CONFIG_KEY_\d+|(?:.*_)?PUB(?:LIC)?_KEYS?(?:_.*)?|.*_KEY_BINDINGS?", re.I)
+_HEADERS = lazy_regex(r"OTEL_.*_HEADERS|.*_(?:CUSTOM|EXTRA|HTTP|REQUEST)_HEADERS?", re.I)
+"""Headers of requests, which hold keys in a form of their own, such as `authorization=Bearer%20KEY`."""
 _PLAIN = lazy_regex(r"\d{0,9}(?:\.\d+)?|true|false|yes|no|on|off|none|auto|always|never", re.I)
 _SHAPES = lazy_regex(
     r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"  # a URL with a password
@@ -51,6 +53,8 @@ def is_secret(name: str, value: str) -> bool:
         return True
     if _HARMLESS.fullmatch(name):
         return False
+    if _HEADERS.fullmatch(name):
+        return True
     words = re.split(r"[_.-]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper())
     if "CONNECTION_STRING" in name.upper() or not _ALWAYS.isdisjoint(words):
         return True

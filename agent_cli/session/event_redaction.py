@@ -5,7 +5,7 @@ The texts are masked here and nowhere else; `redaction` knows how.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -310,6 +310,8 @@ def known_secrets(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[s
     for name, value in environ.items():
         if (is_secret(name, value) or is_provider_secret(name)) and not _NO_SECRET.match(value.strip()):
             found.setdefault(name, value)
+        if name.startswith("OTEL_") and name.endswith("_HEADERS"):
+            found |= {f"{header} in {name}": key for header, key in _header_keys(value)}
         if "://" in value and (password := _password(value)):
             found.setdefault(f"password in {name}", password)
     return found
@@ -336,6 +338,14 @@ def _password(address: str) -> str:
         return unquote(urlsplit(address.strip()).password or "")
     except ValueError:
         return ""
+
+
+def _header_keys(value: str) -> Iterator[tuple[str, str]]:
+    """Yield names and keys of OTLP headers such as `authorization=Bearer%20KEY`, without the scheme."""
+    for pair in value.split(","):
+        header, _, text = pair.partition("=")
+        if key := unquote(text).strip().rpartition(" ")[2]:
+            yield header.strip(), key
 
 
 def environment_redactor(

@@ -95,7 +95,7 @@ def _parts(span: Span, children: Iterable[Span]) -> Iterator[tuple[float, float,
         yield span.start, span.end, _OF_KIND.get(span.kind, "overhead")
         return
     asked = max([each.end for each in children if each.kind == "retry"], default=span.start)
-    begun = min(span.end, asked + first_s) if isinstance(first_s, int | float) else span.end
+    begun = max(span.start, min(span.end, asked + first_s)) if isinstance(first_s, int | float) else span.end
     yield span.start, begun, "first_token"
     yield begun, span.end, "streaming"
 
@@ -107,28 +107,33 @@ def _swept(stretches: list[_Stretch], turn: Span) -> Iterator[tuple[int, float]]
         [(each.start, 1, each) for each in stretches] + [(each.end, 0, each) for each in stretches],
         key=lambda moment: moment[:2],
     )
-    active: dict[int, _Stretch] = {}
+    active: dict[str, _Stretch] = {}
     inside: dict[str, int] = {}
     """How many active spans lie directly in one."""
+    innermost: dict[bool, list[int]] = {False: [0] * len(_ORDER), True: [0] * len(_ORDER)}
+    """How many active spans of each rank have none in them; apart those in the background."""
     before = turn.start
     for time, begins, stretch in moments:
         if time > before:
-            yield _rank(active.values(), inside), time - before
+            yield _rank(innermost), time - before
             before = time
-        inside[stretch.parent_id] = inside.get(stretch.parent_id, 0) + (1 if begins else -1)
+        step = 1 if begins else -1
+        around = inside.get(stretch.parent_id, 0)
+        inside[stretch.parent_id] = around + step
+        outer = active.get(stretch.parent_id)
+        if outer is not None and 0 in (around, around + step):
+            innermost[outer.is_background][outer.rank] -= step
+        if not inside.get(stretch.span_id):
+            innermost[stretch.is_background][stretch.rank] += step
         if begins:
-            active[id(stretch)] = stretch
+            active[stretch.span_id] = stretch
         else:
-            del active[id(stretch)]
+            del active[stretch.span_id]
 
 
-def _rank(active: Iterable[_Stretch], inside: dict[str, int]) -> int:
-    best, behind = _OVERHEAD, _OVERHEAD
-    for each in active:
-        if inside.get(each.span_id):
-            continue
-        if each.is_background:
-            behind = min(behind, each.rank)
-        else:
-            best = min(best, each.rank)
+def _rank(innermost: dict[bool, list[int]]) -> int:
+    best, behind = (
+        next((rank for rank, number in enumerate(innermost[is_background]) if number), _OVERHEAD)
+        for is_background in (False, True)
+    )
     return best if best < _OVERHEAD else behind

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -546,11 +547,25 @@ def test_the_prompt_is_painted_before_the_line_editor_is_loaded_and_nothing_is_p
     world.script(Reply(text="done"))
     with Person(world, is_awaited=False, is_warm=False) as person:
         person.wait("/help for commands")
-        person.send("early\r")
+        person.send("early\r" + "next" * 50)
         person.wait("(?m)^— ")
         shown = person.log.decode()
         painted = re.search(r"/help for commands\r\n\r\n\S*>", shown)
         assert painted and painted.end() < shown.index("\x1b[?2004h"), "before the line editor has the terminal"
         assert world.messages(0, "user")[0].endswith("\n\nearly")
         assert person.text.count("/help for commands") == 1 and person.text.count("ask · ") == 2
-        assert re.findall("(?m)^>.*", person.text) == [">"]
+        assert re.findall("(?m)^>.*", person.text) == ["> " + "next" * 24 + "ne"]
+        assert person.text.count("next") == 49, "one more is cut by the edge"
+
+
+def test_the_terminal_echoes_again_when_the_program_is_killed_at_its_first_paint(
+    world: World, own_tmp: None
+) -> None:
+    with Person(world, is_awaited=False, is_warm=False) as person:
+        before = person.modes()
+        person.wait("/help for commands")
+        person.process.kill()
+        end = time.monotonic() + 10
+        while person.modes() != before:
+            person.pump(0.01)
+            assert time.monotonic() < end, "the modes are not those from before"

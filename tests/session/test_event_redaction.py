@@ -306,6 +306,7 @@ ENVIRON = {
     "PWD": "/work",
     "DATABASE_URL": "postgres://app:s%40fe-pass1@db/x",
     "PROXY": "http://proxy:3128",
+    "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20k-otlp%2B1, x-team=t-otlp-1",
 }
 
 
@@ -318,6 +319,9 @@ def test_known_secrets_are_told_by_their_names_and_places() -> None:
         "PGPASSWORD": "p-postgres-1",
         "MY_SECRET": "s-mine-1",
         "password in DATABASE_URL": "s@fe-pass1",
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20k-otlp%2B1, x-team=t-otlp-1",
+        "authorization in OTEL_EXPORTER_OTLP_HEADERS": "k-otlp+1",
+        "x-team in OTEL_EXPORTER_OTLP_HEADERS": "t-otlp-1",
     }
 
 

@@ -13,8 +13,8 @@ from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import Usage
 from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry.content import Content
-from agent_cli.telemetry.shares import time_shares
-from agent_cli.telemetry.span import Span
+from agent_cli.telemetry.shares import TimeShares, time_shares
+from agent_cli.telemetry.span import Span, SpanKind
 from agent_cli.telemetry.spans import SpanBuilder
 from agent_cli.telemetry.traceparent import Parent
 
@@ -377,3 +377,14 @@ def test_each_kind_of_content_is_asked_for_apart(kind: str, attribute: str) -> N
     spans = spans_of(ALL_TEXTS, content=Content([kind]))  # type: ignore[list-item]
     holding = {name for span in spans for name, value in span.attributes.items() if "canary" in repr(value)}
     assert holding == {attribute}
+
+
+def test_a_first_piece_before_the_call_began_counts_from_its_beginning() -> None:
+    def made(number: str, parent: str, kind: SpanKind, start: float, **facts: float) -> Span:
+        return Span(
+            trace_id="1", span_id=number, parent_id=parent, kind=kind, name="m", start=start, end=10.0,
+            attributes=facts,
+        )  # fmt: skip
+
+    turn, call = made("a", "", "agent", 0.0), made("b", "a", "model", 4.0, **{names.FIRST_CHUNK_S: -3.0})
+    assert time_shares([turn, call]) == TimeShares(wall_s=10.0, streaming_s=6.0, overhead_s=4.0)

@@ -112,6 +112,10 @@ class Terminal:
         if hasattr(self, "process"):
             os.killpg(self.process.pid, signal.SIGWINCH)
 
+    def modes(self) -> list[object]:
+        """What `stty -a` shows."""
+        return termios.tcgetattr(self._fd)
+
     def cook(self) -> None:
         """What a shell does to the terminal's modes when a program has stopped."""
         modes = termios.tcgetattr(self._fd)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 NAME = "agent-guard"
 _ENOUGH_FDS = 1 << 16
+_MODES = termios.ICANON | termios.ISIG | termios.ECHO
+"""Without any of them is the prompt, without echo alone what is painted before it; a shell's editor is neither."""
 
 
 def guard_terminal(terminal: int, reset: bytes) -> Callable[[], None]:
@@ -55,9 +57,7 @@ def _watch(terminal: int, reader: int, before: list[object], reset: bytes) -> No
     if os.read(reader, 1):
         return
     now = termios.tcgetattr(terminal)
-    if not _local(now) & (
-        termios.ICANON | termios.ISIG
-    ):  # still as the prompt had it, not as a shell's editor has
+    if _local(now) & _MODES in (0, termios.ICANON | termios.ISIG):
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)  # type: ignore[arg-type]
     os.write(terminal, reset)
 

@@ -13,6 +13,8 @@ from ..span import Attribute, Span, SpanKind
 
 _FAILED = 2
 _KINDS = frozenset(get_args(SpanKind))
+_MOST_TIME = 1 << 34
+"""Seconds since 1970 that nanoseconds in 64 bits can hold."""
 BEGINNING = b'{"resourceSpans":['
 """How each line begins."""
 
@@ -63,13 +65,20 @@ def nanoseconds(time: float) -> str:
 
 
 def spans_in(requests: Iterable[Mapping[str, Any]]) -> Iterator[Span]:
-    """Yield the spans of decoded requests that are ours; others, and what is damaged, are left out."""
+    """Yield the spans of decoded requests that are ours, each once; others, and what is damaged, are left out."""
+    seen: set[str] = set()
     for request in requests:
-        for group in request.get("resourceSpans") or ():
-            for scope in group.get("scopeSpans") or ():
-                for value in scope.get("spans") or ():
-                    if (span := _span(value)) is not None:
+        for group in _listed(request, "resourceSpans"):
+            for scope in _listed(group, "scopeSpans"):
+                for value in _listed(scope, "spans"):
+                    if (span := _span(value)) is not None and span.span_id not in seen:
+                        seen.add(span.span_id)
                         yield span
+
+
+def _listed(value: Any, key: str) -> list[Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def _span(value: Mapping[str, Any]) -> Span | None:
@@ -79,18 +88,21 @@ def _span(value: Mapping[str, Any]) -> Span | None:
         if kind not in _KINDS:
             return None
         attributes.pop(names.OPERATION, None)
+        start, end = int(value["startTimeUnixNano"]) / 1e9, int(value["endTimeUnixNano"]) / 1e9
+        if not (0 <= start < _MOST_TIME and 0 <= end < _MOST_TIME):
+            return None
         return Span(
             trace_id=str(value["traceId"]),
             span_id=str(value["spanId"]),
             parent_id=str(value.get("parentSpanId", "")),
             kind=kind,
             name=_own_name(kind, str(value["name"]), attributes),
-            start=int(value["startTimeUnixNano"]) / 1e9,
-            end=int(value["endTimeUnixNano"]) / 1e9,
+            start=start,
+            end=end,
             error=str(attributes.pop(names.ERROR, "")),
             attributes=attributes,
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
 
 
@@ -116,10 +128,16 @@ def _any_value(value: Attribute) -> dict[str, Any]:
             return {"stringValue": value}
 
 
+def _int64(value: Any) -> int:
+    if not -(1 << 63) <= (found := int(value)) < 1 << 63:
+        raise OverflowError
+    return found
+
+
 def _plain(value: Mapping[str, Any]) -> Any:
     match value:
         case {"intValue": number}:
-            return int(number)
+            return _int64(number)
         case {"arrayValue": {"values": values}}:
             return tuple(str(each.get("stringValue", "")) for each in values)
         case {"stringValue": found} | {"boolValue": found} | {"doubleValue": found}:

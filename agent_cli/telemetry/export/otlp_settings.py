@@ -86,7 +86,12 @@ def resource_attributes(env: Mapping[str, str]) -> dict[str, str]:
     found = _pairs(env.get("OTEL_RESOURCE_ATTRIBUTES", ""))
     if name := env.get("OTEL_SERVICE_NAME", "").strip():
         found["service.name"] = name
-    return found
+    return {_text(key): _text(value) for key, value in found.items()}
+
+
+def _text(value: str) -> str:
+    """Return a text without bytes that are no UTF-8, which a variable may hold."""
+    return value.encode("utf-8", "replace").decode()
 
 
 def _given(env: Mapping[str, str], name: str) -> str:
@@ -118,7 +123,7 @@ def _timeout_s(text: str) -> float:
     """Return the limit of one request; the variable is in milliseconds."""
     if not text:
         return _TIMEOUT_S
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 600_000:
+    if not text.isascii() or not text.isdigit() or len(text) > 6 or not 0 < int(text) <= 600_000:
         raise OtlpError(f"{_PREFIX}TIMEOUT is no number of milliseconds between 1 and 600000")
     return int(text) / 1000
 

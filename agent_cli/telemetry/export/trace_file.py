@@ -154,7 +154,7 @@ def read_requests(path: Path) -> tuple[list[bytes], int]:
 def _is_request(line: bytes) -> bool:
     try:
         value = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return isinstance(value, dict) and isinstance(value.get("resourceSpans"), list)
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import termios
 
 from agent_cli import __version__
 from agent_cli.protocol.actions import Mode
@@ -36,6 +37,24 @@ def _size() -> tuple[int, int]:
     return columns or 80, rows or 24
 
 
+def _silenced() -> bool:
+    """Switch the echo off; returns whether it was on."""
+    try:
+        return bool(termios.tcgetattr(sys.stdin.fileno())[3] & termios.ECHO) and _set_echo(False)
+    except (OSError, ValueError, termios.error):
+        return False
+
+
+def _set_echo(is_on: bool) -> bool:
+    try:
+        modes = termios.tcgetattr(sys.stdin.fileno())
+        modes[3] = modes[3] | termios.ECHO if is_on else modes[3] & ~termios.ECHO
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, modes)
+    except (OSError, ValueError, termios.error):  # the terminal is gone, which the screen finds out
+        return False
+    return True
+
+
 class FirstPaint:
     """What a new session begins with, as the renderer and the screen draw it: the banner, the prompt, the status
     line."""
@@ -45,6 +64,8 @@ class FirstPaint:
         self.banner = ""
         """What was printed for good; empty when nothing was painted."""
         self._live = ""
+        self._silent = False
+        """Whether the terminal's echo is off, and was on."""
         columns, rows = _size()
         if now.turns or rows < AIRY_ROWS:
             return
@@ -61,14 +82,22 @@ class FirstPaint:
         self._live = f"\n{mark} \n{render_status(now, branch, theme, columns)}{_BACK_TO_PROMPT}"
 
     def show(self) -> None:
-        """Paint it."""
+        """Paint it. What is typed from here on is not echoed, so that the cursor stays in the prompt's row."""
         if self.banner:
+            self._silent = _silenced()
             self._write(_OVER_ECHO + self.banner + self._live)
 
     def give_way(self) -> None:
         """Take the prompt and the status line away, for the screen to draw them; the banner stays."""
         if self.banner:
             self._write(_OVER_IT_ALL)
+        self.end()
+
+    def end(self) -> None:
+        """Have the terminal echo again, if it did."""
+        if self._silent:
+            self._silent = False
+            _set_echo(True)
 
     @staticmethod
     def _write(text: str) -> None:

@@ -1,7 +1,7 @@
 """Start the interactive loop: paint the prompt first, load the line editor then.
 
 Loading it takes longer than everything before it. What is typed meanwhile waits in the terminal, which reads by
-lines and echoes it; `terminal.Keyboard` tells those lines from what comes later.
+lines; `terminal.Keyboard` tells those lines from what comes later.
 """
 
 import sys
@@ -25,7 +25,10 @@ async def run_repl(
 
         return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
     painted = FirstPaint(choose(settings), client.snapshot(), host.branch())
-    painted.show()
-    from .repl import Repl
+    try:
+        painted.show()
+        from .repl import Repl
 
-    return await Repl(client, host, settings, history_file, painted).run(first_input)
+        return await Repl(client, host, settings, history_file, painted).run(first_input)
+    finally:
+        painted.end()

@@ -84,3 +84,13 @@ def test_the_program_is_called_as_the_user_wants() -> None:
 
 def test_what_is_installed_is_looked_for() -> None:
     assert has_protobuf()
+
+
+def test_attributes_that_are_no_utf8_are_sent_as_well_as_can_be() -> None:
+    env = {"OTEL_SERVICE_NAME": "a\udcff", "OTEL_RESOURCE_ATTRIBUTES": "k\udcff=v"}
+    assert resource_attributes(env) == {"service.name": "a?", "k?": "v"}
+
+
+def test_a_time_limit_of_too_many_digits_is_no_number_of_milliseconds() -> None:
+    with pytest.raises(OtlpError, match="milliseconds"):
+        otlp_settings({"OTEL_EXPORTER_OTLP_TIMEOUT": "9" * 5000}, protobuf=False)

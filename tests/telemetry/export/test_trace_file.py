@@ -157,3 +157,30 @@ def test_a_span_says_its_kind_of_failure_and_its_operation() -> None:
     assert attributes[names.ERROR] == {"stringValue": "denied"}
     assert attributes[names.OPERATION] == {"stringValue": "execute_tool"}
     assert value["endTimeUnixNano"] == "2000000000"
+
+
+def test_a_file_from_elsewhere_is_read_as_far_as_it_can_be() -> None:
+    def told(number: int, parent: str = "", **more: object) -> dict[str, object]:
+        return json.loads(otlp_json.encoded(span(number, "agent", parent=parent))) | more
+
+    high = [{"key": names.INPUT_TOKENS, "value": {"intValue": "9" * 400}}]
+    damaged: list[Any] = [
+        told(2, endTimeUnixNano="9" * 400), told(3, startTimeUnixNano=1e308), told(4, startTimeUnixNano="-1"),
+        told(5, attributes=[*told(5)["attributes"], *high]), told(6, attributes=7), 8, None,  # type: ignore[misc]
+    ]  # fmt: skip
+    twice = told(1, parent=names_of(1)[0])  # a circle, were it to be taken for another span
+    groups: list[Any] = [
+        {"scopeSpans": [{"spans": [told(1), *damaged, twice]}, {"spans": 3}, 4]},
+        {"scopeSpans": 5},
+        6,
+    ]
+    found = list(otlp_json.spans_in([{"resourceSpans": groups}, {"resourceSpans": 7}]))
+    assert found == [span(1, "agent")]
+
+
+def test_a_line_nested_too_deep_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    write(path, span(1))
+    with path.open("ab") as file:
+        file.write(b'{"resourceSpans":[' + b"[" * 100_000 + b"\n")
+    assert ids(path) == names_of(1) and read_requests(path)[1] == 1
