@@ -64,20 +64,16 @@ def settings(server: CollectorServer) -> OtlpSettings:
     return OtlpSettings(f"{server.url}/v1/traces", "http/json")
 
 
-@pytest.mark.parametrize("columns", [80, 130])
-def test_a_trace_is_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
+def test_a_trace_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path / "t.jsonl")
     assert show_command(tmp_path / "t.jsonl", rows=60) == 0
     out = capsys.readouterr().out
-    assert "waiting for you 0.5s (29%)" in " ".join(out.split())
-    rows = {line.split("  +")[0].strip(): line for line in out.splitlines() if "━" in line}
-    assert "+1.0s" in rows["execute_tool shell"] and "0.7s" in rows["execute_tool shell"]
-    assert all(len(line) <= columns for line in out.splitlines())
+    assert out.startswith("  Turn 1, ") and "1.7 s, 37 tokens in (38% cached), 10 out, $0.50\n" in out
+    assert "29%  waiting for you, 500 ms" in out
+    (tool,) = [line for line in out.splitlines() if line.startswith("  shell ")]
+    assert "700 ms" in tool and tool.rstrip().endswith("█")
     assert show_command(tmp_path / "t.jsonl", rows=1) == 0
-    assert "… and 3 spans more (--rows)" in capsys.readouterr().out
+    assert "3 shorter ones left out" in capsys.readouterr().out
 
 
 def test_names_in_a_file_cannot_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
