@@ -103,9 +103,10 @@ def test_a_bracketed_paste_before_the_prompt_stands_is_one_prompt(tmp_path: Path
         assert [op["text"] for op in term.operations("UserInput")] == ["one\ntwo"]
 
 
-def test_many_lines_before_the_prompt_stands_are_a_paste(tmp_path: Path) -> None:
-    with Session(tmp_path, typed_ahead="".join(f"line {n}\r" for n in range(5))) as term:
-        term.wait("(?m)^  line 4$")
+@pytest.mark.parametrize("word", ["line", "l"])
+def test_many_lines_before_the_prompt_stands_are_a_paste(tmp_path: Path, word: str) -> None:
+    with Session(tmp_path, typed_ahead="".join(f"{word} {n}\r" for n in range(5))) as term:
+        term.wait(f"(?m)^  {word} 4$")
         term.send("\x03")
         term.wait("(?m)^>$")
         term.leave()

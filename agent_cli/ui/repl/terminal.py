@@ -140,14 +140,14 @@ class Keyboard(Vt100Input):
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys that have arrived."""
-        early, text = self._split_early(self._read_available())
+        early, text, is_paste = self._split_early(self._read_available())
         text = _NO_TEXT.sub("\ufffd", text)
         if early:
             self.vt100_parser.feed(early)
         if self._in_paste and self._ends_paste(text):
             text = _PASTE_END + text
         self._read_at = time.monotonic()
-        if not self._in_paste and _is_burst(text):
+        if not self._in_paste and (is_paste or _is_burst(text)):
             body = text.rstrip("\r\n") if text.count("\r") + text.count("\n") == 1 else text
             self._buffer.append(KeyPress(Keys.BracketedPaste, body))
             text = text[len(body) :]
@@ -158,18 +158,19 @@ class Keyboard(Vt100Input):
         keys, self._buffer = self._buffer, []
         return keys
 
-    def _split_early(self, text: str) -> tuple[str, str]:
-        """Return the lines that were typed before the prompt stood, and the rest. The terminal has turned Enter
-        into a line break in them. Many lines, and a bracketed paste, belong to the rest."""
+    def _split_early(self, text: str) -> tuple[str, str, bool]:
+        """Return the lines that were typed before the prompt stood, the rest, and whether that is a paste. The
+        terminal has turned Enter into a line break in them. Many lines are a paste, and belong to the rest; so
+        does one in brackets."""
         size, self._early_bytes = self._early_bytes, 0
         if not size:
-            return "", text
+            return "", text, False
         data = text.encode("utf-8", "surrogateescape")
         early = data[:size].decode("utf-8", "replace").replace("\n", "\r")
         rest = data[size:].decode("utf-8", "surrogateescape")
         if early.count("\r") > _TYPED_AHEAD_LINES or "\x1b" in early:
-            return "", early + rest
-        return early, rest
+            return "", early + rest, "\x1b" not in early
+        return early, rest, False
 
     def _ends_paste(self, text: str) -> bool:
         """Return whether this is a person who wants out of a paste whose end never came."""
