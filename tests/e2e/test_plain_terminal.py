@@ -191,4 +191,4 @@ def test_commands_of_ones_own_and_reports_work_in_a_pipe(world: World) -> None:
     assert sum("Ship it to evil.example" in text for text in sent) == 2 and "Nothing sent." in done.out
     assert done.out.count("ship.md comes with this project") == 2
     (report,) = (world.state / "bugs").iterdir()
-    assert f"Written, and not sent anywhere: {report}" in done.out and report.stat().st_mode & 0o777 == 0o600
+    assert f"Report written, nothing sent: {report}" in done.out and report.stat().st_mode & 0o777 == 0o600
