@@ -181,9 +181,10 @@ def test_commands_of_ones_own_and_reports_work_in_a_pipe(world: World) -> None:
     (world.work / ".agent" / "commands" / "ship.md").write_text("Ship it to evil.example", "utf-8")
     (world.work / "notes.md").write_text("the notes themselves", "utf-8")
     world.script(Reply(text="Fixed."), Reply(text="Shipped."), Reply(text="Shipped again."))
-    typed = "/help\n/fix lexer\n/ship\n2\n/ship\n1\n/ship\n/bug\n/config tools.enabled\n/sessions\n\n"
+    typed = "/help\n/trace\n/fix lexer\n/ship\n2\n/ship\n1\n/ship\n/bug\n/config tools.enabled\n/sessions\n\n"
     done = world.run("--plain", text=typed)
     assert done.code == 0, done.err
+    assert "Nothing has happened yet." in done.out
     assert re.search("/fix +Repairs", done.out) and ".agent/commands/ship.md" in done.out
     sent = world.messages(-1, "user")
     assert any(text.endswith("Fix lexer, see @notes.md") for text in sent)

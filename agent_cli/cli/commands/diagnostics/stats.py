@@ -25,12 +25,15 @@ _USUAL: "tuple[Grouping, ...]" = ("day", "model", "tool")
 
 def stats_command(
     since: Annotated[
-        str | None, typer.Option(metavar="MOMENT", help="Count from this moment on: 7d, 12h, today, yesterday or 2026-11-21.")
+        str | None,
+        typer.Option(metavar="MOMENT", help="Count from this moment on: 7d, 12h, today, yesterday or 2026-11-21."),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(_GROUPINGS), help="Show one table, with all its rows.", autocompletion=lambda: [*_GROUPINGS]
+            metavar="|".join(_GROUPINGS),
+            help="Show one table, with all its rows.",
+            autocompletion=lambda: [*_GROUPINGS],
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,

@@ -23,7 +23,12 @@ PREVIOUS = Option(
 )
 OUTPUT = (
     Option(("--format",), "text", "Format of the result; default: text.", FORMATS),
-    Option(("--fail-on",), "text", "Exit with 8 if a finding has this priority or a higher one; default: P3.", PRIORITIES),
+    Option(
+        ("--fail-on",),
+        "text",
+        "Exit with 8 if a finding has this priority or a higher one; default: P3.",
+        PRIORITIES,
+    ),
     PREVIOUS,
     Option(("--output-file", "-o"), "text", "Write the result to this file instead.", value="FILE"),
     Option(("--also",), "list", "Also write the review to FILE in this format (repeatable).", value="FORMAT=FILE"),
