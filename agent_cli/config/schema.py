@@ -275,12 +275,12 @@ class Sessions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Telemetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Traces of sessions (see docs/traces.md). Off unless something is set here, or --trace is given."""
+    """Traces of sessions (see docs/traces.md); off by default."""
 
     otlp: bool = False
-    """Send traces to an OpenTelemetry collector, by the standard variables OTEL_EXPORTER_OTLP_ENDPOINT, …"""
+    """Send traces to the OpenTelemetry collector that OTEL_EXPORTER_OTLP_ENDPOINT names."""
     content: tuple[Literal["prompts", "answers", "arguments", "results", "commands"], ...] = ()
-    """Texts that traces may hold: prompts, answers, arguments, results, commands. Secrets are masked."""
+    """Texts to include in traces: prompts, answers, arguments, results, commands. Secrets are masked."""
 
 
 class Ui(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -222,7 +222,7 @@ async def git_reader(folder: Path, run: RunProgram) -> AsyncIterator[GitReader]:
     try:
         place = git_folder(os.path.realpath(folder))
         if place is None:
-            raise ReviewError(f"{folder} is in no git repository; a review compares versions of files")
+            raise ReviewError(f"{folder} is not in a git repository; a review needs one to compare versions")
         if not place.is_its_own:
             raise ReviewError(f"{place.top}/.git leads to the repository of another folder")
         with tempfile.TemporaryDirectory(prefix="agent-review-") as twin:

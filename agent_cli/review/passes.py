@@ -314,7 +314,7 @@ def _read(answer: Any, shape: type[T]) -> T:
     try:
         return msgspec.convert(answer, shape, strict=False)
     except msgspec.ValidationError as error:
-        raise Unanswered("no_answer", f"the answer is not as asked for: {error}") from error
+        raise Unanswered("no_answer", f"the model did not answer in the required format: {error}") from error
 
 
 def _importance(finding: Finding) -> tuple[int, float, str, int]:

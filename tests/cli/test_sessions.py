@@ -13,7 +13,7 @@ from tests.model.server import Call, Reply
 
 def test_without_a_session_the_list_says_so(world: World) -> None:
     assert told(world, ["list"], ["list", "--json"]) == [
-        Done(0, "No session yet. Start one with `agent`.\n", ""),
+        Done(0, "No sessions yet. Start one with `agent`.\n", ""),
         Done(0, "[]\n", ""),
     ]
 
@@ -168,7 +168,7 @@ def test_the_list_is_filtered_and_bounded(world: World) -> None:
     )
     assert [[line.split()[0] for line in each.out.splitlines()] for each in listed] == [*wanted.values()]
     assert bounded.err == "There are more than 1; --limit, --since and --until choose others.\n"
-    told_how = "agent: --since: 'soon' is no moment; write 7d, 12h, today, yesterday or 2026-11-21\n"
+    told_how = "agent: --since: 'soon' is not a moment; write 7d, 12h, today, yesterday or 2026-11-21\n"
     assert wrong == Done(2, "", told_how)
 
 

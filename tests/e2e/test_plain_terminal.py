@@ -181,9 +181,10 @@ def test_commands_of_ones_own_and_reports_work_in_a_pipe(world: World) -> None:
     (world.work / ".agent" / "commands" / "ship.md").write_text("Ship it to evil.example", "utf-8")
     (world.work / "notes.md").write_text("the notes themselves", "utf-8")
     world.script(Reply(text="Fixed."), Reply(text="Shipped."), Reply(text="Shipped again."))
-    typed = "/help\n/fix lexer\n/ship\n2\n/ship\n1\n/ship\n/bug\n/config tools.enabled\n/sessions\n\n"
+    typed = "/help\n/trace\n/fix lexer\n/ship\n2\n/ship\n1\n/ship\n/bug\n/config tools.enabled\n/sessions\n\n"
     done = world.run("--plain", text=typed)
     assert done.code == 0, done.err
+    assert "Nothing has happened yet." in done.out
     assert re.search("/fix +Repairs", done.out) and ".agent/commands/ship.md" in done.out
     sent = world.messages(-1, "user")
     assert any(text.endswith("Fix lexer, see @notes.md") for text in sent)
@@ -191,4 +192,4 @@ def test_commands_of_ones_own_and_reports_work_in_a_pipe(world: World) -> None:
     assert sum("Ship it to evil.example" in text for text in sent) == 2 and "Nothing sent." in done.out
     assert done.out.count("ship.md comes with this project") == 2
     (report,) = (world.state / "bugs").iterdir()
-    assert f"Written, and not sent anywhere: {report}" in done.out and report.stat().st_mode & 0o777 == 0o600
+    assert f"Report written, nothing sent: {report}" in done.out and report.stat().st_mode & 0o777 == 0o600

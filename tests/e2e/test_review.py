@@ -147,7 +147,7 @@ def test_what_is_wrong_with_a_command_line_is_said_before_anything_starts(world:
     committed(world.work, {"a.py": "x = 1\n"})
     (world.work / "bad.json").write_text('{"type": "result"}')
     wrong = {
-        "exclude each other": ["--base", "main", "--uncommitted"],
+        "cannot be combined": ["--base", "main", "--uncommitted"],
         "no such commit": ["--base", "nothing"],
         "is not one of": ["--format", "xml"],
         "is not greater than 0": ["--max-cost", "0"],
@@ -156,7 +156,7 @@ def test_what_is_wrong_with_a_command_line_is_said_before_anything_starts(world:
         "No such file": ["--patch", "none.diff"],
         "its folder does not exist": ["-o", "none/x"],
         "write FORMAT=FILE": ["--also", "xml=x"],
-        "in no git repository": ["-C", str(world.home)],
+        "not in a git repository": ["-C", str(world.home)],
     }
     for words, done in zip(wrong, said(world, *(["review", *line] for line in wrong.values())), strict=True):
         assert done.code == 2 and words in done.err and not done.out, done

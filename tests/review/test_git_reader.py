@@ -88,7 +88,7 @@ async def test_what_is_no_commit(tmp_path: Path, ref: str) -> None:
 
 
 async def test_no_repository(tmp_path: Path) -> None:
-    with pytest.raises(ReviewError, match="is in no git repository"):
+    with pytest.raises(ReviewError, match="is not in a git repository"):
         await material_of(tmp_path)
 
 

@@ -362,7 +362,7 @@ class FakeHost:
         )
 
     async def bug(self, facts: Mapping[str, str]) -> str:
-        return f"Written, and not sent anywhere: /state/bug.zip {dict(facts)}"
+        return f"Report written, nothing sent: /state/bug.zip {dict(facts)}"
 
     async def doctor(self) -> AsyncGenerator[str, None]:
         yield "ok    git: git version 2"

@@ -12,8 +12,8 @@ from ..services.review.options import OPTIONS
 
 
 def review_command(**values: Any) -> int:
-    """Review a change without changing anything: findings that were checked, for people and for forges. Without a
-    target: the uncommitted changes, else the branch against its base."""
+    """Review a change and report checked findings; no file is changed. Without a target: the uncommitted changes,
+    or the branch against its base if there are none."""
     from ..services.first_run import cannot_start
     from ..services.review.command import run_review
 
@@ -23,7 +23,7 @@ def review_command(**values: Any) -> int:
         return cannot_start(error)
 
 
-_WORDS = Annotated[str | None, typer.Argument(metavar="INSTRUCTIONS", help="What to look for beside the usual.")]
+_WORDS = Annotated[str | None, typer.Argument(metavar="INSTRUCTIONS", help="What to look for in addition.")]
 _PARAMETERS = (keyword("positional", _WORDS, None), *map(option_parameter, OPTIONS))
 review_command.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
 review_command.__annotations__ = {each.name: each.annotation for each in _PARAMETERS}

@@ -28,7 +28,9 @@ Word = Literal["undo", "redo"]
 _CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}
 _WORDS = "mine|old|merge"
 
-_SessionOption = Annotated[str | None, typer.Option("--session", help="The session; default: the last one here.")]
+_SessionOption = Annotated[
+    str | None, typer.Option("--session", help="The session; default: the last one of this directory.")
+]
 _ListOption = Annotated[
     bool, typer.Option("--list", help="Show the turns instead, numbered as by `agent sessions show`.")
 ]

@@ -111,10 +111,10 @@ def _written(setup: Setup, redactor: Redactor, session: ReportedSession, facts: 
     path = folder / f"agent-bug-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(2).hex()}.zip"
     create_file(path, packed.getvalue())
     rows = [f"  {name:<14} {what}" for name, (_, what) in parts.items()]
-    return "\n".join([f"Written, and not sent anywhere: {path}", *rows, _READ_IT])
+    return "\n".join([f"Report written, nothing sent: {path}", *rows, _READ_IT])
 
 
-_READ_IT = "Known secrets are masked; what you and the model said is in it: read it before you hand it on."
+_READ_IT = "Known secrets are masked, but the conversation is included: read the file before you share it."
 
 
 def _parts(
@@ -123,7 +123,7 @@ def _parts(
     """Name → text and what it is."""
     parts = {
         "facts.txt": (_facts(setup, session, facts, redactor), "program, machine, terminal, state folder"),
-        "config.txt": (_config(setup, redactor), "every key of the configuration, with its place"),
+        "config.txt": (_config(setup, redactor), "every configuration key, with the file that sets it"),
     }
     if session.path and Path(session.path).exists():
         records = masked(read_session(Path(session.path)).records, redactor)

@@ -76,7 +76,9 @@ class SessionHost:
     async def traced(self) -> tuple[TracedTurn, ...] | str:
         now = self._opened.agent.snapshot()
         if not now.session_path:
-            return "This session is not saved, so nothing is known of its time."
+            return "This session is not saved, so there is no record of its time."
+        if not Path(now.session_path).exists():  # its file is made with the first prompt
+            return ()
         from .listings import traced_turns
 
         try:

@@ -83,7 +83,7 @@ SHARED: tuple[Option, ...] = (
     Option(
         ("--trace",),
         "text",
-        "Write where the time and money go: OpenTelemetry as JSON lines, or for Perfetto with a name in .json.",
+        "Write a trace of time and cost: OpenTelemetry as JSON lines, or for Perfetto if FILE ends in .json.",
         value="FILE",
     ),
 )

@@ -50,7 +50,7 @@ def incomplete(review: Review) -> str:
     if review.is_complete:
         return ""
     unchecked = sum(not each.is_checked for each in review.open_findings)
-    more = f"; {unchecked} of the findings are not checked" if unchecked else ""
+    more = f"; findings not checked: {unchecked}" if unchecked else ""
     return f"The review is INCOMPLETE ({review.stop_reason}): {review.error or 'it ended early'}{more}."
 
 

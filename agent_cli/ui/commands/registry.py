@@ -224,7 +224,7 @@ _ROWS = (
     Command(_TALK, "more", "", "print in full what was shortened last; again, what came before", _more),
     Command(_FILES, "diff", "", "show all file changes of the session", _in("inspect", "diff")),
     Command(
-        _FILES, "review", "[--base REF|--commit SHA|…] [WORDS]", "review a change, beside the conversation",
+        _FILES, "review", "[--base REF|--commit SHA|…] [WORDS]", "review a change in separate conversations",
         _in("inspect", "review"), lambda context: ("--base ", "--commit ", "--uncommitted", "--patch "),
         idle=True, is_long=True,
     ),
@@ -303,7 +303,7 @@ _ROWS = (
     ),
     Command(_HELP, "keys", "", "list the keys", _in("help", "show_keys")),
     Command(_HELP, "doctor", "", "check whether a task could run here", _in("help", "doctor")),
-    Command(_HELP, "bug", "", "write a bug report into a file; nothing is sent", _in("export", "bug")),
+    Command(_HELP, "bug", "", "write a bug report to a file; nothing is sent", _in("export", "bug")),
     Command(_SESSION, "quit", "", "quit", _in("sessions", "leave")),
 )  # fmt: skip
 TABLE: dict[str, Command] = {command.name: command for command in _ROWS}

@@ -28,8 +28,8 @@ async def trace(context: CommandContext, argument: str) -> None:
     """`/trace [N|all]`: the last turn, the one of prompt N, or all of them."""
     word = argument.strip().lower()
     if word and word != "all" and not word.isdecimal():
-        context.say(f"/trace shows the last turn, /trace N the one of prompt N, /trace all the session; "
-                    f"{lines.one_line(argument, 40)!r} is neither.")  # fmt: skip
+        context.say(f"{lines.one_line(argument, 40)!r} is not a turn. /trace shows the last turn, /trace N the "
+                    "turn of prompt N, /trace all the whole session.")  # fmt: skip
         return
     turns = await context.host.traced()
     if isinstance(turns, str):

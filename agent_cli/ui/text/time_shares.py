@@ -41,8 +41,9 @@ def render_shares(seconds: Mapping[str, float], width: int, theme: Theme, indent
     )
     rows = [f"{indent}{bar}"]
     for share, mark, name, role in parts:
-        text = f"{percent(seconds[share] / whole):>4}  {name}, {duration(seconds[share])}"
-        rows.append(f"{indent}{theme.paint(role, mark)} {lines.truncate(text, max(width - len(indent) - 2, 10))}")
+        before, after = f"{percent(seconds[share] / whole):>4}  ", f", {duration(seconds[share])}"
+        name = lines.truncate(name, max(width - len(indent) - 2 - len(before) - len(after), 4))
+        rows.append(f"{indent}{theme.paint(role, mark)} {before}{name}{after}")
     return rows
 
 

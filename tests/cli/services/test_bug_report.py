@@ -85,7 +85,7 @@ async def test_a_report_has_what_one_needs_and_no_secret(
     redactor = Redactor({"MY_KEY": OWN})
     said = await write_report(setup, processes, redactor, running(now), {"colours": "yes"})
     (report,) = (setup.state / "bugs").iterdir()
-    assert said.split("\n")[0] == f"Written, and not sent anywhere: {report}"
+    assert said.split("\n")[0] == f"Report written, nothing sent: {report}"
     assert report.stat().st_mode & 0o777 == 0o600 and report.parent.stat().st_mode & 0o777 == 0o700
     parts = unpacked(report)
     assert list(parts) == ["facts.txt", "config.txt", "errors.jsonl", "session.json", "log-tail.txt"]

@@ -31,7 +31,7 @@ async def test_the_last_turn_is_a_waterfall() -> None:
         ("/trace 1", "Turn 1, 12:00:00, 1.0 s"),
         ("/trace all", "2 turns, 21.0 s"),
         ("/trace 9", "There is no prompt 9"),
-        ("/trace up", "/trace N the one of prompt N"),
+        ("/trace up", "/trace N the turn of prompt N"),
     ],
 )
 async def test_a_turn_is_chosen_by_its_prompt(line: str, words: str) -> None:

@@ -19,12 +19,12 @@ def bug_command(
         str,
         typer.Argument(
             metavar="[ID]",
-            help="The session: the beginning of its id, or its title; default: the last one here.",
+            help="Session, by the beginning of its id or by its title; default: the last one of this directory.",
             autocompletion=session_ids,
         ),
     ] = "",
 ) -> int:
-    """Write a bug report into a file, secrets masked; nothing is sent."""
+    """Write a bug report to a file, with secrets masked. Nothing is sent."""
     setup = Setup(ParsedOptions("agent", {}))
     emit((asyncio.run(_write(setup, identifier))).split("\n"))
     return 0

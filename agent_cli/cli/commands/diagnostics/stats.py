@@ -25,15 +25,18 @@ _USUAL: "tuple[Grouping, ...]" = ("day", "model", "tool")
 
 def stats_command(
     since: Annotated[
-        str | None, typer.Option(metavar="MOMENT", help="Only since then: 7d, 12h, today, 2026-11-21.")
+        str | None,
+        typer.Option(metavar="MOMENT", help="Count from this moment on: 7d, 12h, today, yesterday or 2026-11-21."),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(_GROUPINGS), help="One table, by this.", autocompletion=lambda: [*_GROUPINGS]
+            metavar="|".join(_GROUPINGS),
+            help="Show one table, with all its rows.",
+            autocompletion=lambda: [*_GROUPINGS],
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> int:
     """Show where tokens, money and time of all saved sessions went."""
     if by is not None and by not in _GROUPINGS:
@@ -55,7 +58,7 @@ def stats_command(
     theme = choose(setup.config.ui) if sys.stdout.isatty() else NONE
     out = Written(shutil.get_terminal_size().columns, theme, lambda text: one_line(mask(text)))
     if not found.total.sessions:
-        emit(["Nothing since then." if since else "No session yet. Start one with `agent`."])
+        emit(["No sessions since then." if since else "No sessions yet. Start one with `agent`."])
         return 0
     lines = overview(found, out)
     for grouping in groupings:
@@ -67,11 +70,12 @@ def stats_command(
 def _tell_damage(found: "Statistics") -> None:
     """Say on standard error what could not be counted."""
     if found.unreadable:
-        files = "1 file" if found.unreadable == 1 else f"{found.unreadable} files"
-        print(f"agent: {files} called like a session could not be read, and count nowhere", file=sys.stderr)
+        is_one = found.unreadable == 1
+        files, them = ("1 session file", "it") if is_one else (f"{found.unreadable} session files", "them")
+        print(f"agent: {files} could not be read; the figures are without {them}", file=sys.stderr)
     if found.damaged:
         some = "1 session has" if found.damaged == 1 else f"{found.damaged} sessions have"
-        print(f"agent: {some} damaged lines, which count nowhere; the rest of them counts", file=sys.stderr)
+        print(f"agent: {some} damaged lines; the figures are without these lines", file=sys.stderr)
 
 
 def _plain(found: "Statistics", by: "Grouping | None") -> dict[str, Any]:

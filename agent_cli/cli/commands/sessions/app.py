@@ -71,7 +71,7 @@ def list_sessions(
         print(f"There are more than {most}; --limit, --since and --until choose others.", file=sys.stderr)
     if not infos:
         filtered = branch or since or until
-        emit(["No session fits." if filtered else "No session yet. Start one with `agent`."])
+        emit(["No session fits." if filtered else "No sessions yet. Start one with `agent`."])
     return 0
 
 

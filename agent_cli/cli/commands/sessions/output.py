@@ -111,4 +111,4 @@ def parse_moment(option: str, text: str | None, *, end: bool = False) -> float |
         except (ValueError, OverflowError):
             continue
         return found + 86_399.999 if end and form == "%Y-%m-%d" else found
-    raise UsageError(f"{option}: {text!r} is no moment; write 7d, 12h, today, yesterday or 2026-11-21")
+    raise UsageError(f"{option}: {text!r} is not a moment; write 7d, 12h, today, yesterday or 2026-11-21")

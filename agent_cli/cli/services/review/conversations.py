@@ -80,7 +80,9 @@ class _SessionConversation:
         if outcome.completed and outcome.needs_correction(shape.read):
             await self._turn(outcome.correction(shape.definition), outcome)
             if outcome.completed and outcome.needs_correction(shape.read):
-                raise Unanswered("no_answer", f"the answer is not as asked for: {one_line(outcome.unfit)}")
+                raise Unanswered(
+                    "no_answer", f"the model did not answer in the required format: {one_line(outcome.unfit)}"
+                )
         if not outcome.completed or outcome.unfit:  # a turn that reached a limit may end with words
             why = outcome.error.message if outcome.error else outcome.stop_reason.replace("_", " ")
             raise Unanswered(outcome.stop_reason, one_line(why, 500))

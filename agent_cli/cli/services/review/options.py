@@ -8,26 +8,31 @@ from ...setup.options import SHARED, Option, UsageError
 FORMATS = ("text", "json", "sarif", "github", "rdjsonl", "gitlab", "pr-review")
 PRIORITIES = ("P0", "P1", "P2", "P3")
 TARGETS: tuple[Option, ...] = (
-    Option(("--base",), "text", "Review what the branch has beyond REF.", value="REF"),
+    Option(("--base",), "text", "Review the commits that HEAD has and REF has not.", value="REF"),
     Option(("--commit",), "text", "Review one commit.", value="SHA"),
     Option(("--uncommitted",), "flag", "Review staged, unstaged and new files."),
     Option(("--patch",), "text", "Review a patch, applied or not.", value="FILE"),
 )
 LIMITS: tuple[Option, ...] = (
-    Option(("--max-findings",), "whole", "Stop when so many findings are confirmed.", value="N"),
+    Option(("--max-findings",), "whole", "Stop after this many confirmed findings.", value="N"),
     Option(("--max-cost",), "number", "Limit on the cost of the whole review, in US dollars.", value="USD"),
     Option(("--timeout",), "number", "Limit on the whole review, in seconds.", value="SECONDS"),
 )
 PREVIOUS = Option(
-    ("--previous",), "text", "JSON of the earlier review, to tell new findings from known ones.", value="FILE"
+    ("--previous",), "text", "JSON of the last review, to tell new findings from known ones.", value="FILE"
 )
 OUTPUT = (
-    Option(("--format",), "text", "Format of the result.", FORMATS),
-    Option(("--fail-on",), "text", "Exit with 8 for findings of this priority or a graver one.", PRIORITIES),
+    Option(("--format",), "text", "Format of the result; default: text.", FORMATS),
+    Option(
+        ("--fail-on",),
+        "text",
+        "Exit with 8 if a finding has this priority or a higher one; default: P3.",
+        PRIORITIES,
+    ),
     PREVIOUS,
     Option(("--output-file", "-o"), "text", "Write the result to this file instead.", value="FILE"),
-    Option(("--also",), "list", "Also write the review in this format (repeatable).", value="FORMAT=FILE"),
-    Option(("--quiet", "-q"), "flag", "No progress on standard error."),
+    Option(("--also",), "list", "Also write the review to FILE in this format (repeatable).", value="FORMAT=FILE"),
+    Option(("--quiet", "-q"), "flag", "Print no progress on standard error."),
 )
 _SESSION = ("model", "effort", "max_turns", "cd", "config", "set", "no_hooks", "no_session", "debug")
 SESSION_OPTIONS = tuple(option for option in SHARED if option.key in _SESSION)
@@ -54,7 +59,7 @@ def typed_options(text: str) -> dict[str, Any]:
         if not word.startswith("--"):
             rest.append(word)
         elif (option := known.get(name)) is None:
-            raise UsageError(f"unknown option {name}; there are {', '.join(known)}")
+            raise UsageError(f"unknown option {name}; the options are {', '.join(known)}")
         elif option.kind == "flag":
             values[option.key] = True
         elif not equals and not words:

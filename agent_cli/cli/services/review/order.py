@@ -35,7 +35,9 @@ async def order_of(values: Mapping[str, Any], folder: Path) -> ReviewOrder:
     """
     given = [option.key for option in TARGETS if values.get(option.key) not in (None, False)]
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(f'--{name}' for name in given)} exclude each other: each is a target")
+        raise UsageError(
+            f"{' and '.join(f'--{name}' for name in given)} cannot be combined: review one target at a time"
+        )
     for option in LIMITS:
         limit = values.get(option.key)
         if limit is not None and not limit > 0:  # nan is not either

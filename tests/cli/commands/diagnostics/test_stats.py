@@ -47,7 +47,7 @@ def test_no_line_is_wider_than_the_terminal_and_figures_are_never_cut(tmp_path: 
 
 def test_a_program_reads_json_and_names_of_others_do_nothing(world: World) -> None:
     nothing, wrong = said(world, ["stats"], ["stats", "--by", "colour"])
-    assert nothing == Done(0, "No session yet. Start one with `agent`.\n", "")
+    assert nothing == Done(0, "No sessions yet. Start one with `agent`.\n", "")
     assert wrong.code == 2 and "model, project, tool, day, session" in wrong.err
     folder = Sessions(world.state / "sessions").folder / "p"
     hostile = [header(cwd="/x/\x1b[31mred\u202e"), *a_turn()]
@@ -67,5 +67,5 @@ def test_a_program_reads_json_and_names_of_others_do_nothing(world: World) -> No
     ] == 6
     assert given["total"]["time_s"]["waiting"] == 6
     assert "\x1b" not in shown.out and "\u202e" not in shown.out and "red" in shown.out
-    assert "1 file called like a session could not be read" in shown.err
-    assert since.out == "Nothing since then.\n"
+    assert "1 session file could not be read; the figures are without it" in shown.err
+    assert since.out == "No sessions since then.\n"
