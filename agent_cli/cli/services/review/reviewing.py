@@ -123,7 +123,8 @@ async def _place(
 ) -> AsyncIterator[Setup]:
     """Give the setup for the folder that has the reviewed text: the work tree, or a copy of the tree without what
     the agent may not read. Instructions that the change touches are not obeyed."""
-    changed = {each.path.rpartition("/")[2] for each in material.files}
+    paths = [each.path for each in material.files] + [each.path for each in material.omitted]
+    changed = {path.rpartition("/")[2] for path in paths}
     if changed & set(setup.config.context.instructions):
         setup = setup.elsewhere(setup.root)
         context = msgspec.structs.replace(setup.config.context, instructions=())
