@@ -62,10 +62,14 @@ def review_setup(chosen: ParsedOptions) -> Setup:
     with contextlib.suppress(OSError):
         if (place := git_folder(os.path.realpath(folder))) is not None:
             folder = place.top
-    budget = chosen.number("max_cost")
-    embedding = Embedding(budget=SharedBudget(budget)) if budget is not None else None
-    fixed = with_values(chosen, cd=folder, mode="plan", tools=TOOLS, max_cost=None)
-    return Setup(fixed, embedding=embedding)
+    setup = Setup(with_values(chosen, cd=folder, mode="plan", tools=TOOLS, max_cost=None))
+    limits = setup.config.limits
+    asked = chosen.number("max_cost")
+    bounds = (limits.cost_usd if asked is None else asked, limits.session_cost_usd)
+    if known := [each for each in bounds if each is not None]:
+        # A review is one piece of work, in however many conversations.
+        setup.embedding = Embedding(budget=SharedBudget(min(known)))
+    return setup
 
 
 async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None], stop: Stop) -> Review:
