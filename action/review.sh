@@ -7,6 +7,10 @@ PYTHON="${PYTHON:-$RUNNER_TEMP/agent-review/bin/python}"
 review="$RUNNER_TEMP/agent-review.json"
 text="$RUNNER_TEMP/agent-review.txt"
 rm -f "$review" "$text"
+# A file of that name may come with the pull request, or be a link to somewhere else.
+for each in "$SARIF_FILE" "$PR_REVIEW_FILE"; do
+  [[ -z "$each" ]] || rm -f -- "$each" || exit 2
+done
 
 if [[ ! "$API_KEY_VARIABLE" =~ ^[A-Z][A-Z0-9_]*_(API_KEY|TOKEN)$ ]]; then
   echo "::error title=agent review::api-key-variable is the name of a variable such as ANTHROPIC_API_KEY"
@@ -47,7 +51,7 @@ esac
   echo "exit-code=$code"
   if [[ -f "$review" ]]; then
     echo "review-path=$review"
-    "$PYTHON" - "$review" << 'PYTHON'
+    "$PYTHON" -I - "$review" << 'PYTHON'
 import json
 import sys
 

@@ -1,6 +1,6 @@
 """Findings and reviews as values, and reading the JSON of an earlier review."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -13,6 +13,10 @@ Status = Literal["new", "still_open", "fixed", "dismissed"]
 TargetKind = Literal["uncommitted", "base", "commit", "patch"]
 
 LEAST_PRIORITY = 3
+_LONGEST = 20_000
+"""Characters of a text in an earlier review."""
+_Text = Annotated[str, msgspec.Meta(max_length=_LONGEST)]
+_Line = Annotated[int, msgspec.Meta(ge=1)]
 _MOST_PREVIOUS = 5000
 """Findings of an earlier review that are read."""
 
@@ -21,32 +25,32 @@ class Evidence(msgspec.Struct, frozen=True):
     """What speaks for a finding: a command and its output, code, or a test."""
 
     kind: Literal["command", "code", "test"]
-    text: str
+    text: _Text
 
 
 class Suggestion(msgspec.Struct, frozen=True):
     """A change that fixes a finding: text in place of its lines, without a line end behind the last one."""
 
-    replacement: str
+    replacement: _Text
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One problem of a change."""
 
-    id: str
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
     """Stable from one review to the next: of title, path and code, not of the line."""
-    rule: str
+    rule: _Text
     """The kind of problem, such as `error-handling`."""
-    priority: int
+    priority: Annotated[int, msgspec.Meta(ge=0, le=LEAST_PRIORITY)]
     """0 to 3; 0 is the gravest."""
-    confidence: float
+    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)]
     """0 to 1."""
-    title: str
-    body: str
-    path: str
+    title: _Text
+    body: _Text
+    path: _Text
     """Relative to the repository; as it was given where it leads to no file of the change's text."""
-    start_line: int
-    end_line: int
+    start_line: _Line
+    end_line: _Line
     side: Side = "RIGHT"
     in_diff: bool = True
     """Whether all its lines are in one hunk of the diff, so that forges take a comment on them."""

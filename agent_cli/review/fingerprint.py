@@ -3,7 +3,8 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 _WORD = re.compile(r"\w+")
 _LAYOUT = re.compile(r"[\s,;()\[\]{}'\"`\\]+")
@@ -30,22 +31,45 @@ def similarity(one: str, other: str) -> float:
     return len(first & second) / len(first | second) if first | second else 1.0
 
 
-def plain_code(lines: Sequence[str]) -> str:
-    """Return code without what formatting changes."""
-    return _LAYOUT.sub("", "".join(lines))[:_LONGEST_CODE]
+def plain_code(lines: Iterable[str]) -> str:
+    """Return the beginning of code without what formatting changes."""
+    kept, size = [], 0
+    for line in lines:
+        kept.append(_LAYOUT.sub("", line))
+        size += len(kept[-1])
+        if size >= _LONGEST_CODE:
+            break
+    return "".join(kept)[:_LONGEST_CODE]
 
 
-def enclosing(lines: Sequence[str], line: int) -> str:
-    """Return the name of the function or class around a line, counted from 1; empty where there is none."""
-    below = _indent(lines[line - 1]) if 0 < line <= len(lines) else 0
-    for text in reversed(lines[: max(0, min(line, len(lines)))]):
+def enclosing(lines: Iterable[str]) -> list[str]:
+    """Return for each line the name of the function or class around it; empty where there is none."""
+    names = []
+    outer: list[tuple[int, str]] = []
+    """Indents and names of what a line may be in, the innermost last; each is indented more than its outer one."""
+    for text in lines:
         found = _DEFINITION.match(text)
-        if found and (len(found[1]) < below or text is lines[min(line, len(lines)) - 1]):
-            return found[2]
-    return ""
+        if found:
+            while outer and outer[-1][0] >= len(found[1]):
+                outer.pop()
+            outer.append((len(found[1]), found[2]))
+            names.append(found[2])
+        else:
+            indent = _indent(text)
+            names.append(next((name for above, name in reversed(outer) if above < indent), ""))
+    return names
 
 
-def fingerprint(title: str, path: str, lines: Sequence[str], start: int, end: int, nth: int = 0) -> str:
+def fingerprint(
+    title: str,
+    path: str,
+    lines: Sequence[str],
+    start: int,
+    end: int,
+    nth: int = 0,
+    *,
+    around: Sequence[str] | None = None,
+) -> str:
     """Return the id of a finding: 16 hexadecimal digits.
 
     Args:
@@ -55,9 +79,12 @@ def fingerprint(title: str, path: str, lines: Sequence[str], start: int, end: in
         start: first line, from 1.
         end: last line, included.
         nth: which one it is of several that are alike in all of this.
+        around: `enclosing` of the lines, where it is known.
     """
-    code = plain_code(lines[max(0, start - 1) : max(0, end)])
-    parts = (" ".join(sorted(set(title_words(title)))), path, enclosing(lines, start), code, str(nth or ""))
+    code = plain_code(islice(lines, max(0, start - 1), max(0, end)))
+    names = enclosing(lines) if around is None else around
+    name = names[start - 1] if 0 < start <= len(names) else ""
+    parts = (" ".join(sorted(set(title_words(title)))), path, name, code, str(nth or ""))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

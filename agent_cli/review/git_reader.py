@@ -8,6 +8,7 @@ external diff, text conversion or monitor can be started by it, since what would
 import contextlib
 import hashlib
 import os
+import posixpath
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -117,7 +118,7 @@ class GitReader:
         wanted, omitted = [], []
         for name in dict.fromkeys((*changed, *new)):
             if why := _why_not(self.top, name):
-                omitted.append(Omitted(_shown(name), why, is_gap="large" in why))
+                omitted.append(Omitted(_shown(name), why, is_gap="large" in why or why == ODD_NAME))
             else:
                 wanted.append(name)
         if wanted:
@@ -176,11 +177,14 @@ class GitReader:
 
     async def text(self, tree: str, path: str) -> str | None:
         """Return the text of a file in a tree; None where there is none, or a binary or large one."""
-        if not path or _ODD.search(path) or path.startswith("/"):
+        if not path or _ODD.search(path) or path != posixpath.normpath(path) or path.startswith(("/", "../")):
             return None
         name = f"{tree}:{path}"
-        head = (await self._say("cat-file", "--batch-check", input=os.fsencode(name) + b"\n")).split(b" ")
-        if len(head) != 3 or head[1] != b"blob" or int(head[2]) > LARGEST_FILE:
+        format = "--batch-check=%(objecttype) %(objectsize)"  # of what is not there, the name that was given
+        asked = os.fsencode(name)
+        head = (await self._say("cat-file", format, input=asked + b"\n")).removesuffix(b"\n")
+        kind, _, size = head.partition(b" ")
+        if head == asked + b" missing" or kind != b"blob" or int(size) > LARGEST_FILE:
             return None
         data = await self._say("cat-file", "blob", name)
         return None if b"\0" in data[:_BINARY_BYTES] else data.decode("utf-8", "replace")

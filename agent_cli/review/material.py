@@ -165,7 +165,7 @@ async def _kept(
         if is_submodule(each):
             why = "another commit of a submodule"
         elif has_odd_name(each.path + each.old_path):
-            why = ODD_NAME
+            why, is_gap = ODD_NAME, True
         elif not (may_show(each.path) and may_show(each.old_path)):
             why = "closed to the agent by your rules"
         elif each.path in binary:
@@ -238,9 +238,15 @@ async def read_patch(path: Path) -> bytes:
         ReviewError: it cannot be read, or is too large.
     """
     try:
-        data = await asyncio.to_thread(path.read_bytes)
+        data = await asyncio.to_thread(_beginning, path)
     except OSError as error:
         raise ReviewError(f"--patch {path}: {error.strerror}") from error
     if len(data) > _MOST_BYTES:
         raise ReviewError(f"--patch {path}: larger than {_MOST_BYTES:,} bytes")
     return data
+
+
+def _beginning(path: Path) -> bytes:
+    """Return a file up to where it is too large; one that never ends is not read on."""
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES + 1)

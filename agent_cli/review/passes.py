@@ -203,6 +203,7 @@ class ReviewRun:
 
     async def _moved(self, earlier: Finding) -> Finding:
         renamed = {each.old_path: each.path for each in self._material.files if not each.is_deleted}
+        await asyncio.sleep(0)  # looking for code takes a while: a limit or a signal is heeded in between
         found, is_same = await self._placer.moved(earlier, renamed.get(earlier.path, earlier.path))
         if is_same:
             self._located.add(found.id)

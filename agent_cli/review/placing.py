@@ -14,7 +14,7 @@ from agent_cli.protocol.sanitize import clean, visible
 from agent_cli.redaction.redactor import PLACEHOLDER
 
 from .finding import LEAST_PRIORITY, Evidence, Finding, Introduced, Side, Suggestion
-from .fingerprint import fingerprint
+from .fingerprint import enclosing, fingerprint
 from .git_reader import GitReader
 from .material import Material
 
@@ -61,6 +61,8 @@ class Placer:
         self._material = material
         self._folders = (str(git.top), os.path.realpath(git.top), *folders)
         self._lines: dict[tuple[Side, str], list[str]] = {}
+        self._around: dict[tuple[Side, str], list[str]] = {}
+        """What `enclosing` says of them, where it was asked."""
 
     async def lines(self, side: Side, path: str) -> list[str]:
         """Return the lines of a file, without their ends; none where there is no such text."""
@@ -71,6 +73,11 @@ class Placer:
             known = self._lines[side, path] = (text or "").split("\n")
             if known[-1] == "":
                 known.pop()
+        return known
+
+    def _enclosing(self, side: Side, path: str, lines: list[str]) -> list[str]:
+        if (known := self._around.get((side, path))) is None:
+            known = self._around[side, path] = enclosing(lines)
         return known
 
     async def placed(self, given: ReportedFinding) -> Finding:
@@ -87,7 +94,7 @@ class Placer:
         exists = bool(lines) and (start, end) == (given.start_line, given.end_line)
         title = _one_line(given.title, _LONGEST_TITLE) or "Untitled"
         return Finding(
-            id=fingerprint(title, path, lines, start, end),
+            id=fingerprint(title, path, lines, start, end, around=self._enclosing(side, path, lines)),
             rule=given.rule if _RULE.fullmatch(given.rule) else "general",
             priority=min(max(0, given.priority), LEAST_PRIORITY),
             confidence=min(max(0.0, given.confidence), 1.0),
@@ -113,11 +120,13 @@ class Placer:
         """Return an earlier finding at the place where its code is now, and whether that was found; else it stays
         near where it was. `path` is what its file is called now."""
         lines = await self.lines(finding.side, path)
+        around = self._enclosing(finding.side, path, lines)
         last = max(1, len(lines))
         height = max(0, finding.end_line - finding.start_line)
         near = sorted(range(1, last + 1 - min(height, last - 1)), key=lambda at: abs(at - finding.start_line))
         for at in near[:_MOST_PLACES]:
-            if fingerprint(finding.title, finding.path, lines, at, at + height) == finding.id:
+            found = fingerprint(finding.title, finding.path, lines, at, at + height, around=around)
+            if found == finding.id:
                 return self._at(finding, path, at, at + height, is_same=True), True
         start = min(max(1, finding.start_line), last)
         return self._at(finding, path, start, min(start + height, last), is_same=False), False

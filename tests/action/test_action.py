@@ -186,6 +186,25 @@ def test_texts_of_strangers_stay_one_argument(tmp_path: Path) -> None:
     assert "--also=sarif=a b.sarif" in arguments and not list(tmp_path.rglob("proof"))
 
 
+def test_nothing_that_lies_in_the_repository_is_imported_posted_or_followed(tmp_path: Path) -> None:
+    work, victim = tmp_path / "work", tmp_path / "victim"
+    victim.write_text("mine")
+    hostile = "import pathlib; pathlib.Path('proof').touch()\n"
+    committed(work, {"json.py": hostile, "venv.py": hostile, "pr.json": '{"event": "APPROVE"}'})
+    (work / "a.sarif").symlink_to(victim)
+    reviewed(tmp_path, CODE="3", PR_REVIEW_FILE="pr.json", SARIF_FILE="a.sarif")
+    assert not (work / "pr.json").exists() and not (work / "a.sarif").is_symlink()
+    pip = tmp_path / "agent-review" / "bin" / "pip"
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    (tmp_path / "bin" / "python3").write_text(
+        f'#!/bin/sh\n[ "$2" != -m ] || {{ mkdir -p {pip.parent}; ln -sf /bin/true {pip}; pwd > {tmp_path}/stood; }}\n'
+    )
+    (tmp_path / "bin" / "python3").chmod(0o755)
+    assert run("install.sh", tmp_path, {"GITHUB_ACTION_PATH": str(ACTION)})[0] == 0
+    assert (tmp_path / "stood").read_text().strip() == str(tmp_path)
+    assert not list(tmp_path.rglob("proof"))
+
+
 def test_the_summary_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
     reviewed(tmp_path, SUMMARY="true")
     assert (tmp_path / "summary").read_text() == "    ::error::text\n"

@@ -52,7 +52,7 @@ def test_other_code_another_function_and_another_problem_differ() -> None:
     ids=["method", "javascript", "go", "module", "nothing"],
 )
 def test_the_function_around_a_line(lines: list[str], line: int, name: str) -> None:
-    assert enclosing(lines, line) == name
+    assert enclosing(lines)[line - 1 : line] == ([name] if lines else [])
 
 
 def test_titles_that_are_alike() -> None:

@@ -108,6 +108,13 @@ async def test_a_linked_worktree_has_its_own_head_and_the_shared_refs(tmp_path: 
     assert (found.target.kind, found.target.head) == ("base", commit)
 
 
+@pytest.mark.parametrize("path", ["x blob", "./a.py", "a/../a.py", "../a.py"])
+async def test_odd_paths_have_no_text(tmp_path: Path, path: str) -> None:
+    commit = committed(tmp_path, {"a.py": "1\n", "b c blob": "2\n"})
+    async with reader(tmp_path) as git:
+        assert await git.text(commit, path) is None and await git.text(commit, "b c blob") == "2\n"
+
+
 async def test_a_tree_is_checked_out(tmp_path: Path) -> None:
     commit = committed(tmp_path / "work", {"a/b.py": "1\n"})
     (tmp_path / "out").mkdir()

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.review.diff import file_diffs
 from agent_cli.review.git_reader import ReviewError
-from agent_cli.review.material import PART_CHARS, Selection
+from agent_cli.review.material import PART_CHARS, Selection, read_patch
 from tests.review.repository import committed, git, material_of, put
 
 
@@ -84,9 +84,14 @@ async def test_what_is_not_reviewed_is_named(tmp_path: Path) -> None:
     found = await material_of(tmp_path, may_show=lambda path: path != "secret.env")
     assert [each.path for each in found.files] == ["a.py"]
     assert {(each.path, each.is_gap) for each in found.omitted} == {
-        ("image", False), ("uv.lock", False), ("secret.env", False), ("odd\nname", False), ("big.txt", True),
+        ("image", False), ("uv.lock", False), ("secret.env", False), ("odd\nname", True), ("big.txt", True),
     }  # fmt: skip
     assert "secret" not in found.parts[0] and found.target.diff
+
+
+async def test_a_patch_that_never_ends_is_not_read_on() -> None:
+    with pytest.raises(ReviewError, match="larger than"):
+        await read_patch(Path("/dev/zero"))
 
 
 async def test_a_long_diff_is_read_in_parts(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import markdown_it
 import pytest
 
 from agent_cli.protocol.sanitize import clean
-from agent_cli.review.finding import as_json, earlier_findings
+from agent_cli.review.finding import PreviousError, as_json, earlier_findings
 from agent_cli.review.formats.all import FORMATS, rendered
 from agent_cli.review.formats.inert import code, fenced, markdown
 from tests.review.formats.reviews import DIFF, FULL, HEAD, HOSTILE, finding, hostile, review
@@ -53,6 +53,19 @@ def test_an_earlier_review_is_read_back() -> None:
     assert earlier_findings(rendered(FULL, "json").encode()) == FULL.findings
     value = as_json(FULL, "1")
     assert (value["type"], value["head"], value["target"]["diff"]) == ("review", HEAD, DIFF)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("id", "--> @everyone"), ("priority", 9), ("priority", -1), ("confidence", 2), ("start_line", 0),
+     ("title", "x" * 1_000_000)],
+    ids=["id", "priority", "negative", "confidence", "line", "long"],
+)  # fmt: skip
+def test_a_damaged_or_hostile_earlier_review_is_refused(field: str, value: Any) -> None:
+    damaged = as_json(FULL, "1")
+    damaged["findings"][0][field] = value
+    with pytest.raises(PreviousError, match=field):
+        earlier_findings(json.dumps(damaged).encode())
 
 
 # GitHub's workflow commands

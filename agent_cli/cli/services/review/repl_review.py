@@ -72,6 +72,8 @@ class ReplReviews:
         chosen |= {"model": now.model, "cd": str(self._setup.root)}
         if now.effort:
             chosen["effort"] = now.effort
+        if "max_cost" in given:
+            chosen["max_cost"] = given["max_cost"]
         chosen |= {key: values[key] for key in ("max_cost", "timeout") if key in values}
         stop = Stop()
         if isinstance(timeout_s := values.get("timeout"), float):

@@ -62,10 +62,14 @@ def review_setup(chosen: ParsedOptions) -> Setup:
     with contextlib.suppress(OSError):
         if (place := git_folder(os.path.realpath(folder))) is not None:
             folder = place.top
-    budget = chosen.number("max_cost")
-    embedding = Embedding(budget=SharedBudget(budget)) if budget is not None else None
-    fixed = with_values(chosen, cd=folder, mode="plan", tools=TOOLS, max_cost=None)
-    return Setup(fixed, embedding=embedding)
+    setup = Setup(with_values(chosen, cd=folder, mode="plan", tools=TOOLS, max_cost=None))
+    limits = setup.config.limits
+    asked = chosen.number("max_cost")
+    bounds = (limits.cost_usd if asked is None else asked, limits.session_cost_usd)
+    if known := [each for each in bounds if each is not None]:
+        # A review is one piece of work, in however many conversations.
+        setup.embedding = Embedding(budget=SharedBudget(min(known)))
+    return setup
 
 
 async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None], stop: Stop) -> Review:
@@ -123,7 +127,8 @@ async def _place(
 ) -> AsyncIterator[Setup]:
     """Give the setup for the folder that has the reviewed text: the work tree, or a copy of the tree without what
     the agent may not read. Instructions that the change touches are not obeyed."""
-    changed = {each.path.rpartition("/")[2] for each in material.files}
+    paths = [each.path for each in material.files] + [each.path for each in material.omitted]
+    changed = {path.rpartition("/")[2] for path in paths}
     if changed & set(setup.config.context.instructions):
         setup = setup.elsewhere(setup.root)
         context = msgspec.structs.replace(setup.config.context, instructions=())
