@@ -29,6 +29,8 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session
     """The system prompt. Stored, so that a resumed session sends the same bytes."""
     effort: str = ""
     forked_from: str = ""
+    purpose: str = ""
+    """What it is for, such as `review`; empty for a conversation, which alone `--continue` opens."""
     parent_id: str = ""
     """Id of the session that started this one as a sub-agent; empty for any other."""
     call_id: str = ""

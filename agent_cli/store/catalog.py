@@ -56,6 +56,8 @@ class SessionInfo(msgspec.Struct, frozen=True):
     size_bytes: int = 0
     named: bool = False
     """Whether the user has given the title."""
+    purpose: str = ""
+    """What it is for where it is no conversation, such as `review`."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -150,8 +152,9 @@ class Sessions:
         raise NoSession(f"{name!r} is not unique: {', '.join(sorted(map(id_in, found))[:8])}; give more of the id")
 
     def last(self, cwd: Path) -> Path | None:
-        """Return the session of a directory that was written last. Files that are no sessions do not count."""
-        return next((path for path in self.paths(cwd) if describe(path) is not None), None)
+        """Return the conversation of a directory that was written last; reviews and files that are no sessions do
+        not count."""
+        return next((path for path in self.paths(cwd) if (info := describe(path)) and not info.purpose), None)
 
     def search(self, query: str, cwd: Path | None = None, limit: int = 20, exclude: str = "") -> list[Hit]:
         """Return what the user and the models have said, in all sessions or those of a directory, best first. All
@@ -418,7 +421,7 @@ def _info(path: Path, size_bytes: int, updated: float, outline: "SessionSummary"
         id=outline.id, path=str(path), cwd=outline.cwd,
         title=outline.title, created=outline.created, updated=updated, model=outline.model,
         branches=outline.branches, turns=outline.turns, cost_usd=outline.cost_usd, size_bytes=size_bytes,
-        named=bool(outline.name),
+        named=bool(outline.name), purpose=outline.purpose,
     )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ class SessionSummary(msgspec.Struct):
     id: str = ""
     cwd: str = ""
     model: str = ""
+    purpose: str = ""
     created: float = 0.0
     name: str = ""
     """Given by the user."""
@@ -115,7 +116,7 @@ def _take(outline: SessionSummary, record: AnyRecord) -> None:
     match record:
         case Header():
             outline.id, outline.cwd, outline.created = record.session_id, record.cwd, record.time
-            outline.model = record.model
+            outline.model, outline.purpose = record.model, record.purpose
         case UserMessage(origin="human"):
             outline.turns += 1
             outline.prompt = outline.prompt or title_of(record.text)

@@ -58,6 +58,8 @@ def test_ten_bugs_in_one_review_and_no_repetition_in_the_next(world: World) -> N
     more = [*(bug(at) for at in range(5, 10)), reported("Style of names", line=2)]
     world.server.answer = reviewer(found(*first), found(*more), CLEAN, refuted=("Style of names",))
     done = world.run("review", "--also", "json=review.json", "--max-cost", "1", "Mind the locks.")
+    (header,) = world.records("session")
+    assert header["purpose"] == "review", "--continue passes over it"
     assert done.code == 8 and all(f"  {title}\n" in done.out for title in BUGS)
     assert "Style of names" not in done.out and "10 findings" in done.out and "1 refuted" in done.out
     review = json.loads((world.work / "review.json").read_text())

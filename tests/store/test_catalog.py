@@ -44,6 +44,13 @@ def title(path: Path) -> str:
     return info.title
 
 
+def test_the_last_conversation_is_no_review(tmp_path: Path) -> None:
+    sessions = Sessions(tmp_path / "all")
+    talk = saved(sessions, tmp_path, "aaaa1111", age_s=9)
+    review = saved(sessions, tmp_path, "bbbb2222", purpose="review")
+    assert sessions.last(tmp_path) == talk and sessions.find("bbbb") == review
+
+
 def test_a_session_is_found_by_its_file(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "all")
     one, _ = (saved(sessions, tmp_path, identifier) for identifier in ("aaaa1111", "bbbb2222"))

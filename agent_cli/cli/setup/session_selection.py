@@ -189,6 +189,7 @@ def fresh(setup: Setup, model: Model, system: SystemPrompt, session_id: str, pat
         effort=setup.config.effort or "",
         created_by=f"agent-cli {__version__}",
         system=system.text,
+        purpose=setup.purpose,
         told=system.told,
     )
     if setup.chosen.flag("no_session"):

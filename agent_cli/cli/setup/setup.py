@@ -88,6 +88,8 @@ class Setup:
     ) -> None:
         """`own` is a folder to use instead of the user's configuration and state."""
         self.chosen = chosen
+        self.purpose = ""
+        """What its sessions are for where they are no conversations."""
         self.embedding = embedding or Embedding()
         self.reads_user = "user" in self.embedding.reads
         self.reads_project = "project" in self.embedding.reads

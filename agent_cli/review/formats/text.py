@@ -27,6 +27,8 @@ def summary(review: Review) -> str:
     found = "1 finding" if many == 1 else f"{many} findings" if many else "No findings"
     if not (review.files or review.findings):
         found = "Nothing to review"
+    elif not many and not review.is_complete:
+        found = "No findings so far"
     counts = [f"P{level}: {count}" for level in range(4) if (count := _count(review, level))]
     fixed = review.count("fixed")
     more = [
@@ -56,7 +58,8 @@ def incomplete(review: Review) -> str:
 
 def _lines(review: Review) -> Iterator[str]:
     yield f"Reviewed: {about_target(review)}"
-    if why := incomplete(review):
+    why = incomplete(review)
+    if why and review.open_findings:
         yield why
     for each in review.open_findings:
         yield ""

@@ -33,8 +33,9 @@ class ReviewSessions:
 
     def __init__(self, setup: Setup, say: Callable[[str], None]) -> None:
         """`say` is told of retries and warnings."""
-        self._setup = setup
-        self._unsaved = copy(setup)
+        self._setup = copy(setup)
+        self._setup.purpose = "review"
+        self._unsaved = copy(self._setup)
         self._unsaved.chosen = with_values(setup.chosen, no_session=True)
         self._say = say
         self._has_begun = False
