@@ -141,6 +141,8 @@ class Timing:
     def _model(self, call: ModelCalled) -> None:
         start = call.time - call.duration_s
         if call.agent:
+            if not self.turns:  # what it cost is not left out where nothing else is known
+                self._begin(call.turn_id, start)
             self._add("model", call.model, start, call.time, call, _error_of(call))
             return
         if call.outcome == "crashed":

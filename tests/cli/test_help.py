@@ -198,7 +198,11 @@ def test_help_on_a_command_is_what_the_command_says_of_itself(world: World, word
 
 def test_words_that_name_no_page_lead_to_the_page_that_has_them(world: World) -> None:
     done = world.run("help", "exit", "codes")
-    assert done == Done(2, "", "agent: there is no help on 'exit codes'; did you mean `agent help headless`?\n")
+    assert done == Done(
+        2,
+        "",
+        "agent: there is no help on 'exit codes'; did you mean `agent help headless` or `agent help review`?\n",
+    )
 
 
 def shown(world: World, *arguments: str, rows: int, **env: str) -> Terminal:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.records import ModelCalled
 from agent_cli.session.timing import SHARES, Timing, by_turn, percentile, shares_of
 from tests.fuzz import tries
 from tests.telemetry.recorded.made import NOON, a_turn, called, header, result, sessions
@@ -12,6 +13,12 @@ from tests.telemetry.recorded.made import NOON, a_turn, called, header, result, 
 def parts(timing: Timing) -> dict[str, float]:
     (turn,), (stretches,) = timing.turns, by_turn(timing)
     return shares_of(turn, stretches)
+
+
+def test_a_call_of_a_sub_agent_alone_is_in_a_turn() -> None:
+    call = ModelCalled(id="m", time=9.0, turn_id="t", kind="subagent", model="m", outcome="stop", agent="c")
+    timing = Timing([call])
+    assert [[each.record for each in stretches] for stretches in by_turn(timing)] == [[call]]
 
 
 def test_a_turn_divides_among_what_happened_in_it() -> None:
