@@ -67,7 +67,8 @@ class FirstPaint:
         self._silent = False
         """Whether the terminal's echo is off, and was on."""
         columns, rows = _size()
-        if now.turns or rows < AIRY_ROWS:
+        goes_on = now.turns or now.totals.requests or now.unsent  # its turns may all be undone
+        if goes_on or rows < AIRY_ROWS:
             return
         began = SessionStarted(
             session_id=now.session_id,
