@@ -280,7 +280,7 @@ def merge(person: Person) -> None:
     before = person.text.count("Merge the changes of builder-1?")
     person.say("/agents merge builder-1")
     until(lambda: person.pump(0.02) and person.text.count("Merge the changes of builder-1?") > before)
-    assert "+two" in person.text
+    person.wait(r"\+two")
     person.pump(GUARD_S)
     person.send("y")
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from fcntl import ioctl
 from pathlib import Path
 from typing import Any
@@ -172,20 +173,22 @@ class Terminal:
 
     def wait(self, wanted: str, timeout: float = 60.0) -> None:
         """Until `wanted` (a regular expression) is shown."""
+        self.until(lambda: re.search(wanted, self.text), timeout, f"never saw {wanted!r}")
+
+    def until(self, condition: Callable[[], object], timeout: float = 60.0, otherwise: str = "waited") -> None:
+        """Until `condition` holds, which is asked whenever something was written."""
         end = time.monotonic() + timeout
-        while not re.search(wanted, self.text):
+        while not condition():
             alive, known = True, len(self.log)
             while alive and len(self.log) == known and time.monotonic() < end:
                 alive = self.pump(0.02)
-            if re.search(wanted, self.text):
+            if condition():
                 return
-            assert alive and time.monotonic() < end, f"never saw {wanted!r} in:\n{self.text}"
+            assert alive and time.monotonic() < end, f"{otherwise} in:\n{self.text}"
 
     def wait_for_editor(self) -> None:
         """Until the line editor has the terminal; the prompt is painted before."""
-        end = time.monotonic() + 60
-        while b"\x1b[?1004h" not in self.log:
-            assert self.pump(0.02) and time.monotonic() < end, f"the line editor never came:\n{self.text}"
+        self.until(lambda: b"\x1b[?1004h" in self.log, otherwise="the line editor never came")
 
     def finish(self, timeout: float = 60.0) -> int:
         """Until the program ends; its exit code."""

@@ -145,7 +145,7 @@ def test_keys_that_are_no_signs_are_no_words(tmp_path: Path) -> None:
         for key in ("\x1b[D", "\x1b[F", "\x1b[3~", "\x1b[15~", "\x1b[Z", "\x1b[M !!"):
             term.send(key)
             term.pump(0.05)
-        assert re.search("(?m)^› *$", "\n".join(term.screen.display))
+        term.until(lambda: re.search("(?m)^› *$", "\n".join(term.screen.display)))
         term.type("y\r")
         term.wait("(?m)^— ")
         term.leave()

@@ -26,15 +26,18 @@ async def quick(job: Job, report: Report, runner: ProcessRunner) -> AttemptResul
     outcome: Outcome = "done"
     if job.task.command:
         env = {"PATH": os.environ["PATH"], "KEY": job.key.replace("/", "-")}
-        running = await runner.start(
-            ["bash", "-c", job.task.command], cwd=folder, env=env, on_output=lambda data: _tell(job, report, data)
-        )
+        running: Running | None = None
         try:
+            running = await runner.start(
+                ["bash", "-c", job.task.command], cwd=folder, env=env,
+                on_output=lambda data: _tell(job, report, data),
+            )  # fmt: skip
             await asyncio.wait({running.ended})
         except asyncio.CancelledError:
-            await _stopped(running, job.grace_s)
+            if running:  # otherwise it was stopped by the runner
+                await _stopped(running, job.grace_s)
             outcome = "cancelled"
-        code = running.exit_code
+        code = running.exit_code if running else None
     (folder / "patch.diff").write_text(f"{job.key} {outcome}\n", encoding="utf-8")
     (folder / "logs").mkdir()
     (folder / "logs" / "verify.log").write_bytes(b"\xff\x00ok\n")
