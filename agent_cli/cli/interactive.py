@@ -1,47 +1,32 @@
-"""`agent` and `agent resume`: the REPL, and moving from one session to the next without leaving it."""
+"""`agent` and `agent resume`: the way to the first paint, which needs little. The engine, the event loop and the
+line editor are loaded when the prompt stands on the screen."""
 
-import asyncio
-import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-from agent_cli.config.api_keys import keyed
-from agent_cli.model.routing import MissingKey, NoModel, preload
-from agent_cli.model.types.base import ModelError
-from agent_cli.protocol.records import Header, storable_text
+from agent_cli import __version__
+from agent_cli.config.layer import ConfigError
+from agent_cli.model.routing import MissingKey, NoModel, known_default, resolve
+from agent_cli.model.types.base import ModelError, NotSent
+from agent_cli.protocol.events import SessionStarted
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.store.catalog import NoSession, SessionInfo
-from agent_cli.store.session_file import StoreError, read_session
-from agent_cli.ui.commands import registry
-from agent_cli.ui.commands.api import NOTHING, Choice, ExitReason, FirstInput
-from agent_cli.ui.repl.start import run_repl
-from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.commands.api import Choice, FirstInput
+from agent_cli.ui.repl.first_paint import FirstPaint
 from agent_cli.ui.text.lines import ago
-from agent_cli.ui.text.theme import NONE, is_plain
 from agent_cli.ui.text.theme import choose as choose_theme
+from agent_cli.ui.text.theme import is_plain
+from agent_cli.workspace.git.repository import current_branch
 
-from .services.extensions.loaded_line import loaded_line
 from .services.first_run import cannot_start
-from .services.repl_services import RECENT, SessionHost
 from .services.trust_prompt import ask_for_trust
-from .setup.compose import open_session
 from .setup.options import ParsedOptions, UsageError
-from .setup.piped_input import beside, read_piped, take_terminal
-from .setup.session_builder import PERSON, OpenSession
-from .setup.setup import Setup, with_values
+from .setup.sandbox_setup import expected_level
+from .setup.setup import Setup, session_setup, with_values
 
 _MOST_PICKED = 200
-_PRELOAD_AFTER_S = 0.2
-"""After the prompt is painted, what the first request needs is imported in a thread."""
-_LEARN_AFTER_S = 1.0
-"""MCP servers of which nothing is known are connected when the prompt stands."""
-_SETTINGS = ("model", "mode", "effort")
-_PRUNE_AFTER_S = 5.0
-"""Old sessions go, at most once a day, when nobody waits for it."""
+_MOST_LISTED = 20
 
 
 def interactive_command(chosen: ParsedOptions) -> int:
@@ -53,7 +38,7 @@ def interactive_command(chosen: ParsedOptions) -> int:
     first_input = _first_input(chosen)
     if chosen.command == "resume" or chosen.text("resume") == "":
         chosen = _named(chosen)
-    setup = _setup(chosen)
+    setup = session_setup(chosen)
     give_back = _guarded(setup)
     try:
         ask_for_trust(setup)
@@ -67,6 +52,29 @@ def interactive_command(chosen: ParsedOptions) -> int:
         give_back()
 
 
+def _expected(setup: Setup) -> SessionStarted | None:
+    """Return what a new session will begin with, before it is there; None where that is not known: a session goes
+    on, a server must be asked for the model, the sandbox was not measured yet, or something is wrong."""
+    chosen, config = setup.chosen, setup.config
+    if chosen.text("resume") or chosen.flag("continue") or chosen.flag("fork"):
+        return None
+    try:
+        env = setup.environment()
+        model = resolve(config.model or known_default(config, env), config.providers, env).name
+    except (NotSent, ConfigError):
+        return None
+    if (sandbox := expected_level(setup)) is None:
+        return None
+    return SessionStarted(
+        session_id="",
+        model=model,
+        cwd=str(setup.workspace.root),
+        mode=config.mode,
+        sandbox=sandbox,
+        version=__version__,
+    )
+
+
 def _started(setup: Setup, first_input: FirstInput) -> int:
     """Run the sessions. Where no model can be used, or that which was named has no key, a person at a terminal may
     paste a key and go on.
@@ -75,7 +83,7 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         NoModel, MissingKey: nobody could be asked for a key.
     """
     try:
-        return _looped(setup, first_input)
+        return _painted(setup, first_input)
     except (NoModel, MissingKey) as error:
         provider = error.provider if isinstance(error, MissingKey) else ""
         helps = bool(provider) or isinstance(error, NoModel)
@@ -84,22 +92,20 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         code = cannot_start(error)
     from .services.key_entry import ask_for_key
 
-    return _looped(setup, first_input) if ask_for_key(setup, provider) else code
+    return _painted(setup, first_input) if ask_for_key(setup, provider) else code
 
 
-def _looped(setup: Setup, first_input: FirstInput) -> int:
-    """Run the sessions in an event loop. An interrupt that comes while the loop is made waits until it stands."""
-    interrupts = {signal.SIGINT}
-
-    async def sessions() -> int:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
-        return await _sessions(setup, first_input)
-
-    signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
+def _painted(setup: Setup, first_input: FirstInput) -> int:
+    """Paint what is known of the first session, then load the rest and run the sessions."""
+    painted = FirstPaint(setup.config.ui)
     try:
-        return asyncio.run(sessions())
+        if (expected := _expected(setup)) is not None:
+            painted.show_expected(expected, current_branch(setup.root))
+        from .repl_sessions import run_sessions
+
+        return run_sessions(setup, first_input, painted)
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
+        painted.give_way()
 
 
 def _first_input(chosen: ParsedOptions) -> FirstInput:
@@ -113,6 +119,8 @@ def _first_input(chosen: ParsedOptions) -> FirstInput:
     prompt = (chosen.positional or "") if chosen.command == "agent" else ""
     if sys.stdin.isatty() or chosen.flag("plain"):
         return FirstInput(prompt)
+    from .setup.piped_input import beside, read_piped, take_terminal
+
     piped = read_piped(patient=not prompt or sys.stdout.isatty())
     if piped is None:
         return FirstInput(prompt)
@@ -120,6 +128,8 @@ def _first_input(chosen: ParsedOptions) -> FirstInput:
         if not prompt and chosen.command == "agent" and not (chosen.flag("continue") or chosen.text("resume")):
             raise UsageError('nothing to do: standard input is empty; write `agent "PROMPT"`, or pipe one in')
         return FirstInput(prompt)
+    from agent_cli.ui.commands import registry
+
     if prompt.startswith("!") or registry.parse(prompt):
         raise UsageError(f"{prompt.split()[0]} takes no piped text; write a prompt beside the pipe")
     take_terminal()
@@ -136,149 +146,13 @@ def _guarded(setup: Setup) -> Callable[[], None]:
     return guard_terminal(sys.stdout.fileno(), RESET.encode())
 
 
-async def _sessions(setup: Setup, first_input: FirstInput) -> int:
-    """One session after another, until the user quits. When one cannot be opened, the one before it is
-    opened again."""
-    ready: Setup | None = setup
-    chosen, back = setup.chosen, None
-    in_repl: dict[str, str] = {}
-    """What was chosen in this REPL, after its start."""
-    while True:
-        try:
-            setup = ready or _setup(chosen)
-            opened = await open_session(setup, PERSON)
-        except (StoreError, UsageError, NoModel, MissingKey, ModelError) as error:
-            if back is None:
-                raise
-            print(f"agent: {error}", file=sys.stderr)
-            ready, chosen, back = None, back, None
-            continue
-        before = _in_force(opened)
-        leaving = await _one_session(setup, opened, first_input)
-        if leaving.kind == "quit":
-            return 0
-        if leaving.kind == "terminated":
-            return EXIT_CODES["terminated"]
-        ready, first_input = None, NOTHING
-        now = _in_force(opened)
-        in_repl |= {key: value for key, value in now.items() if value != before[key]}
-        back = _naming(setup.chosen, _saved_id(opened), now)
-        chosen = _naming(setup.chosen, leaving.session_id, _carried(leaving, now, in_repl))
-        if leaving.add_dir:
-            chosen = with_values(chosen, add_dir=[*chosen.several("add_dir"), leaving.add_dir])
-        if leaving.kind == "fork":
-            chosen = with_values(chosen, fork=True, fork_at=leaving.turn_id or None)
-
-
-def _in_force(opened: OpenSession) -> dict[str, str]:
-    """Return the settings that a session is in now."""
-    now = opened.agent.snapshot()
-    return {"model": now.model, "mode": now.mode, "effort": now.effort}
-
-
-def _carried(leaving: ExitReason, now: dict[str, str], in_repl: dict[str, str]) -> dict[str, str]:
-    """Return the settings that go along into the next session. A new one, a copy and the same one go on in those
-    in force; a saved one in its own, but for what was chosen in this REPL; `yolo` is to be chosen again."""
-    if leaving.kind != "resume" or leaving.add_dir:
-        return now
-    return {key: value for key, value in in_repl.items() if value != "yolo"}
-
-
-def _naming(chosen: ParsedOptions, session_id: str, settings: dict[str, str]) -> ParsedOptions:
-    """Return the same command line for a saved session, or for a new one, with other settings: those it named were
-    for the session it has begun."""
-    sets = [each for each in chosen.several("set") if each.partition("=")[0].strip() not in _SETTINGS]
-    named = {key: settings.get(key) or None for key in _SETTINGS}
-    return with_values(
-        chosen, resume=session_id or None, fork=False, fork_at=None, set=sets, **named, **{"continue": False}
-    )
-
-
-def _saved_id(opened: OpenSession) -> str:
-    now = opened.agent.snapshot()
-    return now.session_id if now.session_path and now.turns else ""
-
-
-async def _one_session(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
-    for note in (*opened.notes, *_due(setup)):
-        print(f"agent: {note}", file=sys.stderr)
-    theme = choose_theme(setup.config.ui) if sys.stderr.isatty() else NONE
-    if unwritable := opened.permissions.unwritable():
-        print(theme.paint("muted", f"Nothing here can be changed: {clean(unwritable)}"), file=sys.stderr)
-    if loaded := loaded_line(setup, opened):
-        print(theme.paint("muted", loaded), file=sys.stderr)
-    loop = asyncio.get_running_loop()
-    repl = asyncio.current_task()
-    assert repl is not None
-    model = opened.agent.snapshot().model
-    env = keyed(os.environ, setup.config_dir)
-    loading = threading.Thread(target=preload, args=(model, setup.config, env), daemon=True)
-    loop.call_later(_PRELOAD_AFTER_S, loading.start)
-    loop.call_later(_PRUNE_AFTER_S, threading.Thread(target=_prune, args=(setup,), daemon=True).start)
-    with signal_handlers({signal.SIGTERM: repl.cancel, signal.SIGHUP: repl.cancel}):
-        return await _until_left(setup, opened, first_input)
-
-
-async def _until_left(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
-    try:
-        return await _lived(setup, opened, first_input)
-    finally:
-        for note in opened.last_words:
-            print(f"agent: {clean(note)}", file=sys.stderr)
-
-
-async def _lived(setup: Setup, opened: OpenSession, first_input: FirstInput) -> ExitReason:
-    async with opened.running():
-        if opened.servers is not None:
-            opened.servers.learn_in_background(_LEARN_AFTER_S)
-        try:
-            return await run_repl(
-                opened.agent,
-                SessionHost(setup, opened),
-                setup.config.ui,
-                history_file=setup.state / "history",
-                first_input=first_input,
-            )
-        except asyncio.CancelledError:
-            opened.agent.stop("terminated")
-            return ExitReason("terminated")
-
-
-def _due(setup: Setup) -> Iterator[str]:
-    """Yield what to say of old sessions that are about to go."""
-    if (setup.state / "prune.json").exists():
-        from agent_cli.store.prune_notices import due_notice
-
-        if notice := due_notice(setup.state):
-            yield notice
-
-
-def _prune(setup: Setup) -> None:
-    from .commands.sessions.files import prune_quietly
-
-    prune_quietly(setup)
-
-
-def _setup(chosen: ParsedOptions) -> Setup:
-    """Return a resumed session works where it was, unless --cd says otherwise."""
-    setup = Setup(chosen)
-    identifier = chosen.text("resume")
-    if identifier and not chosen.text("cd"):
-        header = read_session(setup.sessions.find(identifier)).records[0]
-        if isinstance(header, Header) and header.cwd != storable_text(str(setup.root)):
-            if not Path(header.cwd).is_dir():
-                raise UsageError(f"the session worked in {header.cwd}, which is gone; name a directory with --cd")
-            return Setup(chosen, root=Path(header.cwd))
-    return setup
-
-
 def _named(chosen: ParsedOptions) -> ParsedOptions:
     """`agent resume [ID]` and `agent --resume`: the id, the last one, or one picked from a list."""
     setup = Setup(chosen)
     if chosen.command == "resume" and chosen.positional:
         return with_values(chosen, resume=chosen.positional)
     is_listed = is_plain(setup.config.ui, sys.stdin, sys.stdout)
-    limit = RECENT if is_listed else _MOST_PICKED
+    limit = _MOST_LISTED if is_listed else _MOST_PICKED
     infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=limit)
     if not infos:
         raise NoSession("there is no session to resume; start one with `agent`")
@@ -295,6 +169,8 @@ def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
     Raises:
         NoSession: none was.
     """
+    import asyncio
+
     from agent_cli.ui.repl.standalone_picker import choose
 
     rows = [Choice(info.id, clean(info.title), f"{ago(info.updated)} · {info.id}") for info in infos]

@@ -12,7 +12,6 @@ Apart from the configuration, which may be shown, shared and kept under version 
 import errno
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -351,6 +350,8 @@ def _ask_keyring(use: Callable[[Any], object], timeout_s: float) -> object:
     Raises:
         KeyringError: not installed, no answer in time, or it failed.
     """
+    import threading
+
     answer: list[object] = []
 
     def ask() -> None:

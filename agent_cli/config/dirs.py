@@ -1,6 +1,7 @@
 """Where the agent's own files live on this machine."""
 
 import os
+import sys
 from pathlib import Path
 
 _NAME = "agent-cli"
@@ -10,6 +11,8 @@ def config_dir() -> Path:
     """Return the user's configuration folder; `AGENT_CONFIG_DIR` moves it."""
     if moved := os.environ.get("AGENT_CONFIG_DIR"):
         return Path(moved).absolute()
+    if place := _usual("XDG_CONFIG_HOME", ".config"):
+        return place
     import platformdirs
 
     return Path(platformdirs.user_config_dir(_NAME))
@@ -19,9 +22,22 @@ def state_dir() -> Path:
     """Return the folder of sessions, checkpoints and logs; `AGENT_STATE_DIR` moves it."""
     if moved := os.environ.get("AGENT_STATE_DIR"):
         return Path(moved).absolute()
+    if place := _usual("XDG_STATE_HOME", ".local/state"):
+        return place
     import platformdirs
 
     return Path(platformdirs.user_state_dir(_NAME))
+
+
+def _usual(variable: str, below_home: str) -> Path | None:
+    """Return what platformdirs would on a Linux where everything is as usual, since loading it is a twentieth of
+    the way to the first paint. None elsewhere."""
+    if sys.platform != "linux" or "ANDROID_DATA" in os.environ:
+        return None
+    base, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
+    if os.path.isabs(base):
+        return Path(base, _NAME)
+    return Path(home, below_home, _NAME) if os.path.isabs(home) else None
 
 
 def plugins_dir(state: Path) -> Path:

@@ -1,9 +1,8 @@
 """From a model's name to the client that reaches it: configuration, environment, table, in that order."""
 
-import asyncio
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -228,16 +227,12 @@ async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = 
         BadAddress: there is neither, or the server that would be used has an address that cannot be read.
         NoModel: there is neither.
     """
-    for provider, spec in PROVIDERS.items():
-        if spec.local or not spec.default_model:
-            continue
-        override = _override(provider, config.providers)
-        key = _found_key(spec, override, env)
-        if not key:
-            continue
+    for provider, spec, override, key in _with_key(config, env):
         base_url, custom = _base_url(provider, spec, override, env)
         offered = (await probe(base_url, key) or ()) if custom else ()
         return f"{provider}/{_pick(offered, spec.default_model)}"
+    import asyncio
+
     asked = servers(config, env)
     answers = await asyncio.gather(*(probe(base_url, key) for _, base_url, key in asked))
     for (provider, _, _), listed in zip(asked, answers, strict=True):
@@ -246,6 +241,26 @@ async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = 
     for error in bad_addresses(config, env):
         raise error
     raise NoModel(_no_model_text())
+
+
+def known_default(config: Config, env: Mapping[str, str]) -> str:
+    """Return what `choose_default` will choose where no server has to be asked; empty otherwise.
+
+    Raises:
+        BadAddress: as there.
+    """
+    for provider, spec, override, _ in _with_key(config, env):
+        _, custom = _base_url(provider, spec, override, env)
+        return "" if custom else f"{provider}/{spec.default_model}"
+    return ""
+
+
+def _with_key(config: Config, env: Mapping[str, str]) -> Iterator[tuple[str, ProviderSpec, Provider, str]]:
+    """Yield the providers that have a default model and a key, in the order of the table, each with its key."""
+    for provider, spec in PROVIDERS.items():
+        override = _override(provider, config.providers)
+        if not spec.local and spec.default_model and (key := _found_key(spec, override, env)):
+            yield provider, spec, override, key
 
 
 def _split(name: str, providers: Mapping[str, Provider]) -> tuple[str, str]:

@@ -1,8 +1,7 @@
 """What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
@@ -10,6 +9,9 @@ from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
+
+if TYPE_CHECKING:
+    import asyncio
 
 SHUTDOWN_S = 8.0
 """How long a front end that is done waits for the engine's end and its last words."""
@@ -392,7 +394,7 @@ class Host(Protocol):
         ...
 
     async def run_command(
-        self, command: str, emit: Callable[[str], None], background: asyncio.Event | None = None
+        self, command: str, emit: Callable[[str], None], background: "asyncio.Event | None" = None
     ) -> CommandEnd:
         """Run the user's own command line; output goes to `emit` in pieces. Once `background` is set, it continues
         as a background job of the session, which the model may read."""

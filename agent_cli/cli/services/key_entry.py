@@ -55,6 +55,7 @@ def ask_for_key(setup: Setup, needed: str = "") -> bool:
                 provider = _picked_provider(setup)
             case place:
                 if _saved(setup, place, variable, key):
+                    setup.reload()
                     return True
     return False
 

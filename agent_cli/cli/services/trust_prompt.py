@@ -1,6 +1,5 @@
 """What a project brings of its own, shown before any of it is used, and the one question about it."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -247,6 +246,8 @@ def _answer(settings: Ui) -> str:
     if is_plain(settings, sys.stdin, sys.stdout):
         shown = " ".join(f"[{key}] {label}" for key, label in _ANSWERS.items())
         return input(f"Use it? {shown} (empty: n): ").strip().lower()[:1]
+    import asyncio
+
     from agent_cli.ui.commands.api import Choice
     from agent_cli.ui.repl.standalone_picker import choose
 

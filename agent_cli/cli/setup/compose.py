@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.config.api_keys import KeyedEnvironment, keyed
+from agent_cli.config.api_keys import KeyedEnvironment
 from agent_cli.config.dirs import declares_plugins, defines_servers, worktrees_dir
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
 from agent_cli.model.routing import choose_default, open_model
@@ -59,7 +59,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
     enabled, later = without_later(setup.config.tools.enabled)
     registry, problems = _registry(setup, enabled, front)
     draft = existing(setup)
-    env = keyed(os.environ, setup.config_dir)
+    env = setup.environment()
     identifier, path = (draft.session_id, Path(draft.path)) if draft else new_place(setup)
     log = _debug_log(setup, identifier, env)
     tracing = _tracing(setup, identifier)

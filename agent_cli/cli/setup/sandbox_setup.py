@@ -7,17 +7,20 @@ again, whatever was kept.
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent_cli import __version__
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
 from agent_cli.fs.files import make_private, replace_file
-from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
 from .options import UsageError
 from .setup import Setup
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox.process.runner import ProcessRunner
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _BUILT_IN = "built-in default"
@@ -30,7 +33,7 @@ class _Kept(msgspec.Struct, frozen=True):
     strength: EnforcedLevel
 
 
-async def confining_for(setup: Setup, processes: ProcessRunner) -> SandboxProfiles:
+async def confining_for(setup: Setup, processes: "ProcessRunner") -> SandboxProfiles:
     """Confines the commands of a session.
 
     Raises:
@@ -45,7 +48,7 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> SandboxProfil
         keep(setup.state, strength)
         return strength
 
-    strength = EnforcedLevel("none") if wanted.level == "off" else kept(setup.state)
+    strength = _known_strength(setup)
     confining = SandboxProfiles(
         setup.workspace,
         wanted,
@@ -66,6 +69,24 @@ async def confining_for(setup: Setup, processes: ProcessRunner) -> SandboxProfil
     return confining
 
 
+def expected_level(setup: Setup) -> str | None:
+    """Return the sandbox that a new session will have, in words; None where it is not known before the first
+    measurement."""
+    strength = _known_strength(setup)
+    if strength is None:
+        return None
+    profiles = SandboxProfiles(setup.workspace, wanted_for(setup), strength, measure=_never)
+    return profiles.describe(setup.config.mode, "", setup.rules())
+
+
+async def _never(scratch: Path) -> EnforcedLevel:
+    raise AssertionError("what only describes measures nothing")
+
+
+def _known_strength(setup: Setup) -> EnforcedLevel | None:
+    return EnforcedLevel("none") if setup.config.sandbox == "off" else kept(setup.state)
+
+
 def wanted_for(setup: Setup) -> SandboxRequest:
     """Return the level that was chosen, and whether anybody asked for it."""
     return SandboxRequest(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
@@ -80,6 +101,7 @@ async def measured_for(setup: Setup) -> EnforcedLevel:
     import tempfile
 
     from agent_cli.sandbox.probe import measure
+    from agent_cli.sandbox.process.runner import ProcessRunner
 
     processes = ProcessRunner()
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import msgspec
 
+from agent_cli.config.api_keys import KeyedEnvironment, keyed
 from agent_cli.config.dirs import config_dir, has_plugins, home_dir, state_dir
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, assignment, load, nested
@@ -21,8 +22,9 @@ from agent_cli.fs.files import make_private
 from agent_cli.policy.rules.rule import Effect, Rule, RuleError, parse_rule
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.paths import is_inside
-from agent_cli.protocol.records import storable_json
+from agent_cli.protocol.records import Header, storable_json, storable_text
 from agent_cli.store.catalog import Sessions
+from agent_cli.store.session_file import read_session
 from agent_cli.store.state.learned_limits import LearntFile
 from agent_cli.workspace.instructions import instruction_bytes
 from agent_cli.workspace.paths import PathError, Workspace
@@ -247,6 +249,14 @@ class Setup:
             [(path, hashlib.sha256(source).hexdigest()) for path, source in self.tool_sources.items()]
         )
 
+    def environment(self) -> KeyedEnvironment:
+        """Return the environment together with the user's keys; the keyring is asked once.
+
+        Raises:
+            ConfigError: the key file may be read by others, or is none.
+        """
+        return self.once(_environment)
+
     def rules(self) -> tuple[Rule, ...]:
         """Return the permission rules of the configuration."""
         return self._rules
@@ -254,6 +264,27 @@ class Setup:
     def project_state(self) -> Path:
         """Return the folder of this directory's checkpoints and kept rules."""
         return self.state / "projects" / self.sessions.project_folder(self.root).name
+
+
+def session_setup(chosen: ParsedOptions) -> Setup:
+    """Return what a session works with. A resumed one works where it was, unless --cd says otherwise.
+
+    Raises:
+        UsageError, ConfigError, StoreError: nothing was started.
+    """
+    setup = Setup(chosen)
+    identifier = chosen.text("resume")
+    if identifier and not chosen.text("cd"):
+        header = read_session(setup.sessions.find(identifier)).records[0]
+        if isinstance(header, Header) and header.cwd != storable_text(str(setup.root)):
+            if not Path(header.cwd).is_dir():
+                raise UsageError(f"the session worked in {header.cwd}, which is gone; name a directory with --cd")
+            return Setup(chosen, root=Path(header.cwd))
+    return setup
+
+
+def _environment(setup: Setup) -> KeyedEnvironment:
+    return keyed(os.environ, setup.config_dir)
 
 
 def check_file(text: str, path: Path) -> None:

@@ -6,13 +6,15 @@ import sys
 import termios
 
 from agent_cli import __version__
+from agent_cli.config.schema import Ui
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.client import Snapshot
 from agent_cli.protocol.events import SessionStarted
 
 from ..render.notices import render_notice
-from ..text.theme import Theme
-from .status_line import render_status
+from ..text import lines
+from ..text.theme import Theme, choose, is_plain
+from .status_line import render_first_status, render_status
 
 AIRY_ROWS = 14
 """From so many rows on, a blank one stands above the prompt."""
@@ -57,19 +59,24 @@ def _set_echo(is_on: bool) -> bool:
 
 class FirstPaint:
     """What a new session begins with, as the renderer and the screen draw it: the banner, the prompt, the status
-    line."""
+    line. Painted as soon as its facts are known, while everything else is loaded."""
 
-    def __init__(self, theme: Theme, now: Snapshot, branch: str) -> None:
-        """Nothing is painted of a session that goes on, whose turns come first, nor where there is no room."""
+    def __init__(self, settings: Ui) -> None:
+        """Nothing is painted where there is no terminal, or no room."""
         self.banner = ""
         """What was printed for good; empty when nothing was painted."""
         self._live = ""
-        self._silent = False
+        self._is_silent = False
         """Whether the terminal's echo is off, and was on."""
-        columns, rows = _size()
-        goes_on = now.turns or now.totals.requests or now.unsent  # its turns may all be undone
-        if goes_on or rows < AIRY_ROWS:
-            return
+        self._theme = choose(settings)
+        self._columns, rows = _size()
+        self._is_possible = not is_plain(settings, sys.stdin, sys.stdout) and rows >= AIRY_ROWS
+
+    def show(self, now: Snapshot, branch: str) -> None:
+        """Paint it, over what was painted of it before. Nothing is painted of a session that goes on: its turns
+        come first, and all of them may be undone."""
+        if now.turns or now.totals.requests or now.unsent:
+            return self._take_back()
         began = SessionStarted(
             session_id=now.session_id,
             model=now.model,
@@ -78,27 +85,55 @@ class FirstPaint:
             sandbox=now.sandbox,
             version=__version__,
         )
-        self.banner = "".join(f"{line}\n" for line in render_notice(began, theme, columns))
-        mark = prompt_mark(now.mode, theme)
-        self._live = f"\n{mark} \n{render_status(now, branch, theme, columns)}{_BACK_TO_PROMPT}"
+        self._paint(began, render_status(now, branch, self._theme, self._columns))
 
-    def show(self) -> None:
-        """Paint it. What is typed from here on is not echoed, so that the cursor stays in the prompt's row."""
-        if self.banner:
-            self._silent = _silenced()
-            self._write(_OVER_ECHO + self.banner + self._live)
+    def show_expected(self, began: SessionStarted, branch: str) -> None:
+        """Paint what a session will most likely begin with, before it is there."""
+        self._paint(began, render_first_status(began, branch, self._theme, self._columns))
+
+    def say(self, text: str) -> None:
+        """Print lines for good, on standard error: below the banner."""
+        if self._live:
+            self._write(_OVER_IT_ALL)
+        print(text, file=sys.stderr, flush=True)
+        if self._live:
+            self._write(self._live)
 
     def give_way(self) -> None:
         """Take the prompt and the status line away, for the screen to draw them; the banner stays."""
-        if self.banner:
+        if self._live:
+            self._live = ""
             self._write(_OVER_IT_ALL)
         self.end()
 
     def end(self) -> None:
         """Have the terminal echo again, if it did."""
-        if self._silent:
-            self._silent = False
+        if self._is_silent:
+            self._is_silent = False
             _set_echo(True)
+
+    def _paint(self, began: SessionStarted, status: str) -> None:
+        """Paint what is not there yet. What is typed from here on is not echoed, so that the cursor stays in the
+        prompt's row."""
+        banner = "".join(f"{line}\n" for line in render_notice(began, self._theme, self._columns))
+        live = f"\n{prompt_mark(began.mode, self._theme)} \n{status}{_BACK_TO_PROMPT}"
+        if not self._is_possible or (banner, live) == (self.banner, self._live):
+            return
+        if banner != self.banner:
+            self._take_back()
+            self._is_silent = self._is_silent or _silenced()
+            self._write(_OVER_ECHO + banner)
+        else:
+            self._write(_OVER_IT_ALL)
+        self.banner, self._live = banner, live
+        self._write(live)
+
+    def _take_back(self) -> None:
+        """Take everything away."""
+        if self.banner:
+            rows = sum(max(1, -(-lines.cells(line) // self._columns)) for line in self.banner.splitlines())
+            self._write(f"{_OVER_IT_ALL}\x1b[{rows}A\x1b[J")
+            self.banner = self._live = ""
 
     @staticmethod
     def _write(text: str) -> None:

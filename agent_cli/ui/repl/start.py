@@ -12,21 +12,29 @@ from agent_cli.protocol.client import Client
 
 from ..commands.api import NOTHING, ExitReason, FirstInput
 from ..services import Host
-from ..text.theme import choose, is_plain
+from ..text.theme import is_plain
 from .first_paint import FirstPaint
 
 
 async def run_repl(
-    client: Client, host: Host, settings: Ui, *, history_file: Path, first_input: FirstInput = NOTHING
+    client: Client,
+    host: Host,
+    settings: Ui,
+    *,
+    history_file: Path,
+    first_input: FirstInput = NOTHING,
+    painted: FirstPaint | None = None,
 ) -> ExitReason:
-    """Talk to the user until they leave, and say why they left. The engine is shut down by then."""
+    """Talk to the user until they leave, and say why they left. The engine is shut down by then. `painted` is what
+    stands on the screen already."""
     if is_plain(settings, sys.stdin, sys.stdout):
         from ..plain.repl import run_plain
 
         return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
-    painted = FirstPaint(choose(settings), client.snapshot(), host.branch())
+    if painted is None:
+        painted = FirstPaint(settings)
+        painted.show(client.snapshot(), host.branch())
     try:
-        painted.show()
         from .repl import Repl
 
         return await Repl(client, host, settings, history_file, painted).run(first_input)

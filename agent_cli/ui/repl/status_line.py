@@ -7,6 +7,7 @@ name is cut.
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.events import SessionStarted
 
 from ..text import lines
 from ..text.theme import Piece, Role, Theme
@@ -28,23 +29,39 @@ def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
     jobs = sum(job.state in ("running", "kept") for job in now.jobs)
     agents = sum(agent.state not in ENDED for agent in now.agents)
     left: dict[str, Piece] = {
-        "mode": ((_MODES[now.mode],), f" {now.mode} " if now.mode == "yolo" else now.mode),
-        "model": (("muted",), lines.one_line(model, 60)),
-        "sandbox": (("warning",), _sandbox(now)),
+        **_place(now.mode, model, now.sandbox),
         "hook": (("accent",), f"hook {lines.one_line(now.hook, 40)}" if now.hook else ""),
         "jobs": (("accent",), lines.number(jobs, "job") if jobs else ""),
         "agents": (("accent",), lines.number(agents, "sub-agent") if agents else ""),
         "branch": (("muted",), lines.one_line(branch, 40)),
         "cost": (("muted",), lines.money(now.totals) if now.totals.cost_usd else ""),
     }
+    return _fitted(left, _context(now, with_bar=True), _context(now, with_bar=False), theme, width)
+
+
+def render_first_status(began: SessionStarted, branch: str, theme: Theme, width: int) -> str:
+    """Return the status line of a session that is about to be there; it does not know how full its context is."""
+    left = {**_place(began.mode, began.model, began.sandbox), "branch": (("muted",), lines.one_line(branch, 40))}
+    return _fitted(left, [], [], theme, width)
+
+
+def _place(mode: Mode, model: str, sandbox: str) -> dict[str, Piece]:
+    return {
+        "mode": ((_MODES[mode],), f" {mode} " if mode == "yolo" else mode),
+        "model": (("muted",), lines.one_line(model, 60)),
+        "sandbox": (("warning",), _sandbox(mode, sandbox)),
+    }
+
+
+def _fitted(left: dict[str, Piece], right: list[Piece], shorter: list[Piece], theme: Theme, width: int) -> str:
+    """Return both sides in at most `width` columns; `shorter` is the right one without its bar."""
     left = {name: piece for name, piece in left.items() if piece[1] or name == "model"}
-    right = _context(now, with_bar=True)
     for name in _DROPPED:
         if _cells([*left.values()]) + _columns(right) + 2 <= width:
             break
         left.pop(name, None)
         if name == "bar":
-            right = _context(now, with_bar=False)
+            right = shorter
     room = width - 2 - _columns(right) - (_cells([*left.values()]) - lines.cells(left["model"][1]))
     left["model"] = (left["model"][0], lines.truncate(left["model"][1], max(_SHORTEST_MODEL, room)))
     pieces = _joined([*left.values()])
@@ -67,10 +84,10 @@ def _context(now: Snapshot, with_bar: bool) -> list[Piece]:
     return [*bar, (("muted",), f"{share:.0%}")]
 
 
-def _sandbox(now: Snapshot) -> str:
+def _sandbox(mode: Mode, sandbox: str) -> str:
     """Return the sandbox where it is not the one that the mode has by default."""
-    name = lines.one_line(now.sandbox.partition(" (")[0], 40)
-    usual = "read-only" if now.mode == "plan" else "workspace-write"
+    name = lines.one_line(sandbox.partition(" (")[0], 40)
+    usual = "read-only" if mode == "plan" else "workspace-write"
     return "" if name == usual else f"sandbox {name}"
 
 

@@ -1,19 +1,74 @@
-"""What is painted before the line editor is loaded, and of which sessions."""
+"""What is painted before the session is open and the line editor is loaded; of which sessions, and over what."""
 
-import msgspec
+import pytest
 
+from tests.ui.terminal import Terminal
+
+PROGRAM = """
+import msgspec, sys
+from agent_cli import __version__
+from agent_cli.config.schema import Ui
+from agent_cli.protocol.events import SessionStarted
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.repl.first_paint import FirstPaint
-from agent_cli.ui.text.theme import NONE
 from tests.ui.fake_client import SNAPSHOT
 
-NEW = msgspec.structs.replace(SNAPSHOT, turns=0, totals=Totals(), unsent=())
+now = msgspec.structs.replace(SNAPSHOT, turns=0, totals=Totals(), unsent=())
+
+def other(**facts):
+    return msgspec.structs.replace(now, **facts)
+
+def expected(of):
+    return SessionStarted(
+        session_id="", model=of.model, cwd=of.cwd, mode=of.mode, sandbox=of.sandbox, version=__version__
+    )
+
+print("$ agent")
+paint = FirstPaint(Ui())
+"""
+BANNER = ["test/model · ask · sandbox workspace-write", "/work/project  /help for commands"]
 
 
-def test_a_new_session_is_painted() -> None:
-    assert "/help for commands" in FirstPaint(NONE, NEW, "").banner
+def shown(steps: str, rows: int = 24) -> list[str]:
+    """What stands on the screen after some steps, without the program's version."""
+    with Terminal(f"{PROGRAM}{steps}\nsys.stdout.write('here')", rows=rows) as terminal:
+        assert terminal.finish() == 0, terminal.text
+    first, *rest = terminal.text.rstrip().split("\n")
+    assert first == "$ agent"
+    return [row.partition("  ")[2] if row.startswith("agent ") else row for row in rest]
 
 
-def test_a_session_that_goes_on_is_not_also_where_all_its_turns_are_undone() -> None:
-    for went_on in ({"turns": 1}, {"totals": Totals(requests=2)}, {"unsent": ("never sent",)}):
-        assert FirstPaint(NONE, msgspec.structs.replace(NEW, **went_on), "").banner == ""
+def test_what_is_expected_is_painted_and_completed_when_it_is_there() -> None:
+    early = shown("paint.show_expected(expected(now), 'main')")
+    assert early[:4] == [*BANNER, "", "> here"]
+    assert early[4].split() == ["ask", "·", "test/model", "·", "main"]
+    late = shown("paint.show_expected(expected(now), 'main'); paint.show(now, 'main')")
+    assert late[:4] == early[:4] and late[4].startswith(early[4]) and late[4].endswith("%")
+    assert late == shown("paint.show(now, 'main')")
+
+
+@pytest.mark.parametrize("facts", ["model='other/model'", "sandbox='none (no bwrap)', cwd='/a/long/' + 'x' * 90"])
+def test_what_was_expected_wrongly_is_painted_anew(facts: str) -> None:
+    corrected = shown(f"paint.show_expected(expected(other({facts})), 'main'); paint.show(now, 'main')")
+    assert corrected == shown("paint.show(now, 'main')")
+
+
+def test_what_is_said_stands_between_banner_and_prompt() -> None:
+    rows = shown("paint.show_expected(expected(now), ''); paint.show(now, ''); paint.say('one'); paint.say('two')")
+    assert rows[:6] == [*BANNER, "one", "two", "", "> here"]
+
+
+def test_the_banner_stays_when_the_screen_takes_over() -> None:
+    assert shown("paint.show(now, ''); paint.give_way(); paint.give_way()") == [*BANNER, "here"]
+
+
+@pytest.mark.parametrize("went_on", ["turns=1", "totals=Totals(requests=2)", "unsent=('never sent',)"])
+def test_a_session_that_goes_on_is_not_painted_also_where_all_its_turns_are_undone(went_on: str) -> None:
+    assert shown(f"paint.show_expected(expected(now), ''); paint.show(other({went_on}), '')") == ["here"]
+
+
+def test_nothing_is_painted_where_there_is_no_room() -> None:
+    assert shown("paint.show_expected(expected(now), ''); paint.say('one'); paint.show(now, '')", rows=13) == [
+        "one",
+        "here",
+    ]
