@@ -7,7 +7,6 @@ who wants to get one past it writes it backwards. The tables of shapes are loade
 """
 
 import base64
-import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -158,6 +157,8 @@ def _merged(found: list[Span]) -> list[Span]:
 
 def forms(value: str) -> set[str]:
     """Return the ways in which a value may be written."""
+    import json
+
     data = value.encode("utf-8", "surrogatepass")
     written = {value, quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
     written |= {

@@ -166,7 +166,7 @@ class World:
         self._started.append(process)
         return process
 
-    def run(self, *arguments: str, text: str | None = None, timeout_s: float = 90.0, **how: Any) -> Done:
+    def run(self, *arguments: str, text: str | None = None, timeout_s: float = 240.0, **how: Any) -> Done:
         """The program from start to end; `text` is piped to its standard input."""
         if text is not None:
             how["stdin"] = subprocess.PIPE
@@ -220,7 +220,7 @@ async def _measure() -> EnforcedLevel:
         await processes.aclose()
 
 
-def finish(process: "subprocess.Popen[str]", text: str | None = None, *, timeout_s: float = 90.0) -> Done:
+def finish(process: "subprocess.Popen[str]", text: str | None = None, *, timeout_s: float = 240.0) -> Done:
     """Wait for a program's end."""
     out, err = process.communicate(text, timeout=timeout_s)
     return Done(process.returncode, out, err)

@@ -1,7 +1,6 @@
 """What is known of models without asking anybody: the catalogue shipped with the program, else LiteLLM's
 table, read as data when it is installed. Unknown stays None, never 0."""
 
-import functools
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,22 +44,28 @@ def configured(override: ModelOverride) -> Facts:
 def known(query: str = "") -> Iterator[ModelInfo]:
     """Yield the models of the catalogue whose name contains all words of `query`, by provider."""
     words = query.lower().split()
-    for provider, models in _catalogue().items():
-        for model, row in models.items():
+    for provider, rows in _providers().items():
+        for model, row in msgspec.json.decode(rows, type=dict[str, Row]).items():
             name = f"{provider}/{model}"
             if all(word in name.lower() for word in words):
                 yield ModelInfo(name).plus(facts_of(row, "catalogue"))
 
 
-@functools.cache
-def _catalogue() -> dict[str, dict[str, Row]]:
-    return msgspec.json.decode(CATALOGUE.read_bytes(), type=dict[str, dict[str, Row]])
+def _providers() -> dict[str, msgspec.Raw]:
+    """Return the rows of each provider, unread: one is wanted of them, and all as values would take 0.3 MB."""
+    return msgspec.json.decode(CATALOGUE.read_bytes(), type=dict[str, msgspec.Raw])
+
+
+def _row(provider: str, *models: str) -> Row | None:
+    """Return the row of the first of these models that has one."""
+    rows = msgspec.json.decode(_providers().get(provider, b"{}"), type=dict[str, msgspec.Raw])
+    raw = next((rows[model] for model in models if model in rows), None)
+    return msgspec.json.decode(raw, type=Row) if raw is not None else None
 
 
 def _catalogued(name: str) -> Facts | None:
     provider, _, model = name.partition("/")
-    catalogue = _catalogue()
-    row = catalogue.get(provider, {}).get(model)
+    row = _row(provider, model)
     if row is not None:
         return facts_of(row, "catalogue")
     owner, slash, inner = model.partition("/")
@@ -68,8 +73,7 @@ def _catalogued(name: str) -> Facts | None:
         return None
     # A router's name for another provider's model: the window is the model's, the price is the router's.
     inner = inner.partition(":")[0]
-    models = catalogue.get(owner, {})
-    row = models.get(inner) or models.get(inner.replace(".", "-"))
+    row = _row(owner, inner, inner.replace(".", "-"))
     return msgspec.structs.replace(facts_of(row, "catalogue"), prices=Prices()) if row else None
 
 

@@ -2,10 +2,7 @@
 read back stays in its file, and the file is named."""
 
 import os
-import shlex
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,6 +28,10 @@ class Editor:
 
     def edit(self, text: str, suffix: str) -> Edited:
         """Return the text as the editor leaves it."""
+        import shlex
+        import shutil
+        import tempfile
+
         try:
             command = shlex.split(self._chosen) or [each for each in _USUAL if shutil.which(each)][:1]
         except ValueError as error:
