@@ -8,6 +8,7 @@ import select
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -43,17 +44,24 @@ def measure(folder: Path) -> list[tuple[str, float, str, float]]:
             memory.append(kilobytes)
             request.append(until_request(folder, env, server))
         wires = {wire: _first_request(folder, env, server, wire) for wire in WIRES}
+        cold = [_first_start(folder, env, server) for _ in range(_SLOW_RUNS)]
     base = median(bare)
     return [
         ("bare python -c pass", base * 1000, "ms", 1000),
         ("agent --version, ratio to bare", median(version) / base, "x", 3),
         ("agent: process start to prompt painted", median(prompt) * 1000, "ms", 10_000),
-        ("agent: process start to prompt painted, ratio", median(prompt) / base, "x", 20),
+        ("agent: process start to prompt painted, ratio", median(prompt) / base, "x", 11),
         ("agent: process start to keys echoed by the line editor, ratio", median(editor) / base, "x", 28),
         ("agent run: process start to first request", median(request) * 1000, "ms", 10_000),
         ("agent run: process start to first request, ratio", median(request) / base, "x", 18),
         ("agent: memory at the prompt", median(memory) / 1024, "MB", 60),
         ("first request, body", server.size / 1024, "kB", 12),
+        *(
+            (f"nothing compiled yet: process start to {what}, ratio", median(took) / base, "x", bound)
+            for what, bound, took in zip(
+                ("prompt painted", "first request"), (30, 70), zip(*cold, strict=True), strict=True
+            )
+        ),
         *(
             (f"agent run, {wire}: process start to first request, ratio", took / base, "x", _bound(wire))
             for wire, took in wires.items()
@@ -69,6 +77,14 @@ def _first_request(folder: Path, env: dict[str, str], server: "Listener", wire: 
     option = f"providers.openai.wire={wire}"
     runs = _SLOW_RUNS if wire == "litellm" else RUNS
     return median(until_request(folder, env, server, "--set", option) for _ in range(runs))
+
+
+def _first_start(folder: Path, env: dict[str, str], server: "Listener") -> tuple[float, float]:
+    """Seconds to the painted prompt and to the first request where no module has its bytecode yet, the standard
+    library's included."""
+    with tempfile.TemporaryDirectory(dir=folder) as one, tempfile.TemporaryDirectory(dir=folder) as other:
+        painted, _, _ = until_prompt(folder, {**env, "PYTHONPYCACHEPREFIX": one})
+        return painted, until_request(folder, {**env, "PYTHONPYCACHEPREFIX": other}, server)
 
 
 def environment(folder: Path, port: int) -> dict[str, str]:
