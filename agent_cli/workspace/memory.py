@@ -34,8 +34,8 @@ MAX_BLOCKS = 20
 _LIMITS: Mapping[Scope, int] = MappingProxyType({"user": 4_000, "project": 8_000, "notes": 4_000})
 _ABOUT: Mapping[Scope, str] = MappingProxyType(
     {
-        "user": "lasting facts about the user and how they like to work, for all projects",
-        "project": "lasting facts about this project that its files do not say",
+        "user": "facts about the user and how they like to work, for all projects",
+        "project": "facts about this project that its files do not say",
         "notes": "working notes of this session",
     }
 )

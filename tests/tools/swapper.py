@@ -58,7 +58,7 @@ def main() -> None:
         folder, count = Path(line.strip()), 0
         prepare(folder, out)
         print("ready", flush=True)
-        while not select.select([sys.stdin], [], [], 0)[0]:
+        while not (count and select.select([sys.stdin], [], [], 0)[0]):
             swap_once(folder, out)
             count += 1
         sys.stdin.readline()

@@ -47,7 +47,7 @@ class Swapper:
         assert self._child.stdin and self._child.stdout
         self._child.stdin.close()
         self._child.stdout.close()
-        assert self._child.wait(10) == 0
+        assert self._child.wait(90) == 0
 
     def _said(self, line: str) -> str:
         assert self._child.stdin and self._child.stdout
@@ -93,7 +93,7 @@ def outside(out: Path) -> dict[str, tuple[str, int, int]]:
 
 def naive_leaks(path: Path, out: Path) -> int:
     """How often a file that lay in the workspace when its path was looked at is outside when it is opened."""
-    leaks, until = 0, time.monotonic() + 10
+    leaks, until = 0, time.monotonic() + 90
     while time.monotonic() < until and not leaks:
         try:
             if path.resolve().is_relative_to(out) or not path.is_file():

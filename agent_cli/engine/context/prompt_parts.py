@@ -85,8 +85,7 @@ def init_prompt(focus: str = "") -> str:
 
 
 _MEMORY = (
-    "# Memory\nWhat was kept from before. It may be out of date: what you see in the files and hear from the user"
-    " counts more."
+    "# Memory\nKept from before, and maybe out of date: what you see in files and hear from the user counts more."
 )
 
 

@@ -70,7 +70,7 @@ class AgentsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     action: Literal["list", "read", "send", "stop", "wait"]
     id: Annotated[str, msgspec.Meta(description="Id or name; not for list")] = ""
-    text: Annotated[str, msgspec.Meta(description="For send: guidance for one that works, or a further task")] = ""
+    text: Annotated[str, msgspec.Meta(description="For send")] = ""
     wait_s: float = 60.0
 
 
@@ -81,7 +81,7 @@ class AgentsTool(BasicTool):
     label = "Agents"
     Params = AgentsParams
     description = (
-        "Look after sub-agents: list them, read what one has found, send it guidance or a further task, stop it,"
+        "List sub-agents, read what one has found, send it guidance or a further task, stop it,"
         " or wait for its result."
     )
 
@@ -131,8 +131,6 @@ class AgentsTool(BasicTool):
 
 
 _ABOUT = (
-    "Start a sub-agent: a session of its own that works on one task and answers once. Use it to look for something"
-    " without filling your own context, for a review with fresh eyes, or for parts that can be done at the same"
-    " time: calls in one message run together. It has your tools and at most your rights, and it counts towards"
-    " your limits."
+    "Give a task to a sub-agent: a session of its own, which answers once. Calls in one"
+    " message run at the same time. It has at most your rights, and counts towards your limits."
 )

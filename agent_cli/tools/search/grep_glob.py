@@ -20,7 +20,6 @@ from .verify_hits import standing, there
 
 _MAX_LIMIT = 1000
 _MAX_STATTED = 50_000
-_Limit = Annotated[int, msgspec.Meta(description="At most this many results")]
 
 
 class GrepParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,11 +27,11 @@ class GrepParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     pattern: Annotated[str, msgspec.Meta(description="Regular expression")]
     path: str = "."
-    glob: Annotated[str, msgspec.Meta(description="Only these files, e.g. *.py or src/**/*.{js,ts}")] = ""
+    glob: Annotated[str, msgspec.Meta(description="Only these files, e.g. *.py")] = ""
     context: Annotated[int, msgspec.Meta(description="Lines around each match")] = 0
     ignore_case: bool = False
     files_only: bool = False
-    limit: _Limit = 100
+    limit: int = 100
 
 
 class Grep(SearchTool):
@@ -141,7 +140,7 @@ class GlobParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     pattern: Annotated[str, msgspec.Meta(description="e.g. *.py or src/**/*.{js,ts}")]
     path: str = "."
-    limit: _Limit = 100
+    limit: int = 100
 
 
 class Glob(SearchTool):

@@ -37,9 +37,7 @@ class MapParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `repo_map` takes."""
 
     path: str = "."
-    focus: Annotated[
-        tuple[str, ...], msgspec.Meta(description="Paths or names whose surroundings are of interest")
-    ] = ()
+    focus: Annotated[tuple[str, ...], msgspec.Meta(description="Paths or names of interest")] = ()
     max_tokens: int = 1500
 
 

@@ -12,7 +12,7 @@ from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 class FinishParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `finish` takes."""
 
-    summary: Annotated[str, msgspec.Meta(description="For the user: what was done, how checked, what is left")]
+    summary: Annotated[str, msgspec.Meta(description="What was done, how it was checked, what is left")]
 
 
 class Finish(BasicTool):

@@ -14,9 +14,7 @@ class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: Annotated[str, msgspec.Meta(description="Of the call or message, as the note or the search gives it")]
     offset: Annotated[int, msgspec.Meta(description="First line, from 1")] = 1
-    column: Annotated[
-        int, msgspec.Meta(description="Show only the line `offset`, from this character (from 1)")
-    ] = 0
+    column: Annotated[int, msgspec.Meta(description="Only the line `offset`, from this character (from 1)")] = 0
 
 
 class Recall(BasicTool):
