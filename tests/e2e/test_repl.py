@@ -569,3 +569,12 @@ def test_the_terminal_echoes_again_when_the_program_is_killed_at_its_first_paint
         while person.modes() != before:
             person.pump(0.01)
             assert time.monotonic() < end, "the modes are not those from before"
+
+
+def test_what_was_painted_early_gives_way_to_an_error(world: World) -> None:
+    with Person(world, "--set", "tools.enabled=[nope]", is_awaited=False) as person:
+        before = person.modes()
+        assert person.finish() == 2
+        banner = r"agent \S+  openai/mock-model · ask[^>]*/help for commands"
+        assert re.match(rf"{banner}\s+agent: There is no tool named 'nope'", person.text.strip()), person.text
+        assert "\n>" not in person.text and person.modes() == before
