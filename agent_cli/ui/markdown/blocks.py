@@ -28,7 +28,7 @@ _TOO_DEEP = re.compile(r"(?m)^(?:[ \t]*(?:>|[-+*]|\d+[.)])(?=[ \t>]|$)){40}")
 _LINE = r"(?:\*\*|`)?[^\W\d_][^\n\r\0]*"
 _PARAGRAPH = re.compile(rf"{_LINE}(?:\n{_LINE})*+")
 _ITEMS = re.compile(rf"([-*+]) {_LINE}(?:\n\1 {_LINE})*+|\d{{1,9}}([.)]) {_LINE}(?:\n\d{{1,9}}\2 {_LINE})*+")
-"""A paragraph, and items of one line each: no line begins as any other block does. Most of what streams in is that."""
+"""A paragraph, and items of one line each: no line begins as another block does. Most text is such."""
 _TASK = re.compile(r"\[([ xX])\] +")
 _MAY_BE_BOX = ("[", "\\", "&")
 """What a text begins with that begins with a bracket, escaped or not."""
