@@ -1,13 +1,14 @@
 """Text in runs: broken into rows between words, painted once, and nothing of it lost."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
 from agent_cli.ui.text import lines, styled_text
 from agent_cli.ui.text.styled_text import PLAIN, Look, StyledText, look, row, wrap_text
 from agent_cli.ui.text.theme import Theme, choose
+from tests.fuzz import tries
 
 BOLD, RED = Look("1"), Look("91")
 DARK = choose(Ui(theme="dark"), {})
@@ -34,10 +35,12 @@ def test_rows_hold_all_words_in_their_order_and_as_many_as_fit(
                 assert len(above) + 1 + len(below.split(" ")[0]) > width
 
 
-@given(st.text("ab  ", max_size=60), st.integers(1, 30))
-def test_where_a_row_ends_is_the_same_for_text_of_any_script(plain: str, width: int) -> None:
-    with_more = styled_text._ends(plain + " é", width, False)
-    assert styled_text._ends(plain, width, False) == [at for at in with_more if at < len(plain.rstrip(" "))]
+@given(st.lists(st.sampled_from(["a", "bc", " ", "  ", "d" * 9]), max_size=20).map("".join))
+@settings(max_examples=tries(200), deadline=None)
+def test_where_a_row_ends_is_the_same_for_text_of_any_script(plain: str) -> None:
+    for width in range(1, 21):
+        with_more = styled_text._ends(plain + " é", width, False)
+        assert styled_text._ends(plain, width, False) == [at for at in with_more if at < len(plain.rstrip(" "))]
 
 
 @given(RUNS)
