@@ -35,7 +35,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
 
     printed = median(each["answer"] / each["printed"] for each in rounds)
     return [
-        (f"{TOKENS} tokens drawn, CPU, ratio to printing", printed, "x", 600),
+        (f"{TOKENS} tokens drawn, CPU, ratio to printing", printed, "x", 250),
         (f"{TOKENS} tokens drawn, CPU, ratio to bare", figure("answer") / base, "x", 90),
         (f"{TOKENS} tokens drawn, 99th of 100 frames", figure("frame") * 1000, "ms", 10),
         ("800 lines of code drawn, CPU, ratio to bare", figure("fence") / base, "x", 25),

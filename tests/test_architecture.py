@@ -101,7 +101,7 @@ ORDER: dict[str, tuple[str, ...]] = {
 """Inside a room, from the lowest folder up; the empty name stands for the room's own files."""
 
 HOMES: dict[str, tuple[str, ...]] = {
-    "rich": ("ui", "cli"),
+    "rich": ("cli",),
     "prompt_toolkit": ("ui", "cli"),
     "typer": ("cli",),
     "yaml": ("config",),

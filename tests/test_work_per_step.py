@@ -1,17 +1,26 @@
-"""A step of a turn, a model call and a tool call, takes a bounded number of function calls, however long the turn.
+"""A step of a turn, a streamed token and a frame of the screen each take a bounded number of function calls.
 
 Counted, not timed: the same on every machine and under every load.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from agent_cli.protocol.events import TurnCompleted
+import pytest
+
+from agent_cli.model.types.base import ModelEvent, ModelRequest
+from agent_cli.model.wire.chat.stream import ChatStream
+from agent_cli.model.wire.response_reader import AnswerReader
+from agent_cli.protocol.events import TextDelta, TurnCompleted
+from agent_cli.redaction.redactor import Redactor
+from agent_cli.session.event_bus import EventBus
+from benchmarks import rendering
 
 from .engine.harness import engine
+from .model import streams
 from .model.scripted import Reply, ScriptedModel, call, say
 
 PACKAGE = str(Path(__file__).parent.parent / "agent_cli")
@@ -23,19 +32,21 @@ MOST_MORE = 1
 
 
 class Calls:
-    """Counts calls of the package's functions in this thread; a coroutine counts each time it goes on."""
+    """Counts calls of functions in this thread, a coroutine each time it goes on: those of the package, or of its
+    libraries too."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str) -> None:
         self.made = 0
+        self._of = of
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+        if event == "call" and frame.f_code.co_filename.startswith(self._of):
             self.made += 1
 
 
 @contextmanager
-def counted() -> Iterator[Calls]:
-    calls = Calls()
+def counted(of: str = PACKAGE) -> Iterator[Calls]:
+    calls = Calls(of)
     sys.setprofile(calls)
     try:
         yield calls
@@ -69,3 +80,56 @@ async def test_a_step_takes_a_bounded_number_of_calls(tmp_path: Path) -> None:
     early, late = ((at[end] - at[end - half]) / half for end in (1 + half, 1 + STEPS))  # the first step loads
     assert late <= MOST, f"{late:.0f} calls in a step"
     assert late - early <= MOST_MORE * half, f"{early:.0f} calls in a step, then {late:.0f}"
+
+
+TOKENS = 1000
+MOST_A_TOKEN = {1: 50, 100: 14.5}
+"""By the tokens that come in one read, calls of functions of the package for one: 10 % above today's 45.5 and
+13.2."""
+MOST_A_FRAME = 425
+"""Calls of functions, those of libraries included, for a frame in which five tokens of an answer come: 10 % above
+today's 385."""
+
+
+class Streamed(ScriptedModel):
+    """Answers with tokens, so many in each read."""
+
+    def __init__(self, in_a_read: int) -> None:
+        super().__init__()
+        tokens = [streams.text(f"t{number} ") for number in range(TOKENS)]
+        reads = ["".join(tokens[at : at + in_a_read]) for at in range(0, TOKENS, in_a_read)]
+        self._reads = [read.encode() for read in (*reads, streams.END)]
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        reading = AnswerReader(ChatStream("test"))
+        for data in self._reads:
+            for event in reading.feed(data):
+                yield event
+        for event in reading.end():
+            yield event
+
+
+@pytest.mark.parametrize("in_a_read", MOST_A_TOKEN)
+async def test_a_streamed_token_takes_a_bounded_number_of_calls(tmp_path: Path, in_a_read: int) -> None:
+    async with engine(tmp_path, model=Streamed(in_a_read), mode="yolo") as it:
+        await it.prompt("load what is loaded once")
+        first = len(it.events)
+        with counted() as calls:
+            assert isinstance(await it.prompt("go"), TurnCompleted)
+    pieces = [event for event in it.events[first:] if isinstance(event, TextDelta)]
+    assert len(pieces) == TOKENS / in_a_read
+    bus = EventBus(redactor=Redactor({"KEY": "aaaa1111bbbb2222cccc"}))
+    bus.emit(pieces[0])
+    with counted() as masked:
+        for piece in pieces:
+            bus.emit(piece)
+    assert (calls.made + masked.made) / TOKENS <= MOST_A_TOKEN[in_a_read]
+
+
+def test_a_drawn_frame_takes_a_bounded_number_of_calls(capfd: pytest.CaptureFixture[str]) -> None:
+    answer, frames = rendering._answer()[:8000], list[float]()
+    rendering._drawn(answer, [])
+    with counted("") as calls:
+        rendering._drawn(answer, frames)
+    assert capfd.readouterr().out.count("Text") > 2
+    assert calls.made / len(frames) <= MOST_A_FRAME

@@ -236,6 +236,8 @@ class _Exchange:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEADERS)
         self._broken: OSError | None = None
         """What went wrong while the request was sent."""
+        self._end: h11.EndOfMessage | h11.RemoteProtocolError | None = None
+        """What ended the body."""
 
     @property
     def is_over(self) -> bool:
@@ -263,22 +265,35 @@ class _Exchange:
             raise (self._broken or error) from None
 
     async def chunk(self) -> bytes:
-        """Return the next piece of the body; nothing at its end.
+        """Return all that has come of the body, once there is some; nothing at its end.
 
         Raises:
             h11.RemoteProtocolError, OSError: it broke off.
         """
-        while True:
-            event = self._http.next_event()
+        parts: list[bytes] = []
+        while self._end is None:
+            event = self._next_event()
             match event:
                 case h11.Data():
-                    return bytes(event.data)
-                case h11.EndOfMessage():
-                    return b""
+                    parts.append(event.data)
+                case h11.EndOfMessage() | h11.RemoteProtocolError():
+                    self._end = event
+                case h11.NEED_DATA if parts:
+                    break
                 case h11.NEED_DATA:
                     self._http.receive_data(await self._stream.receive())
                 case _:
-                    raise h11.RemoteProtocolError(f"{type(event).__name__} in the middle of an answer")
+                    self._end = h11.RemoteProtocolError(f"{type(event).__name__} in the middle of an answer")
+        if not parts and isinstance(self._end, h11.RemoteProtocolError):
+            raise self._end
+        return b"".join(parts)
+
+    def _next_event(self) -> object:
+        """Return what comes next, an error too: what came before it is told first."""
+        try:
+            return self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            return error
 
 
 def first_byte_limit_s(base_url: str, timeouts: Timeouts) -> float:

@@ -27,22 +27,22 @@ class Chunks:
         """A `[DONE]` came."""
 
     def feed(self, data: bytes) -> Iterator[Json]:
-        """Yield the objects that these bytes complete, each with a `type`: its own or its event's name.
+        """Return the objects that these bytes complete, each with a `type`: its own or its event's name.
 
         Raises:
             ModelError: `malformed`.
         """
-        yield from self._objects(self._sse.feed(data))
+        return self._objects(self._sse.feed(data))
 
     def flush(self) -> Iterator[Json]:
-        """Yield the object that was still open when the stream ended.
+        """Return the object that was still open when the stream ended.
 
         Raises:
             ModelError: `malformed`.
         """
-        yield from self._objects(self._sse.flush())
+        return self._objects(self._sse.flush())
 
-    def _objects(self, frames: Iterator[Frame]) -> Iterator[Json]:
+    def _objects(self, frames: list[Frame]) -> Iterator[Json]:
         for frame in frames:
             text = frame.data.strip()
             self.done = self.done or text == b"[DONE]"
@@ -52,7 +52,8 @@ class Chunks:
             if frame.event == "error":
                 yield _error(value)
             elif isinstance(value, dict):
-                yield value if "type" in value else value | {"type": frame.event}
+                value.setdefault("type", frame.event)
+                yield value
 
 
 def _error(value: Any) -> Json:

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 
 from agent_cli.protocol.lazy_regex import lazy_regex
 
-from ..types.base import ModelError, ModelEvent
+from ..types.base import CallPiece, ModelError, ModelEvent, ReasoningPiece, TextPiece
 from ..types.classify import no_answer
 from .event_stream import EventStream
 
 _ODD = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """What reading odd shapes raises; wrong characters are a `ValueError`."""
+
+_Piece = TextPiece | ReasoningPiece | CallPiece
 
 _STREAM = lazy_regex(rb"\s*(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 """How an event stream begins."""
@@ -41,7 +43,8 @@ class AnswerReader:
         return self._reader.finished
 
     def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events that these bytes complete: none as long as an answer that is no stream comes.
+        """Yield the events that these bytes complete, a piece of text for all of one kind that follow each other:
+        none as long as an answer that is no stream comes.
 
         Raises:
             ModelError: the answer reports an error, or is malformed.
@@ -55,7 +58,7 @@ class AnswerReader:
         elif self._begun:
             if not self._heard:
                 self._head += data[: _HEAD_BYTES - len(self._head)]
-            for event in _understood(self._reader.feed(data)):
+            for event in _joined(_understood(self._reader.feed(data))):
                 self._heard = True
                 yield event
 
@@ -73,6 +76,46 @@ class AnswerReader:
             if error.kind == "truncated" and self._head and not self._heard and not _STREAM.match(self._head):
                 raise no_answer(self._head.decode("utf-8", "replace")) from error
             raise
+
+
+def _joined(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
+    """Yield events, neighbouring pieces of one text as one piece: servers send a token an event, and what comes
+    together is worked on together."""
+    first: _Piece | None = None
+    texts: list[str] = []
+    try:
+        for event in events:
+            if isinstance(event, TextPiece | ReasoningPiece):
+                goes_on, text = type(event) is type(first), event.text
+            elif isinstance(event, CallPiece) and not (event.name or event.signature or event.problem):
+                goes_on, text = isinstance(first, CallPiece) and first.index == event.index, event.arguments
+            else:
+                if first is not None:
+                    yield _whole(first, texts)
+                    first = None
+                yield event
+                continue
+            if goes_on:
+                texts.append(text)
+                continue
+            if first is not None:
+                yield _whole(first, texts)
+            first, texts = event, [text]
+    except ModelError:
+        if first is not None:  # what came before an error has come
+            yield _whole(first, texts)
+        raise
+    if first is not None:
+        yield _whole(first, texts)
+
+
+def _whole(first: _Piece, texts: list[str]) -> ModelEvent:
+    """Return pieces as one that begins as the first does."""
+    if len(texts) == 1:
+        return first
+    if isinstance(first, CallPiece):
+        return CallPiece(first.index, "".join(texts))
+    return type(first)("".join(texts))
 
 
 def _understood(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:

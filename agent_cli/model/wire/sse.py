@@ -1,8 +1,6 @@
 """Server-sent events from bytes. Apart, because every general line splitter gets it wrong: a frame ends
 only at LF, CR or CRLF, never at U+2028 and its like, which models do write."""
 
-from collections.abc import Iterator
-
 import msgspec
 
 
@@ -30,32 +28,40 @@ class SseParser:
         self._event = ""
         self._data: list[bytes] = []
 
-    def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """Yield the frames this chunk completes. Bytes are looked at once, however long a line is."""
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """Return the frames this chunk completes. Bytes are looked at once, however long a line is."""
         if not chunk:
-            return
+            return []
         if self._after_cr:
             chunk = chunk.removeprefix(b"\n")
         self._after_cr = chunk.endswith(b"\r")
-        end, *lines = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._line.append(end)
-        for start in lines:
-            line, self._line = b"".join(self._line), [start]
-            yield from self._take(line)
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = chunk.split(b"\n")
+        if len(lines) == 1:
+            self._line.append(chunk)
+            return []
+        lines[0] = b"".join((*self._line, lines[0]))
+        self._line = [lines.pop()]
+        return self._frames(lines)
 
-    def flush(self) -> Iterator[Frame]:
-        """Yield the frame that was still open when the stream ended."""
-        yield from self.feed(b"\n\n")
+    def flush(self) -> list[Frame]:
+        """Return the frame that was still open when the stream ended."""
+        return self.feed(b"\n\n")
 
-    def _take(self, line: bytes) -> Iterator[Frame]:
-        if not line:
-            if self._data:
-                yield Frame(self._event, b"\n".join(self._data))
-            self._event, self._data = "", []
-            return
-        field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if field == b"data":
-            self._data.append(value)
-        elif field == b"event":
-            self._event = value.decode("utf-8", "replace")
+    def _frames(self, lines: list[bytes]) -> list[Frame]:
+        """Return the frames that end with one of these lines."""
+        found: list[Frame] = []
+        for line in lines:
+            if not line:
+                if self._data:
+                    found.append(Frame(self._event, b"\n".join(self._data)))
+                    self._data = []
+                self._event = ""
+                continue
+            field, _, value = line.partition(b":")
+            if field == b"data":
+                self._data.append(value.removeprefix(b" "))
+            elif field == b"event":
+                self._event = value.removeprefix(b" ").decode("utf-8", "replace")
+        return found

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from markdown_it.token import Token as Mark
-from rich.text import Text
 
 from ..text import lines
-from ..text.rich_text import row, style, wrap_text
+from ..text.styled_text import StyledText, look, row, wrap_text
 from ..text.theme import Role, Theme
 from .highlight import CodeLines
 from .inline import PARSER, inline, read, safe
@@ -26,6 +25,10 @@ _MAX_OPEN = 40
 """Brackets open at a time; the parser looks for the end of each of them."""
 _TOO_DEEP = re.compile(r"(?m)^(?:[ \t]*(?:>|[-+*]|\d+[.)])(?=[ \t>]|$)){40}")
 """More blocks in each other than can be drawn."""
+_LINE = r"(?:\*\*|`)?[^\W\d_][^\n\r\0]*"
+_PARAGRAPH = re.compile(rf"{_LINE}(?:\n{_LINE})*+")
+_ITEMS = re.compile(rf"([-*+]) {_LINE}(?:\n\1 {_LINE})*+|\d{{1,9}}([.)]) {_LINE}(?:\n\d{{1,9}}\2 {_LINE})*+")
+"""A paragraph, and items of one line each: no line begins as another block does. Most text is such."""
 _TASK = re.compile(r"\[([ xX])\] +")
 _MAY_BE_BOX = ("[", "\\", "&")
 """What a text begins with that begins with a bracket, escaped or not."""
@@ -61,11 +64,9 @@ class StyledBlocks:
         plain = source.rstrip().split("\n")
         if len(source) > _MAX_CHARS or _TOO_DEEP.search(source) or _open_brackets(source) > _MAX_OPEN:
             return plain
-        marks = PARSER.parse(source.expandtabs(4))
-        nodes = _tree(iter(marks))
+        nodes, last = _parsed(source.expandtabs(4))
         if number is not None and nodes:
             nodes[0].mark.attrs["start"] = number
-        last = next((mark for mark in reversed(marks) if mark.type == "inline"), None)
         rows = [row.text for row in _Page(self.theme, last, self._paragraph).rows(nodes, width, 0)]
         return rows if any(rows) else plain  # such as `8081.`, which is an empty list item
 
@@ -100,6 +101,32 @@ class StyledCode:
     def glimpse(self, text: str) -> str:
         """Return what there is of the next line."""
         return self._lines.glimpse(text.expandtabs(4), self._blocks.theme)
+
+
+def _parsed(source: str) -> tuple[list[_Node], Mark | None]:
+    """Return the blocks of a text without tabs, and the last text in them. The parser takes its time with simple
+    ones too, so they are left from it."""
+    if _PARAGRAPH.fullmatch(source):
+        text, paragraph = _paragraph(source)
+        return [paragraph], text
+    if found := _ITEMS.fullmatch(source):
+        items = []
+        for line in source.split("\n"):
+            sign, _, content = line.partition(" ")
+            text, paragraph = _paragraph(content, hidden=True)
+            items.append(_Node(Mark("list_item_open", "li", 1, info=sign[:-1], markup=sign[-1]), [paragraph]))
+        if found[1]:
+            return [_Node(Mark("bullet_list_open", "ul", 1), items)], text
+        start = int(source[: found.start(2)])
+        return [_Node(Mark("ordered_list_open", "ol", 1, attrs={"start": start}), items)], text
+    marks = PARSER.parse(source)
+    return _tree(iter(marks)), next((mark for mark in reversed(marks) if mark.type == "inline"), None)
+
+
+def _paragraph(content: str, *, hidden: bool = False) -> tuple[Mark, _Node]:
+    """Return a paragraph, and the text in it; it is hidden in lists without blank lines."""
+    text = Mark("inline", "", 0, content=content.strip(), children=[])
+    return text, _Node(Mark("paragraph_open", "p", 1, hidden=hidden), [_Node(text)])
 
 
 def _tree(marks: Iterator[Mark]) -> list[_Node]:
@@ -162,8 +189,8 @@ class _Page(msgspec.Struct, frozen=True):
         self, nodes: Sequence[_Node], width: int, base: tuple[Role, ...] = (), before: str = ""
     ) -> list[_Row]:
         marks = [mark for node in nodes for mark in read(node.mark)]
-        text = Text(before, style(self.theme, *base)) + inline(marks, self.theme, *base)
-        return [_Row(row(line, self.theme)) for line in wrap_text(text, width)]
+        text = StyledText.of(before, look(self.theme, *base)) + inline(marks, self.theme, *base)
+        return [_Row(row(line)) for line in wrap_text(text, width)]
 
     def _heading(self, node: _Node, width: int) -> list[_Row]:
         mark = "" if self.theme.colour else "#" * int(node.mark.tag[1:]) + " "

@@ -5,7 +5,6 @@ knows only as one expression over several lines (a block comment) is remembered 
 looked at once and costs the same, however long the code is.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -85,11 +84,10 @@ class CodeLines:
         pieces: list[Piece] = [(self._state.look, before)]
         if not state.close:
             tokens, stack = _lexed(self._lexer, rest, state.stack)
-            if "".join(value for _, value in tokens) != f"{rest}\n":  # nothing is lost for being coloured
+            if "".join([value for _, value in tokens]) != f"{rest}\n":  # nothing is lost for being coloured
                 return [((), text)], self._state
-            opened = _opening(self._lexer, tokens)
-            at, close, look = opened or (len(rest), "", ())
-            pieces += [(_look(kind), value) for kind, value in _first_chars(tokens, at)]
+            at, close, look = _opening(self._lexer, rest, tokens) or (len(rest), "", ())
+            pieces += _first_chars(tokens, at)
             pieces.append((look, rest[at:]))
             state = _State(stack, close, look)
         return pieces, state
@@ -114,10 +112,15 @@ def language_of(path: str) -> str:
     return name if _lexer(name) is not None else ""
 
 
-def _first_chars(tokens: list[tuple[Any, str]], count: int) -> Iterator[tuple[Any, str]]:
+def _first_chars(tokens: list[tuple[Any, str]], count: int) -> list[Piece]:
+    """Return what so many characters look like."""
+    pieces: list[Piece] = []
     for kind, value in tokens:
-        yield kind, value[:count]
-        count = max(0, count - len(value))
+        if count <= 0:
+            break
+        pieces.append((_look(kind), value[:count]))
+        count -= len(value)
+    return pieces
 
 
 def _inside(text: str, state: _State) -> tuple[str, str, _State]:
@@ -158,15 +161,17 @@ def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[tuple[
     if not isinstance(lexer, RegexLexer) or isinstance(lexer, ExtendedRegexLexer):
         return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)], stack
     states, tokens, at = list(stack), list[tuple[Any, str]](), 0
+    rules_of, token_type = lexer._tokens, type(Token)
     for _ in range(4 * len(text) + 100):
-        for matches, action, following in lexer._tokens[states[-1]]:
+        for matches, action, following in rules_of[states[-1]]:
             if found := matches(text, at):
-                if isinstance(action, type(Token)):
+                if type(action) is token_type:
                     tokens.append((action, found.group()))
                 elif action is not None:
                     tokens += [(kind, value) for _, kind, value in action(lexer, found) if value]
                 at = found.end()
-                _go(states, following)
+                if following is not None:
+                    _go(states, following)
                 break
         else:
             if at >= len(text):
@@ -206,11 +211,12 @@ def _pairs(lexer: Lexer) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
     return tuple(found)
 
 
-def _opening(lexer: Lexer, tokens: list[tuple[Any, str]]) -> tuple[int, str, tuple[Role, ...]] | None:
+def _opening(lexer: Lexer, text: str, tokens: list[tuple[Any, str]]) -> tuple[int, str, tuple[Role, ...]] | None:
     """Return where a comment or text begins that this line does not end, what will end it, and how it looks."""
-    text, at = "".join(value for _, value in tokens), 0
-    for kind, value in tokens:
-        for start, close, look in _pairs(lexer):
+    pairs = [pair for pair in _pairs(lexer) if pair[0] in text]
+    at = 0
+    for kind, value in tokens if pairs else ():
+        for start, close, look in pairs:
             if text.startswith(start, at) and close not in text[at + len(start) :]:
                 own = _look(kind)
                 if own not in _LONG or (own == look and value.startswith(start)):

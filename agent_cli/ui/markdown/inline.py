@@ -12,13 +12,11 @@ from markdown_it.rules_core import StateCore, text_join
 from markdown_it.rules_core import inline as read_inline
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as Mark
-from rich.style import Style
-from rich.text import Text
 
 from agent_cli.protocol.sanitize import clean
 
 from ..text.links import may_link
-from ..text.rich_text import style
+from ..text.styled_text import Look, StyledText, look
 from ..text.theme import Role, Theme
 from .latex import readable
 
@@ -35,6 +33,8 @@ _MATH = re.compile(
     re.VERBOSE,
 )
 """A formula. Each kind ends where the next of its kind would begin, so that all attempts together are linear."""
+_NO_MARKS = re.compile(r"[^\n\\$*`~_\[!<&]+")
+"""Text in which nothing begins that is not text."""
 _STAR = re.compile(r"(?<=[0-9A-Za-z])\*(?=[0-9A-Za-z])")
 _POWER = re.compile(r"(?<=[0-9A-Za-z)\]])\*\*(?=[0-9])")
 _LOOK_BACK = 64
@@ -79,7 +79,9 @@ PARSER.inline.ruler.before("emphasis", "star", _star)
 
 def read(mark: Mark) -> list[Mark]:
     """Return the inline marks that a block's text holds, read when first asked for."""
-    if not mark.children:
+    if not mark.children and _NO_MARKS.fullmatch(mark.content):
+        mark.children = [Mark("text", "", 0, content=mark.content)]
+    elif not mark.children:
         mark.children = []
         state = StateCore("", PARSER, {}, [mark])
         read_inline(state)
@@ -87,35 +89,40 @@ def read(mark: Mark) -> list[Mark]:
     return mark.children
 
 
-def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> Text:
+def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> StyledText:
     """Inline marks as text, with a line break where one is asked for."""
-    text = Text()
-    styles: list[tuple[Role, ...]] = [base]
+    text = StyledText()
+    roles: list[tuple[Role, ...]] = [base]
+    looks = [look(theme, *base)]
     links: list[tuple[str, int]] = []
     for mark in marks:
         if mark.type in _OPENS:
-            styles.append((*styles[-1], _OPENS[mark.type]))
+            roles.append((*roles[-1], _OPENS[mark.type]))
+            looks.append(look(theme, *roles[-1]))
             if mark.type == "link_open":
-                links.append((str(mark.attrs.get("href", "")), len(text)))
+                links.append((str(mark.attrs.get("href", "")), len(text.runs)))
         elif mark.nesting < 0:
-            styles.pop()
+            roles.pop()
+            looks.pop()
             if mark.type == "link_close":
-                _end_link(text, *links.pop(), theme, style(theme, *styles[-1]))
+                _end_link(text, *links.pop(), theme, looks[-1])
         elif mark.type in ("code_inline", "math") and theme.colour:
-            text.append(safe(mark.content), style(theme, *styles[-1], "code"))
+            text.append(safe(mark.content), look(theme, *roles[-1], "code"))
         else:
-            text.append(_leaf(mark), style(theme, *styles[-1]))
+            text.append(_leaf(mark), looks[-1])
     return text
 
 
-def _end_link(text: Text, address: str, first: int, theme: Theme, around: Style) -> None:
+def _end_link(text: StyledText, address: str, first: int, theme: Theme, around: Look) -> None:
     """Add where a link leads, unless its text says so; both can be opened where the terminal has links."""
-    after = len(text)
-    if shown := _address(address, text.plain[first:]):
-        text.append(f" ({shown})", around)
-    if theme.links and may_link(address):
-        for begin, end in ((first, after), (after + 2, len(text) - 1)):
-            text.stylize(Style(link=address), begin, max(begin, end))
+    shown = _address(address, StyledText(text.runs[first:]).plain)
+    opens = theme.links and may_link(address)
+    if opens:
+        text.link(first, address)
+    if shown:
+        text.append(" (", around)
+        text.append(shown, around._replace(link=address) if opens else around)
+        text.append(")", around)
 
 
 def _leaf(mark: Mark) -> str:

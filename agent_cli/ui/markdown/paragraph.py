@@ -3,9 +3,8 @@
 import re
 
 from markdown_it.token import Token as Mark
-from rich.text import Text
 
-from ..text.rich_text import row, style, wrap_text
+from ..text.styled_text import StyledText, row, wrap_text
 from ..text.theme import Theme
 from .inline import inline, read
 
@@ -27,7 +26,7 @@ class Paragraph:
         """The source that is not read again; it ends before a blank."""
         self._rows: list[str] = []
         """Its rows but the last."""
-        self._last = Text("", style(theme))
+        self._last = StyledText()
         """Its last row, which goes on."""
         self._tried = 1
         """How many unsettled rows there were when more was to be settled."""
@@ -47,9 +46,9 @@ class Paragraph:
         if len(lines) > self._tried:
             self._tried = len(lines)
             self._settle(rest)
-        return [*before, *(row(line, self._theme) for line in lines)]
+        return [*before, *map(row, lines)]
 
-    def _lines(self, marks: list[Mark]) -> list[Text]:
+    def _lines(self, marks: list[Mark]) -> list[StyledText]:
         return wrap_text(self._last + inline(marks, self._theme), self._width)
 
     def _settle(self, rest: str) -> None:
@@ -63,7 +62,7 @@ class Paragraph:
         *lines, last = self._lines(marks)
         if marks[-1].type not in ("code_inline", "image"):  # whose blanks at the end count
             self._settled, self._last, self._tried = self._settled + done, last, 1
-            self._rows = [*self._rows, *(row(line, self._theme) for line in lines)]
+            self._rows = [*self._rows, *map(row, lines)]
 
 
 def _marks(source: str) -> list[Mark]:

@@ -8,10 +8,8 @@ column becomes is decided so that words stay whole as long as there is room.
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from rich.text import Text
-
 from ..text import lines
-from ..text.rich_text import row, style, wrap_text
+from ..text.styled_text import PLAIN, Run, StyledText, look, row, wrap_text
 from ..text.theme import Theme
 
 _GAP = 2
@@ -21,7 +19,7 @@ _SHORT = 12
 """A column up to this wide stays as it is where the others have words to break."""
 
 
-def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, width: int) -> list[str]:
+def table(rows: Sequence[Sequence[StyledText]], aligned: Sequence[str], theme: Theme, width: int) -> list[str]:
     """Return a table; its first row is the header, `aligned` says `left`, `right` or `center` for each column."""
     columns = [[row[at] for row in rows] for at in range(len(aligned))]
     natural = [max([1, *(lines.cells(cell.plain) for cell in column)]) for column in columns]
@@ -32,30 +30,29 @@ def table(rows: Sequence[Sequence[Text]], aligned: Sequence[str], theme: Theme, 
     header, *body = [
         [wrap_text(cell, own, fold=True) for cell, own in zip(row, widths, strict=True)] for row in rows
     ]
-    muted = style(theme, "muted")
     rule = "─" * (sum(widths) + _GAP * (len(widths) - 1))
-    gap = Text.assemble(" " * (_GAP - 1), (" ", muted))
     apart = [""] if any(len(cell) > 1 for cells in body for cell in cells) else []
     out: list[str] = []
     for cells in body:
-        out += [*(apart if out else []), *(row(line, theme) for line in _set(cells, widths, aligned, gap))]
+        out += [*(apart if out else []), *map(row, _set(cells, widths, aligned, theme))]
     height = max(map(len, header))
-    header = [[*[Text()] * (height - len(cell)), *cell] for cell in header]
+    header = [[*[StyledText()] * (height - len(cell)), *cell] for cell in header]
     out = out if body else [rule]
-    head = [row(line, theme) for line in _set(header, widths, aligned, gap)]
-    return [*head, row(Text.assemble((rule, muted)), theme), *out]
+    return [*map(row, _set(header, widths, aligned, theme)), theme.paint("muted", rule), *out]
 
 
-def _set(cells: list[list[Text]], widths: list[int], aligned: Sequence[str], gap: Text) -> Iterator[Text]:
+def _set(
+    cells: list[list[StyledText]], widths: list[int], aligned: Sequence[str], theme: Theme
+) -> Iterator[StyledText]:
     """Yield the lines of a row of the table."""
-    for parts in zip_longest(*cells, fillvalue=Text()):
-        yield gap.join(_padded(*each) for each in zip(parts, widths, aligned, strict=True))
-
-
-def _padded(part: Text, width: int, side: str) -> Text:
-    room = max(0, width - lines.cells(part.plain))
-    left = room if side == "right" else room // 2 if side == "center" else 0
-    return Text.assemble(" " * left, part, " " * (room - left))
+    gap = ((" " * (_GAP - 1), PLAIN), (" ", look(theme, "muted")))
+    for parts in zip_longest(*cells, fillvalue=StyledText()):
+        runs: list[Run] = []
+        for part, width, side in zip(parts, widths, aligned, strict=True):
+            room = max(0, width - lines.cells(part.plain))
+            left = room if side == "right" else room // 2 if side == "center" else 0
+            runs += [*(gap if runs else ()), (" " * left, PLAIN), *part.runs, (" " * (room - left), PLAIN)]
+        yield StyledText(runs)
 
 
 def _longest(cell: str) -> int:
@@ -93,13 +90,14 @@ def _shared(wanted: list[int], room: int) -> list[int]:
     return widths
 
 
-def _records(rows: Sequence[Sequence[Text]], theme: Theme, width: int) -> list[str]:
+def _records(rows: Sequence[Sequence[StyledText]], theme: Theme, width: int) -> list[str]:
     """Return each row as lines of a name and a value."""
     header, *body = rows
     out: list[str] = []
-    for cells in body or [[Text() for _ in header]]:
+    for cells in body or [[StyledText() for _ in header]]:
         out += [""] if out else []
         for name, value in zip(header, cells, strict=True):
-            first, *rest = wrap_text(name + Text(": " * bool(name.plain)) + value, width - 2, fold=True)
-            out += [row(first, theme), *("  " + row(part, theme) for part in rest)]
+            said = name + StyledText.of(": " * bool(name.plain)) + value
+            first, *rest = wrap_text(said, width - 2, fold=True)
+            out += [row(first), *("  " + row(part) for part in rest)]
     return out

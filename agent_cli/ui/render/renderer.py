@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
 
+_FROM_ELSEWHERE = (ev.ToolOutput, ev.AgentEvent, ev.AgentChanged)
+"""Events that do not show that the model's server sends something."""
 _GOT_THROUGH = (ev.TextDelta, ev.ReasoningDelta, ev.AnswerCompleted, ev.Compacted)
 """Events of a model call that show that an attempt got through."""
 _PROMPT_LINES = 20
@@ -195,7 +197,7 @@ class Renderer:
         self._goes_back = False
 
     def _show(self, event: ev.AnyEvent) -> None:
-        if not isinstance(event, ev.ToolOutput | ev.AgentEvent | ev.AgentChanged):
+        if not isinstance(event, _FROM_ELSEWHERE):
             self.live.silent_since = None
         if self.live.retry and isinstance(event, _GOT_THROUGH):
             self._recovered()
@@ -337,10 +339,10 @@ class Renderer:
             self._prompt(event.text)
 
     def _text(self, text: str) -> None:
-        self._end_thoughts()
-        self._print_reads()
-        if self._answer is None:
-            self._answer = MarkdownStream(self._make_blocks())
+        if self._answer is None or self._thoughts.open or self._reads:
+            self._end_thoughts()
+            self._print_reads()
+            self._answer = self._answer or MarkdownStream(self._make_blocks())
         self._answered = True
         self._answer.feed(text)
 

@@ -249,3 +249,20 @@ async def test_a_reader_that_waits_holds_the_server_up() -> None:
             async for chunk in chunks:
                 size += len(chunk)
         assert size == total
+
+
+async def test_what_has_come_together_is_read_at_once_and_before_what_broke_it_off() -> None:
+    async def serve(peer: Peer) -> None:
+        await peer.request()
+        head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+        peer.writer.write(head + b"3\r\nabc\r\n2\r\nde\r\nno size\r\n")
+        await peer.writer.drain()
+
+    async with served(serve) as (place, _):
+        connection = Connection(f"http://{place}/v1", {}, Timeouts())
+        async with connection.post("/chat", b"{}") as response:
+            chunks = response.chunks()
+            assert await anext(chunks) == b"abcde"
+            with pytest.raises(ModelError) as caught:
+                await anext(chunks)
+    assert caught.value.kind == "connection"

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from agent_cli.model.assemble import Assembler
 from agent_cli.model.types.base import (
+    Answer,
     CallPiece,
     CallStart,
     Finished,
     ModelError,
     ModelEvent,
     ReasoningDone,
+    ReasoningPiece,
     TextPiece,
 )
 from agent_cli.model.wire.anthropic.stream import MessagesStream
@@ -24,6 +26,7 @@ from agent_cli.model.wire.chat.stream import ChatStream
 from agent_cli.model.wire.event_stream import EventStream, TextBuffer, count_of
 from agent_cli.model.wire.response_reader import AnswerReader
 from agent_cli.model.wire.responses.stream import ResponsesStream
+from agent_cli.protocol.messages import Reasoning
 from agent_cli.protocol.usage import Usage
 from tests.costs import assert_linear
 from tests.fuzz import LEVEL, tries
@@ -281,3 +284,60 @@ def test_a_whole_answer_is_told_at_its_end() -> None:
     reading = AnswerReader(ChatStream("openai"))
     assert not [event for byte in b"\n \n" + body for event in reading.feed(bytes([byte]))]
     assert list(reading.end()) == [TextPiece("hi"), Finished("stop", "stop")]
+
+
+def received(reader: EventStream, data: bytes, step: int) -> tuple[list[ModelEvent], Answer, str]:
+    """The events of a recording that comes in so many bytes at a time, their answer, and how it failed."""
+    reading, assembler, events, failed = AnswerReader(reader), Assembler(), list[ModelEvent](), ""
+    try:
+        for at in range(0, len(data), step):
+            events += fed(reading, data[at : at + step], assembler)
+        for event in reading.end():
+            assembler.feed(event)
+    except ModelError as error:
+        failed = error.kind
+    return events, assembler.answer(), failed
+
+
+def fed(reading: AnswerReader, data: bytes, assembler: Assembler) -> Iterator[ModelEvent]:
+    for event in reading.feed(data):
+        assembler.feed(event)
+        yield event
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_what_comes_in_one_read_is_the_answer_that_comes_in_many(wire: str) -> None:
+    make, recordings = FORMATS[wire]
+    for recording in recordings:
+        data = recording.encode("utf-8", "surrogatepass")
+        _, whole, failed = received(make(), data, max(1, len(data)))
+        _, in_pieces, failed_too = received(make(), data, 1)
+        without_ids = [msgspec.structs.replace(call, id="") for call in whole.calls]
+        assert without_ids == [msgspec.structs.replace(call, id="") for call in in_pieces.calls], recording
+        assert msgspec.structs.replace(whole, calls=()) == msgspec.structs.replace(in_pieces, calls=()), recording
+        assert failed == failed_too
+
+
+def test_pieces_that_follow_each_other_in_one_read_are_one() -> None:
+    stream = "".join(
+        (
+            streams.delta(reasoning_content="a") + streams.delta(reasoning_content="b"),
+            streams.text("c") + streams.text("d"),
+            streams.calls(streams.entry(0, "i", "f", "{")) + streams.calls(streams.entry(0, arguments="}")),
+            streams.calls(streams.entry(1, "j", "g", "{")) + streams.calls(streams.entry(1, arguments="}")),
+        )
+    )
+    assert list(AnswerReader(ChatStream("openai")).feed(stream.encode())) == [
+        ReasoningPiece("ab"), ReasoningDone(Reasoning("ab", provider="openai")), TextPiece("cd"),
+        CallStart(0, "i", "f"), CallPiece(0, "{}"), CallStart(1, "j", "g"), CallPiece(1, "{}"),
+    ]  # fmt: skip
+
+
+def test_text_that_comes_with_an_error_comes_before_it() -> None:
+    reading, found = AnswerReader(ChatStream("openai")), list[ModelEvent]()
+    with pytest.raises(ModelError, match="out of order"):
+        for event in reading.feed(
+            (streams.text("a") + streams.text("b") + 'data: {"error": "out of order"}\n\n').encode()
+        ):
+            found.append(event)
+    assert found == [TextPiece("ab")]

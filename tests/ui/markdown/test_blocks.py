@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
+from agent_cli.ui.markdown import blocks
 from agent_cli.ui.markdown.blocks import StyledBlocks
+from agent_cli.ui.markdown.inline import PARSER
 from agent_cli.ui.markdown.splitter import MarkdownStream
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
@@ -358,3 +360,33 @@ def test_a_growing_paragraph_is_drawn_as_one_that_is_whole(end: str, width: int)
         for at in range(1, len(source) + 1):
             shown = item + source[:at]
             assert growing.block(shown, width, None) == StyledBlocks(DARK).block(shown, width, None)
+
+
+def shape(node: blocks._Node) -> tuple[object, ...]:
+    """What of a block decides how it is drawn."""
+    mark = node.mark
+    item = (mark.markup, mark.info) if mark.type == "list_item_open" else ()
+    return (
+        mark.type, mark.content, mark.hidden, item, mark.attrs.get("start", 1), tuple(map(shape, node.children)),
+    )  # fmt: skip
+
+
+LINES = st.lists(
+    st.tuples(
+        st.sampled_from(["", "", "- ", "* ", "+ ", "1. ", "12) ", "7. ", "-", "1.", "  "]),
+        st.sampled_from(["word", "**b**", "`c`", "**", "*e*", "_u_", "é", "a | b", "|---|", "---", "===", "```", "# h", "", "3"]),
+        st.text(" a*`-|:", max_size=6),
+    ).map("".join),
+    min_size=1,
+    max_size=4,
+).map("\n".join)  # fmt: skip
+
+
+@given(LINES)
+@settings(max_examples=tries(600), deadline=None)
+def test_blocks_that_are_read_without_the_parser_are_those_it_reads(source: str) -> None:
+    nodes, last = blocks._parsed(source)
+    marks = PARSER.parse(source)
+    assert list(map(shape, nodes)) == list(map(shape, blocks._tree(iter(marks))))
+    texts = [mark.content for mark in marks if mark.type == "inline"]
+    assert (last.content if last else None) == (texts[-1] if texts else None)

@@ -82,7 +82,7 @@ class ChatStream(EventStream):
         for choice in chunk.get("choices") or ():
             if isinstance(choice, dict) and choice.get("index") in (None, 0):
                 yield from self._choice(choice)
-        usage = chunk.get("usage") or _nested_usage(chunk)
+        usage = chunk.get("usage") or ("x_groq" in chunk and _nested_usage(chunk))
         if isinstance(usage, dict) and (read := read_usage(usage)) != self.usage:
             self.usage = read
             yield UsageReport(read)
@@ -93,22 +93,24 @@ class ChatStream(EventStream):
         delta = choice.get("delta")
         if isinstance(delta, dict):
             yield from self._delta(delta)
-        finish = str(choice.get("finish_reason") or "")
+        if not (finish := str(choice.get("finish_reason") or "")):
+            return
         if (failed := _FAILED_FINISHES.get(finish.lower())) is not None:
             raise ModelError(failed, f"the provider stopped with “{finish}”", usage=self.usage)
-        if finish:
-            self._finish, self._raw_finish = _FINISHES.get(finish.lower(), "unknown"), finish
+        self._finish, self._raw_finish = _FINISHES.get(finish.lower(), "unknown"), finish
 
     def _delta(self, delta: Json) -> Iterator[ModelEvent]:
-        thought, text = _content(delta.get("content"))
+        content = delta.get("content")
+        thought, text = ("", content) if isinstance(content, str) else _content(content)
         thought = delta.get("reasoning_content") or delta.get("reasoning") or thought
-        if thought := self._reasoning.add(text_of(thought)):
+        if thought and (thought := self._reasoning.add(text_of(thought))):
             yield ReasoningPiece(thought)
-        if refusal := text_of(delta.get("refusal")):
+        if (refusal := delta.get("refusal")) and isinstance(refusal, str):
             self._refused = True
             text += refusal
         if text := self._joiner.join(text):
-            yield from self._reasoning_done()
+            if self._reasoning:
+                yield from self._reasoning_done()
             yield TextPiece(text)
         for call in delta.get("tool_calls") or ():
             if isinstance(call, dict):

@@ -45,7 +45,9 @@ class _Item:
 
     def add(self, key: str, text: str) -> str:
         """Take a piece of a part; what can be passed on by now is returned."""
-        return self.received.setdefault(key, TextBuffer()).add(text)
+        if (received := self.received.get(key)) is None:
+            received = self.received[key] = TextBuffer()
+        return received.add(text)
 
     def beyond(self, key: str, whole: str) -> str:
         """Return what the whole text of a part has beyond its pieces."""
@@ -99,7 +101,9 @@ class ResponsesStream(EventStream):
         key = chunk.get("output_index")
         if key is None:
             key = chunk.get("item_id") or object_of(chunk.get("item")).get("id")
-        return self._items.setdefault(key, _Item())
+        if (item := self._items.get(key)) is None:
+            item = self._items[key] = _Item()
+        return item
 
     def _rest(self, chunk: Json, field: str) -> str:
         """Return what a whole text adds to the pieces that came before it."""
