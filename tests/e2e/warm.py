@@ -95,6 +95,7 @@ def _server() -> socket.socket:
 
 def _load() -> None:
     """Import the whole program."""
+    gc.disable()
     import agent_cli
 
     for module in pkgutil.walk_packages(agent_cli.__path__, "agent_cli."):
@@ -107,8 +108,8 @@ def _load() -> None:
     secret_paths.is_secret("/x")  # compiles its expression
     for each in rule.BUILT_IN:
         rule.matches_path(each, "/x", "/")
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _sibling() -> int:
