@@ -51,8 +51,8 @@ def bare(tmp_path: Path) -> Iterator[_Bare]:
         yield machine
 
 
-def _asked(world: _Bare) -> Person:
-    person = Person(world, columns=200, is_awaited=False, is_warm=not world.more)
+def _asked(world: World) -> Person:
+    person = Person(world, columns=200, is_awaited=False)
     person.wait(ASKED)
     return person
 
