@@ -127,7 +127,7 @@ async def test_a_limit_ends_the_turn_after_a_summary_and_the_next_input_goes_on(
 
 async def test_time_stops_a_running_command_and_is_summed_up(tmp_path: Path) -> None:
     script = [say(call("shell", command="sleep 30")), say("Out of time.")]
-    async with engine(tmp_path, *script, bounds=Bounds(time_s=0.5), mode="yolo") as it:
+    async with engine(tmp_path, *script, bounds=Bounds(time_s=4.0), mode="yolo") as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted)
         assert (end.stop_reason, end.text) == ("time_limit", "Out of time.")

@@ -9,7 +9,8 @@ from tests.model.reaching import clear
 from tests.model.server import Server
 
 HOST = "api.invalid"
-LIMIT_S = 0.4
+LIMIT_S, SHORT_S = 60.0, 0.4
+"""For what answers, and for what never does."""
 
 
 @pytest.fixture(autouse=True)
@@ -17,8 +18,10 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     clear(monkeypatch)
 
 
-async def walked(base_url: str, path: str = "/models", **headers: str) -> list[HopResult]:
-    return [step async for step in walk(Target(base_url, path, headers), LIMIT_S)]
+async def walked(
+    base_url: str, path: str = "/models", limit_s: float = LIMIT_S, **headers: str
+) -> list[HopResult]:
+    return [step async for step in walk(Target(base_url, path, headers), limit_s)]
 
 
 def passed(steps: list[HopResult]) -> list[str]:
@@ -108,7 +111,7 @@ async def test_a_proxy_that_does_not_let_through(
 ) -> None:
     async with Proxy({}, **how) as proxy:  # type: ignore[arg-type]
         monkeypatch.setenv("HTTPS_PROXY", f"http://jo:secret@127.0.0.1:{proxy.port}")
-        steps = await walked(f"https://{HOST}/v1")
+        steps = await walked(f"https://{HOST}/v1", limit_s=SHORT_S if how.get("manner") == "hang" else LIMIT_S)
         await proxy.until_closed()
     assert passed(steps) == ["tcp", "proxy!"]
     error = steps[-1].error
@@ -132,7 +135,7 @@ async def test_a_certificate_that_is_not_trusted_and_who_signed_it(
 
 async def test_a_handshake_without_an_answer() -> None:
     async with Listener() as server:
-        steps = await walked(f"https://127.0.0.1:{server.port}/v1")
+        steps = await walked(f"https://127.0.0.1:{server.port}/v1", limit_s=SHORT_S)
         await server.until_closed()
     assert passed(steps) == ["tcp", "tls!"]
     assert steps[-1].error is not None and "did not finish within 0.4 s" in steps[-1].error.message
@@ -140,7 +143,7 @@ async def test_a_handshake_without_an_answer() -> None:
 
 async def test_a_server_that_says_nothing() -> None:
     async with Listener() as server:
-        steps = await walked(f"http://127.0.0.1:{server.port}/v1")
+        steps = await walked(f"http://127.0.0.1:{server.port}/v1", limit_s=SHORT_S)
         await server.until_closed()
     assert passed(steps) == ["tcp", "http!"]
 
