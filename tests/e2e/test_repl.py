@@ -242,15 +242,14 @@ def _always(person: Person, scope: str) -> None:
     person.turn_over()
 
 
-@pytest.mark.parametrize("pace", [0.12, 0.4])
-def test_a_refusal_typed_at_any_pace_is_a_refusal(world: World, pace: float) -> None:
+def test_a_refusal_typed_at_any_pace_is_a_refusal(world: World) -> None:
     """Words that begin with letters that decide, at a batch."""
-    sentences = ("Actually no", "you must not", "also use pathlib")
+    sentences = {"Actually no": 0.12, "you must not": 0.4, "also use pathlib": 0.25}
     world.script(*(Reply(calls=tuple(Call("shell", {"command": f"touch made{n}"}) for n in range(3))) for _ in sentences),
                  Reply(text="I see."))  # fmt: skip
     with Person(world) as person:
         person.say("make them")
-        for number, sentence in enumerate(sentences):
+        for number, (sentence, pace) in enumerate(sentences.items()):
             until(lambda asked=number + 1: not person.pump(0.02) or len(world.server.requests) == asked)
             person.wait("❯   1/3")
             person.pump(GUARD_S + 0.4)

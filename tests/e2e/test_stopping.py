@@ -195,8 +195,17 @@ def _status(person: Person, wanted: str) -> None:
     until(lambda: not person.pump(0.02) or wanted in person.text.rstrip().rpartition("\n")[2])
 
 
-@pytest.mark.parametrize("flags", [("--mode", "yolo"), ("--set", "mode=yolo")])
-@pytest.mark.parametrize("command", ["/new", "/clear", "/fork"])
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("/new", ("--mode", "yolo")),
+        ("/clear", ("--set", "mode=yolo")),
+        ("/fork", ("--mode", "yolo")),
+        pytest.param("/new", ("--set", "mode=yolo"), marks=pytest.mark.long),
+        pytest.param("/clear", ("--mode", "yolo"), marks=pytest.mark.long),
+        pytest.param("/fork", ("--set", "mode=yolo"), marks=pytest.mark.long),
+    ],
+)
 def test_the_mode_chosen_last_stays_in_another_session(world: World, flags: tuple[str, str], command: str) -> None:
     world.script(Reply(text="Done."), shell("touch made"), Reply(text="I see."))
     with Person(world, *flags, "--effort", "low") as person:
