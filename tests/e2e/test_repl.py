@@ -53,7 +53,7 @@ def test_a_conversation(world: World, greet: Path) -> None:
     assert person.text.count("It says hello.") == 1
     world.script(Reply(text="Still here."), Reply(text="Here again."))
     with Person(world, "-c") as person:
-        assert f"resumed {identifier}" in person.text
+        person.wait(f"resumed {identifier}")
         person.wait("(?m)^▌ deploy it$")
         person.wait("(?m)^I see.$")
         person.ask("are you there?")
@@ -505,7 +505,8 @@ def test_one_key_at_an_edit_accepts_it_and_all_later_ones(world: World) -> None:
         person.pump(GUARD_S)
         person.send("\x1b[Z")
         person.turn_over()
-        assert '"two"' in greet.read_text(encoding="utf-8") and "auto-edit" in person.text
+        assert '"two"' in greet.read_text(encoding="utf-8")
+        person.wait("auto-edit")
         assert "Edit greet.py?" not in person.text
         person.leave()
 
@@ -530,7 +531,7 @@ def test_the_mode_is_changed_at_a_command_and_the_question_stays(world: World) -
 
 def test_the_mode_that_does_not_ask_warns_at_the_start_and_is_confirmed_later(world: World) -> None:
     with Person(world, "--mode", "yolo") as person:
-        assert "mode yolo runs commands and changes files without asking" in person.text
+        person.wait("mode yolo runs commands and changes files without asking")
         person.say("/mode ask")
         person.wait("(?m)^ask · ")
         for key, mode in (("n", "ask"), ("\x1b", "ask"), ("y", "yolo")):

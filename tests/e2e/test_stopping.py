@@ -183,10 +183,12 @@ def test_going_on_with_a_session_does_not_bring_yolo_back(world: World) -> None:
         person.ask("begin")
         person.leave()
     with Person(world, "-c") as person:
-        assert "the session was in yolo" in person.text and "· ask ·" in person.text
+        person.wait("the session was in yolo")
+        person.wait("· ask ·")
         person.leave()
     with Person(world, "-c", "--mode", "yolo") as person:
-        assert "the session was in yolo" not in person.text and "· yolo ·" in person.text
+        person.wait("· yolo ·")
+        assert "the session was in yolo" not in person.text
         person.leave()
 
 
