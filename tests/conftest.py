@@ -15,6 +15,7 @@ from tests.fuzz import tries
 
 settings.register_profile("suite", max_examples=tries(100), deadline=None)
 settings.load_profile("suite")
+gc.disable()  # until all tests are found: they stay, and looking through them again and again cost most of the time
 
 
 def pytest_configure() -> None:
@@ -33,9 +34,9 @@ def _has_scripts(folder: str) -> bool:
 
 def pytest_collection_finish() -> None:
     """Leave the thousands of collected tests out of every later collection of garbage."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 _seen_after: dict[str, str] = {}

@@ -15,6 +15,7 @@ from agent_cli.cli.app import SHELLS
 from agent_cli.cli.commands.help import TOPICS
 from agent_cli.cli.setup.options import COMMANDS, TABLES
 from tests.cli.running import kept, said
+from tests.e2e.person import Person
 from tests.e2e.world import AGENT, Done, World
 from tests.model.server import Reply
 from tests.ui.terminal import Terminal
@@ -207,9 +208,7 @@ def test_words_that_name_no_page_lead_to_the_page_that_has_them(world: World) ->
 
 def shown(world: World, *arguments: str, rows: int, **env: str) -> Terminal:
     """A finished command line in a terminal."""
-    argv, environment = [AGENT, *arguments], world.environment(env)
-    program = f"import os\nos.execve({AGENT!r}, {argv!r}, {environment!r})"
-    terminal = Terminal(program, columns=80, rows=rows)
+    terminal = Person(world, *arguments, columns=80, rows=rows, is_awaited=False, env=env)
     with terminal:
         assert terminal.finish() == 0, terminal.text
     return terminal

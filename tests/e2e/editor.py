@@ -2,6 +2,7 @@
 schema of the Agent Client Protocol."""
 
 import contextlib
+import functools
 import json
 import subprocess
 import threading
@@ -9,32 +10,29 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-import acp.schema as wire
-import pydantic
-
 from tests.e2e.world import World, until
 
-ANSWERS: dict[str, type[pydantic.BaseModel]] = {
-    "initialize": wire.InitializeResponse,
-    "authenticate": wire.AuthenticateResponse,
-    "session/new": wire.NewSessionResponse,
-    "session/load": wire.LoadSessionResponse,
-    "session/resume": wire.ResumeSessionResponse,
-    "session/fork": wire.ForkSessionResponse,
-    "session/list": wire.ListSessionsResponse,
-    "session/close": wire.CloseSessionResponse,
-    "session/delete": wire.DeleteSessionResponse,
-    "session/set_mode": wire.SetSessionModeResponse,
-    "session/set_config_option": wire.SetSessionConfigOptionResponse,
-    "session/prompt": wire.PromptResponse,
+ANSWERS = {
+    "initialize": "InitializeResponse",
+    "authenticate": "AuthenticateResponse",
+    "session/new": "NewSessionResponse",
+    "session/load": "LoadSessionResponse",
+    "session/resume": "ResumeSessionResponse",
+    "session/fork": "ForkSessionResponse",
+    "session/list": "ListSessionsResponse",
+    "session/close": "CloseSessionResponse",
+    "session/delete": "DeleteSessionResponse",
+    "session/set_mode": "SetSessionModeResponse",
+    "session/set_config_option": "SetSessionConfigOptionResponse",
+    "session/prompt": "PromptResponse",
 }
-REQUESTS: dict[str, pydantic.TypeAdapter[Any]] = {
-    "session/update": pydantic.TypeAdapter(wire.SessionNotification),
-    "session/request_permission": pydantic.TypeAdapter(wire.RequestPermissionRequest),
-    "elicitation/create": pydantic.TypeAdapter(wire.CreateFormSessionElicitationRequest),
-    "fs/read_text_file": pydantic.TypeAdapter(wire.ReadTextFileRequest),
-    "fs/write_text_file": pydantic.TypeAdapter(wire.WriteTextFileRequest),
-    "$/cancel_request": pydantic.TypeAdapter(wire.CancelRequestNotification),
+REQUESTS = {
+    "session/update": "SessionNotification",
+    "session/request_permission": "RequestPermissionRequest",
+    "elicitation/create": "CreateFormSessionElicitationRequest",
+    "fs/read_text_file": "ReadTextFileRequest",
+    "fs/write_text_file": "WriteTextFileRequest",
+    "$/cancel_request": "CancelRequestNotification",
 }
 NEWER = {
     "notice": {"severity", "title", "description"},
@@ -230,16 +228,26 @@ class Editor:
             else:
                 _fits(REQUESTS[message["method"]], message["params"])
         elif "result" in message:
-            _fits(pydantic.TypeAdapter(ANSWERS[self.sent[message["id"]]]), message["result"])
+            _fits(ANSWERS[self.sent[message["id"]]], message["result"])
         else:
             assert set(message["error"]) <= {"code", "message", "data"}, message
 
 
-def _fits(kind: "pydantic.TypeAdapter[Any]", value: Any) -> None:
-    """Hold a value against a model, which has to know all of its fields."""
+def _fits(name: str, value: Any) -> None:
+    """Hold a value against a model of the schema, which has to know all of its fields."""
+    kind = _model(name)
     read = kind.validate_python(value)
     written = kind.dump_python(read, mode="json", by_alias=True, exclude_unset=True)
     assert written == value, f"not in the schema: {written} != {value}"
+
+
+@functools.cache
+def _model(name: str) -> Any:
+    """What reads and writes one model; the library is loaded where it is needed, as loading it takes seconds."""
+    import acp.schema
+    import pydantic
+
+    return pydantic.TypeAdapter(getattr(acp.schema, name))
 
 
 def _line(message: Any) -> bytes:

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import time
+from collections.abc import Mapping
 
 from tests.e2e import warm
 from tests.e2e.world import AGENT, World
@@ -26,18 +27,22 @@ class Person(Terminal):
         is_awaited: bool = True,
         piped: str = "",
         is_warm: bool = True,
+        env: Mapping[str, str | None] | None = None,
     ) -> None:
         """Awaited: until the line editor stands. Not warm: in a new interpreter, which has everything to load. `piped`
         is a shell command whose output is the program's standard input; its keys come from the controlling
-        terminal."""
-        self._world, self._argv = world, [AGENT, *arguments]
-        argv, env = self._argv, world.environment()
+        terminal. `env` changes the environment."""
+        self._world, self._argv, self._env = world, [AGENT, *arguments], world.environment(env)
+        argv = self._argv
         world.measured()
         if piped:
             argv = ["/bin/sh", "-c", f"{piped} | {shlex.join(argv)}"]
         control = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n" if piped else ""
-        program = f"{control}import os\nos.chdir({str(world.work)!r})\nos.execve({argv[0]!r}, {argv!r}, {env!r})"
-        super().__init__("" if is_warm and not piped else program, columns=columns, rows=rows)
+        program = (
+            f"{control}import os\nos.chdir({str(world.work)!r})\nos.execve({argv[0]!r}, {argv!r}, {self._env!r})"
+        )
+        is_warm = is_warm and not piped and warm.is_possible(self._env)
+        super().__init__("" if is_warm else program, columns=columns, rows=rows)
         self._turns = 0
         if is_awaited:
             self.wait("/help for commands")
@@ -48,7 +53,7 @@ class Person(Terminal):
         if script:
             return super().started(script, terminal, env)
         return warm.WarmProcess(
-            self._argv, stdin=terminal, stdout=terminal, stderr=terminal, env=self._world.environment(),
+            self._argv, stdin=terminal, stdout=terminal, stderr=terminal, env=self._env,
             cwd=self._world.work, start_new_session=True,
         )  # fmt: skip
 

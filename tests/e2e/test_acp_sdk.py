@@ -1,13 +1,13 @@
 """`agent acp` driven by the client of the official library, which reads every message with its own models."""
 
 import os
-from typing import Any
-
-import acp
-from acp import schema as wire
+from typing import TYPE_CHECKING, Any
 
 from tests.e2e.world import AGENT, World, shell
 from tests.model.server import Call, Reply
+
+if TYPE_CHECKING:
+    from acp import schema as wire
 
 
 class Client:
@@ -25,15 +25,23 @@ class Client:
         self.updates.append(update)
 
     async def request_permission(
-        self, session_id: str, tool_call: wire.ToolCallUpdate, options: list[wire.PermissionOption], **kwargs: Any
-    ) -> wire.RequestPermissionResponse:
+        self,
+        session_id: str,
+        tool_call: "wire.ToolCallUpdate",
+        options: "list[wire.PermissionOption]",
+        **kwargs: Any,
+    ) -> "wire.RequestPermissionResponse":
         """Take the first option."""
+        from acp import schema as wire
+
         self.asked.append(tool_call)
         chosen = wire.AllowedOutcome(outcome="selected", option_id=options[0].option_id)
         return wire.RequestPermissionResponse(outcome=chosen)
 
 
 async def test_the_official_client_has_a_whole_conversation(world: World) -> None:
+    import acp  # which takes seconds to load
+
     world.measured()
     written = Call("write_file", {"path": "a.txt", "content": "one\n"})
     world.script(

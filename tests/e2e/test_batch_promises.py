@@ -46,7 +46,7 @@ def test_after_a_kill_the_same_command_runs_what_is_missing_and_nothing_else(
         return Reply(text="done") if done else Reply(calls=writes(prompt, 0).calls, delay_s=chance.random() / 5)
 
     answering(world, answer)
-    tasks, out = tasks_file(world, _tasks(world, 6, verify="test -f f*.txt")), world.home / "out"
+    tasks, out = tasks_file(world, _tasks(world, 4, verify="test -f f*.txt")), world.home / "out"
     running = world.start("batch", str(tasks), "-o", str(out), "-j", "3")
     until(lambda: (out / "tasks").is_dir() and len(list((out / "tasks").iterdir())) > 0)
     time.sleep(chance.random() * 2.5)  # any moment
@@ -57,7 +57,7 @@ def test_after_a_kill_the_same_command_runs_what_is_missing_and_nothing_else(
     again = batch(world, tasks, "-j", "3")
     assert again.code == 0, again
     found = results(out)
-    for number in range(6):
+    for number in range(4):
         solved = [each for each in found if each["id"] == f"t{number}" and each["outcome"] == "solved"]
         assert len(solved) == 1, found
         assert (solved[0]["id"], solved[0]["attempt"]) in before or f"t{number}" not in {
@@ -157,16 +157,16 @@ def test_the_budget_holds_with_many_at_once(world: World) -> None:
     spent: list[float] = []
 
     def answer(received: Received) -> Reply:
-        spent.append(0.015)
-        usage = {"prompt_tokens": 10_000, "completion_tokens": 5_000, "total_tokens": 15_000}
+        spent.append(0.02)
+        usage = {"prompt_tokens": 15_000, "completion_tokens": 5_000, "total_tokens": 20_000}
         return Reply(text="done", usage=usage, delay_s=0.05)
 
     world.server.answer = answer
-    out, budget = world.home / "out", 0.2
+    out, budget = world.home / "out", 0.12
     tasks = [{**task, "prompt": "nothing"} for task in _tasks(world, 24, max_cost=0.05)]
     done = batch(world, tasks_file(world, tasks), "-j", "32", "--budget", str(budget))
     assert done.code == 5, done
-    assert 0 < sum(spent) <= budget
+    assert len(spent) > 2 and sum(spent) <= budget  # two may begin; what they did not need lets others begin
     assert "stopped: budget" in done.out
     again = batch(world, tasks_file(world, tasks), "-j", "32", "--budget", str(budget))
     assert again.code == 5 and sum(spent) <= budget
@@ -178,11 +178,11 @@ def test_what_a_batch_costs_counts_towards_the_limit_of_a_day(world: World) -> N
     repository(world.work)
     usage = {"prompt_tokens": 10_000, "completion_tokens": 20_000, "total_tokens": 30_000}
     world.server.answer = lambda received: Reply(text="done", usage=usage)
-    tasks = [{**task, "prompt": "nothing"} for task in _tasks(world, 6)]
+    tasks = [{**task, "prompt": "nothing"} for task in _tasks(world, 4)]
     done = batch(world, tasks_file(world, tasks), "-j", "1")
     assert done.code == 8, done
     found = [each["outcome"] for each in results(world.home / "out")]
-    assert found[0] == "done" and found[-3:] == ["limit"] * 3
+    assert found[0] == "done" and found[-2:] == ["limit"] * 2
 
 
 def test_a_budget_for_a_model_without_prices_is_refused(world: World) -> None:
@@ -208,13 +208,13 @@ def test_a_rate_limit_is_waited_for_and_is_nobodys_failure(world: World) -> None
         return Reply(text="done")
 
     world.server.answer = answer
-    tasks = [{**task, "prompt": "nothing"} for task in _tasks(world, 8)]
-    done = batch(world, tasks_file(world, tasks), "-j", "4")
+    tasks = [{**task, "prompt": "nothing"} for task in _tasks(world, 4)]
+    done = batch(world, tasks_file(world, tasks), "-j", "2")
     assert done.code == 0, done
     assert "asks to wait" in done.out
     found = results(world.home / "out")
-    assert [each["outcome"] for each in found] == ["done"] * 8
-    assert len(during) <= 4  # one request for each that was running when it began
+    assert [each["outcome"] for each in found] == ["done"] * 4
+    assert len(during) <= 2  # one request for each that was running when it began
     assert sum(each["waited_s"]["rate_limit"] for each in found) >= limited_s
     assert "waited" in done.out
 

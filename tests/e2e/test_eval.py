@@ -59,6 +59,25 @@ def test_solutions_score_1_and_mistakes_and_nothing_0(world: World, suite: Path)
     assert not world.bodies(), "no model was asked"
 
 
+def _is_exported(world: World, out: Path) -> None:
+    """A run is exported for other programs."""
+    for form in ("swebench", "atif", "harbor"):
+        assert world.run("eval", "export", form, str(out)).code == 0
+    made = json.loads((out / "atif" / "find-in-logs__1.json").read_text(encoding="utf-8"))
+    jsonschema.validate(made, SCHEMA)
+    assert [step["source"] for step in made["steps"]] == ["system", "user", "agent", "agent"]
+    lines = [json.loads(line) for line in (out / "preds.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [set(line) for line in lines] == [{"instance_id", "model_name_or_path", "model_patch"}] * 2
+    assert "+" + ANSWER in lines[0]["model_patch"] and lines[1]["model_patch"] == ""
+    trial = json.loads((out / "harbor" / "find-in-logs__1" / "result.json").read_text(encoding="utf-8"))
+    assert trial["verifier_result"] == {"rewards": {"reward": 1.0}} and trial["exception_info"] is None
+    assert (
+        trial["task_checksum"]
+        == json.loads((out / "eval.json").read_text(encoding="utf-8"))["checksums"]["find-in-logs"]
+    )
+    assert (out / "harbor" / "fix-pagination__1" / "verifier" / "reward.txt").read_text(encoding="utf-8") == "0\n"
+
+
 def test_two_runs_with_the_same_answers_give_the_same_report_but_for_times(world: World, suite: Path) -> None:
     answering(world, solving_one)
     for out in ("first", "second"):
@@ -78,6 +97,7 @@ def test_two_runs_with_the_same_answers_give_the_same_report_but_for_times(world
     assert record["model"] == MODEL and record["models_reported"] and len(record["prompts"]) == 1
     assert record["tools"] and set(record["checksums"]) == {"find-in-logs", "fix-pagination"}
     assert record["agent_version"] in texts[0] and record["prompts"][0][:16] in texts[0]
+    _is_exported(world, first)
 
 
 @pytest.mark.parametrize(
@@ -105,27 +125,6 @@ def test_edited_tests_count_as_tampering_although_the_task_is_solved(
     assert f"{path} is protected and was changed" in (out / "report.md").read_text(encoding="utf-8").replace(
         "\\", ""
     )
-
-
-def test_runs_are_exported_for_other_programs(world: World, suite: Path) -> None:
-    answering(world, solving_one)
-    run(world, suite, "-m", MODEL)
-    out = world.home / "out" / "openai-mock-model"
-    for form in ("swebench", "atif", "harbor"):
-        assert world.run("eval", "export", form, str(out)).code == 0
-    made = json.loads((out / "atif" / "find-in-logs__1.json").read_text(encoding="utf-8"))
-    jsonschema.validate(made, SCHEMA)
-    assert [step["source"] for step in made["steps"]] == ["system", "user", "agent", "agent"]
-    lines = [json.loads(line) for line in (out / "preds.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [set(line) for line in lines] == [{"instance_id", "model_name_or_path", "model_patch"}] * 2
-    assert "+" + ANSWER in lines[0]["model_patch"] and lines[1]["model_patch"] == ""
-    trial = json.loads((out / "harbor" / "find-in-logs__1" / "result.json").read_text(encoding="utf-8"))
-    assert trial["verifier_result"] == {"rewards": {"reward": 1.0}} and trial["exception_info"] is None
-    assert (
-        trial["task_checksum"]
-        == json.loads((out / "eval.json").read_text(encoding="utf-8"))["checksums"]["find-in-logs"]
-    )
-    assert (out / "harbor" / "fix-pagination__1" / "verifier" / "reward.txt").read_text(encoding="utf-8") == "0\n"
 
 
 def test_the_same_command_does_what_is_missing(world: World, suite: Path) -> None:

@@ -108,6 +108,7 @@ def test_the_user_sees_what_a_hook_has_changed(world: World, arguments: tuple[st
         person.pump(GUARD_S)
         person.send("3\r")
         person.turn_over()
+        person.wait(r"(?s)40 out\s+>")  # keys sent before the plain prompt is there would stand in front of it
         person.leave()
     assert not any(world.work.iterdir())
 
@@ -123,18 +124,19 @@ def test_a_rewrite_cannot_pass_a_deny_rule(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("event", "body", "says"),
     [
-        ("sys.exit(126)", "could not start"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed"),
-        ("print('{\"decision\": ')", "JSON that cannot be read"),
-        ("print('x' * 3_000_000)", "more than 1 MB"),
-        ("import time; time.sleep(60)", "took longer than"),
-        ("sys.exit(1)", "failed with exit code 1"),
+        ("PreToolUse", "sys.exit(126)", "could not start"),
+        ("UserPromptSubmit", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed"),
+        ("PreToolUse", "print('{\"decision\": ')", "JSON that cannot be read"),
+        ("UserPromptSubmit", "print('x' * 3_000_000)", "more than 1 MB"),
+        ("PreToolUse", "import time; time.sleep(60)", "took longer than"),
+        ("PreToolUse", "sys.exit(1)", "failed with exit code 1"),
+        ("UserPromptSubmit", "sys.exit(1)", "failed with exit code 1"),
     ],
 )
-@pytest.mark.parametrize("event", ["PreToolUse", "UserPromptSubmit"])
 def test_a_broken_guard_does_not_open_the_gate(world: World, event: str, body: str, says: str) -> None:
+    """Each event that decides with each way to break: `tests/engine/test_broken_hooks.py`."""
     entry = {"command": hook(world, "broken", body), "name": "my guard", "timeout_s": 2}
     configure(world, **{event: [entry]})
     world.script(Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply(text="ok"))

@@ -52,7 +52,12 @@ def prepare(world: World, share: float) -> None:
 
 
 def refusing(world: World) -> None:
-    claude(world.home, PreToolUse=[{"hooks": [{"type": "command", "command": hook(world, "no", DENY)}]}])
+    """A hook that keeps what it is given, and refuses; in the shell, as dozens of calls start it."""
+    script = world.home / "no.sh"
+    script.write_text(
+        f"{{ tr -d '\\n'; echo; }} >> '{world.home / 'no'}'\necho 'not today' >&2\nexit 2\n", encoding="utf-8"
+    )
+    claude(world.home, PreToolUse=[{"hooks": [{"type": "command", "command": f"sh {script}"}]}])
 
 
 def calls(*names: str) -> list[Reply]:

@@ -1,4 +1,4 @@
-"""kill -9 at 200 places of a run, each placed by what the program has done so far and not by a clock: in the middle
+"""kill -9 at hundreds of places of a run, each placed by what the program has done so far and not by a clock: in the middle
 of an append, before a file is replaced or opened for writing, when a request arrives, behind an event on standard
 output. After each the session opens with everything that was saved, the next run goes on, and nothing is done twice.
 """
@@ -23,7 +23,7 @@ from tests.fuzz import LEVEL
 from tests.model.replies import USAGE
 from tests.model.server import Call, Received, Reply
 
-KILLS = 50
+KILLS = 50 if LEVEL else 25
 """In each of the tests, whose chains begin differently."""
 CHAINS = range(1)
 MANY = range(1, 4 + max(16, LEVEL // 8))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.person import Person
-from tests.e2e.world import World, until
+from tests.e2e.world import World, finish
 from tests.extensions.plugins.made import claude, codex, gemini, hooks, write
 from tests.model.server import Call, Reply
 
@@ -41,12 +41,13 @@ def canary(world: World, name: str = "canary") -> Path:
     )
 
 
-LEARNED = {"ran-server"}
-"""A server of which nothing is known is connected when the prompt has stood for a while."""
-
-
 def traces(world: World) -> set[str]:
     return {path.name for path in world.home.glob("ran-*")}
+
+
+def but_for_servers(world: World) -> set[str]:
+    """The traces of a conversation, which looks for the tools of its servers at a time of its own."""
+    return traces(world) - {"ran-server"}
 
 
 def add(world: World, source: str) -> None:
@@ -173,7 +174,7 @@ def test_a_skill_whose_plugin_changes_in_a_session_is_not_given(world: World) ->
         person.say("/canary:go")
         person.wait("(?s)/canary:go.*the plug-in canary has\\s+changed")
         person.leave()
-    assert traces(world) <= {"ran-hook"}
+    assert but_for_servers(world) <= {"ran-hook"}
 
 
 def test_a_disabled_plugin_runs_nothing(world: World) -> None:
@@ -238,7 +239,7 @@ def test_an_update_shows_what_changes_and_open_sessions_keep_what_they_have(worl
         world.script(shell(), Reply(text="ok"))
         person.ask("go")
         assert (
-            traces(world) - LEARNED == {"ran-hook"} and before.is_dir() and not (world.work / "hijacked").exists()
+            but_for_servers(world) == {"ran-hook"} and before.is_dir() and not (world.work / "hijacked").exists()
         )
         person.say("/plugins")
         person.wait("1 skill, 1 command, 1 hook, 1 MCP server")
@@ -261,20 +262,35 @@ def test_a_plugin_removed_during_a_session_goes_with_it(world: World) -> None:
         assert "sessions that use it" in world.run("plugin", "remove", "canary").out and folder.is_dir()
         world.script(shell(), Reply(text="ok"))
         person.ask("go")
-        assert traces(world) - LEARNED == {"ran-hook"}
+        assert but_for_servers(world) == {"ran-hook"}
         person.leave()
     add(world, str(canary(world, "other")))
     assert not folder.exists()
 
 
+KILLED_IN_COPY = """
+import os, signal, sys
+left = [10]
+def watch(event, args):
+    if event == "open" and os.path.basename(str(args[0])).startswith("copied") and args[2] & os.O_WRONLY:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+from agent_cli import __main__
+sys.argv[1:] = sys.argv[2:]
+sys.addaudithook(watch)
+__main__.main()
+"""
+"""Runs the program, which is killed when it writes the tenth file."""
+
+
 def test_killed_while_adding(world: World) -> None:
     source = canary(world)
-    for number in range(5000):
-        (source / f"f{number}").write_text(str(number), encoding="utf-8")
-    process = world.start("plugin", "add", str(source))
-    until(lambda: store(world).is_dir() and list(store(world).glob(".new-*/plugin/*")))
-    process.send_signal(signal.SIGKILL)
-    process.wait(30)
+    for number in range(30):
+        (source / f"copied{number}").write_text(str(number), encoding="utf-8")
+    killed = world.start("plugin", "add", str(source), before=[sys.executable, "-c", KILLED_IN_COPY])
+    assert finish(killed).code == -signal.SIGKILL
+    assert 0 < len(list(store(world).glob(".new-*/plugin/copied*"))) < 30, "the copy was not interrupted"
     assert "No plug-in is installed" in world.run("plugin", "list").out
     add(world, str(source))
     assert [path.name for path in store(world).iterdir()] == ["canary"]
@@ -383,7 +399,7 @@ def test_a_plugin_of_a_marketplace(world: World) -> None:
 def test_hostile_repositories_are_refused_before_they_are_written(world: World) -> None:
     repository = committed(canary(world))
     blob = git(repository, "rev-parse", "HEAD:guard.py")
-    lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(100_000))
+    lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(10_001))
     made = subprocess.run(
         ["git", "mktree"], cwd=repository, input=lines, capture_output=True, text=True, check=True
     )
@@ -393,7 +409,7 @@ def test_hostile_repositories_are_refused_before_they_are_written(world: World) 
     refused = world.run("plugin", "add", f"file://{repository}@many")
     assert refused.code == 2 and "more than 10,000 files" in refused.err
     made = subprocess.run(
-        ["git", "hash-object", "-w", "--stdin"], cwd=repository, input=bytes(60_000_000), capture_output=True, check=True
+        ["git", "-c", "core.compression=0", "hash-object", "-w", "--stdin"], cwd=repository, input=bytes(60_000_000), capture_output=True, check=True
     )  # fmt: skip
     blob = made.stdout.decode().strip()
     lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(2))

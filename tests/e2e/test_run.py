@@ -308,22 +308,14 @@ def test_output_schema(world: World, answers: list[str], code: int, structured: 
     assert ("nor did the one before it: at $.n: 'y' is not of type 'integer'" in done.err) == (code == 8)
 
 
-MULTIPLIED = {f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(22)}
-WITHOUT_END = {
-    "pattern": ({"properties": {"mail": {"pattern": r"^([a-zA-Z0-9]+\.?)+@x$"}}}, {"mail": "a" * 40 + "!"}),
-    "pattern of keys": ({"patternProperties": {"^(a|aa)+$": {"type": "string"}}}, {"a" * 80 + "!": "x"}),
-    "alternatives": ({"$defs": {**MULTIPLIED, "d22": {"type": "string"}}, "$ref": "#/$defs/d0"}, {}),
-}
-
-
-@pytest.mark.parametrize("name", WITHOUT_END)
-def test_an_answer_that_cannot_be_checked_does_not_fit(world: World, name: str) -> None:
-    schema, answer = WITHOUT_END[name]
-    (world.work / "schema.json").write_text(json.dumps({"type": "object", **schema}), encoding="utf-8")
-    world.script(*[Reply(text=json.dumps(answer))] * 2)
-    done = world.run("run", "ask", "--output-schema", "schema.json", "--output-format", "stream-json")
+def test_an_answer_that_cannot_be_checked_does_not_fit(world: World) -> None:
+    schema = {"type": "object", "patternProperties": {"^(a|aa)+$": {"type": "string"}}}
+    (world.work / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    world.script(Reply(text="no JSON"), Reply(text=json.dumps({"a" * 80 + "!": "x"})))
+    words = ("run", "ask", "--output-schema", "schema.json", "--output-format", "stream-json")
+    done = world.run(*words, timeout_s=300.0)  # two seconds of work are many on a machine that has other work
     assert done.code == 8 and [line["type"] for line in done.lines].count("result") == 1
-    assert name == "pattern" or "could not be checked within 2 s" in done.err
+    assert "could not be checked within 2 s" in done.err
 
 
 def test_the_model_is_told_the_schema_and_what_did_not_fit(world: World) -> None:

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tests.e2e.world import AGENT, World
+from tests.e2e.person import Person
+from tests.e2e.world import World
 from tests.model.server import Reply
 from tests.ui.terminal import Terminal
 
@@ -15,10 +16,7 @@ ANSWER = (
 
 def shown(world: World, *arguments: str, columns: int = 60, **env: str) -> Terminal:
     """A finished run in a terminal."""
-    world.measured()
-    argv, environment = [AGENT, "run", "ask", "-q", *arguments], world.environment(env)
-    program = f"import os\nos.chdir({str(world.work)!r})\nos.execve({AGENT!r}, {argv!r}, {environment!r})"
-    terminal = Terminal(program, columns=columns, rows=40)
+    terminal = Person(world, "run", "ask", "-q", *arguments, columns=columns, is_awaited=False, env=env)
     with terminal:
         assert terminal.finish() == 0, terminal.text
     return terminal

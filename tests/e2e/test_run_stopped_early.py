@@ -29,8 +29,17 @@ __main__.main()
 """Runs the program and sends it a signal at the moment of its n-th import or opened file."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("moment", [1, 20, 60, 150, 300, 400, 500, 600, 700])
+MOMENTS = (1, 20, 60, 150, 300, 400, 500, 600, 700)
+
+
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        pytest.param(number, moment, marks=[pytest.mark.long] if (at + late) % 2 else [])
+        for at, moment in enumerate(MOMENTS)
+        for late, number in enumerate((signal.SIGTERM, signal.SIGINT))
+    ],
+)
 def test_a_signal_at_any_moment_leaves_one_result(world: World, number: signal.Signals, moment: int) -> None:
     world.script(Reply(text="done"))
     world.measured()

@@ -183,10 +183,12 @@ def test_going_on_with_a_session_does_not_bring_yolo_back(world: World) -> None:
         person.ask("begin")
         person.leave()
     with Person(world, "-c") as person:
-        assert "the session was in yolo" in person.text and "· ask ·" in person.text
+        person.wait("the session was in yolo")
+        person.wait("· ask ·")
         person.leave()
     with Person(world, "-c", "--mode", "yolo") as person:
-        assert "the session was in yolo" not in person.text and "· yolo ·" in person.text
+        person.wait("· yolo ·")
+        assert "the session was in yolo" not in person.text
         person.leave()
 
 
@@ -195,8 +197,17 @@ def _status(person: Person, wanted: str) -> None:
     until(lambda: not person.pump(0.02) or wanted in person.text.rstrip().rpartition("\n")[2])
 
 
-@pytest.mark.parametrize("flags", [("--mode", "yolo"), ("--set", "mode=yolo")])
-@pytest.mark.parametrize("command", ["/new", "/clear", "/fork"])
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("/new", ("--mode", "yolo")),
+        ("/clear", ("--set", "mode=yolo")),
+        ("/fork", ("--mode", "yolo")),
+        pytest.param("/new", ("--set", "mode=yolo"), marks=pytest.mark.long),
+        pytest.param("/clear", ("--mode", "yolo"), marks=pytest.mark.long),
+        pytest.param("/fork", ("--set", "mode=yolo"), marks=pytest.mark.long),
+    ],
+)
 def test_the_mode_chosen_last_stays_in_another_session(world: World, flags: tuple[str, str], command: str) -> None:
     world.script(Reply(text="Done."), shell("touch made"), Reply(text="I see."))
     with Person(world, *flags, "--effort", "low") as person:

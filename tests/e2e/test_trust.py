@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.e2e.person import GUARD_S
-from tests.e2e.world import AGENT, World
+from tests.e2e.person import GUARD_S, Person
+from tests.e2e.world import World
 from tests.model.server import Reply
 from tests.ui.terminal import Terminal
 
@@ -38,9 +38,7 @@ def hostile(world: World) -> World:
 
 def started(world: World) -> Terminal:
     """The REPL, at the question about the project."""
-    argv, env = [AGENT], world.environment()
-    script = f"import os\nos.chdir({str(world.work)!r})\nos.execve({AGENT!r}, {argv!r}, {env!r})"
-    return Terminal(script, columns=110, rows=45)
+    return Person(world, columns=110, rows=45, is_awaited=False)
 
 
 def answer(terminal: Terminal, keys: str) -> None:

@@ -95,6 +95,7 @@ def _server() -> socket.socket:
 
 def _load() -> None:
     """Import the whole program."""
+    gc.disable()
     import agent_cli
 
     for module in pkgutil.walk_packages(agent_cli.__path__, "agent_cli."):
@@ -102,13 +103,25 @@ def _load() -> None:
             importlib.import_module(module.name)
     for name in _LAZY:
         importlib.import_module(name)
+    _compile_expressions()
     from agent_cli.policy.rules import rule, secret_paths
 
     secret_paths.is_secret("/x")  # compiles its expression
     for each in rule.BUILT_IN:
         rule.matches_path(each, "/x", "/")
-    gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+def _compile_expressions() -> None:
+    """Compile what each new process would compile anew with its first use."""
+    from agent_cli.protocol.lazy_regex import lazy_regex
+
+    kind = type(lazy_regex(""))
+    for name, module in [*sys.modules.items()]:
+        for each in [*vars(module).values()] if name.startswith("agent_cli.") else ():
+            if type(each) is kind:
+                getattr(each, "search")  # noqa: B009
 
 
 def _sibling() -> int:

@@ -87,7 +87,9 @@ class World:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
-        left = self.alive()
+        end = time.monotonic() + (10 if kind is None else 0)
+        while (left := self.alive()) and time.monotonic() < end:  # a helper of a program that was killed ends by itself
+            time.sleep(0.01)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         if self._tmp:

@@ -50,6 +50,7 @@ class Place(NamedTuple):
     tmp: Path
 
 
+@functools.cache
 def users() -> list[tuple[int, str]]:
     """Those this machine lets us be, with an interpreter that they can run."""
     own = [(os.getuid(), sys.executable)]

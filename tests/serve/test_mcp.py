@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from tests.e2e.warm_command import WarmCommand
 from tests.e2e.world import AGENT, World, finish, until
 from tests.model.server import Call, Reply
 
@@ -39,6 +40,14 @@ async def declining(context: Any, params: Any) -> wire.ElicitResult:
     return wire.ElicitResult(action="decline")
 
 
+@pytest.fixture
+def world(world: World) -> Iterator[World]:
+    """One in whose home the SDK finds the program to start."""
+    with WarmCommand(AGENT) as command:
+        (world.home / "bin").symlink_to(command.folder)
+        yield world
+
+
 @asynccontextmanager
 async def connected(
     world: World, *options: str, era: str = "auto", elicit: Answer | None = None
@@ -46,8 +55,9 @@ async def connected(
     """A client of the program."""
     world.measured()
     server = StdioServerParameters(
-        command=AGENT, args=["mcp", "serve", *options], cwd=str(world.work), env=world.environment()
-    )
+        command=str(world.home / "bin" / "agent"), args=["mcp", "serve", *options], cwd=str(world.work),
+        env=world.environment(),
+    )  # fmt: skip
     async with Client(stdio_client(server), mode=era, cache=None, elicitation_callback=elicit) as client:
         yield client
 

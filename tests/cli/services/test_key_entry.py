@@ -52,7 +52,7 @@ def bare(tmp_path: Path) -> Iterator[_Bare]:
 
 
 def _asked(world: World) -> Person:
-    person = Person(world, columns=200, is_awaited=False, is_warm=False)
+    person = Person(world, columns=200, is_awaited=False)
     person.wait(ASKED)
     return person
 
@@ -298,7 +298,7 @@ def test_what_can_be_no_key(key: str) -> None:
 
 @pytest.mark.parametrize("words", [("setup",), ("acp", "setup")])
 def test_the_login_of_an_editor_asks_for_a_key_and_ends_well(bare: _Bare, words: tuple[str, ...]) -> None:
-    with Person(bare, *words, columns=200, is_awaited=False, is_warm=False) as person:
+    with Person(bare, *words, columns=200, is_awaited=False) as person:
         person.wait(ASKED)
         _pasted(person, KEY)
         person.decide("Where to save it", "")

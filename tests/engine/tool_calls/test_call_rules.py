@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,27 +61,32 @@ CARRIERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("line", "runs"),
-    [
-        ("awk 'BEGIN{system(\"git push\")}'", False), ("perl -e 'system(q(x)); system(\"git push\")'", False),
-        ("node -e 'require(\"child_process\").execSync(\"git push\")'", False), ("vim -c '!git push' -c q", False),
-        ("tmux new -d 'git push'", False), ("sh c.sh", False), ("source ./c.sh", False), (". ./c.sh", False), ("./c.sh", False),
-        ("python3 c.py", False), ("python3 d.py", False), ("python3 -c 'import os; os.system(\"git push\")'", False),
-        ("make c", False), ("make -s e", False), ("make d", False), ("make nosuch", False),
-        ("python3 ok.py", True), ("make", True), ("make ok", True), ("grep 'git push' c.sh", True), ("echo 'git push'", True),
-        ("cat c.sh", True), ("python3 -c 'print(\"never git push\")'", True), ("awk 1 c.sh", True),
-    ],
+LINES = (
+    ("awk 'BEGIN{system(\"git push\")}'", False), ("perl -e 'system(q(x)); system(\"git push\")'", False),
+    ("node -e 'require(\"child_process\").execSync(\"git push\")'", False), ("vim -c '!git push' -c q", False),
+    ("tmux new -d 'git push'", False), ("sh c.sh", False), ("source ./c.sh", False), (". ./c.sh", False), ("./c.sh", False),
+    ("python3 c.py", False), ("python3 d.py", False), ("python3 -c 'import os; os.system(\"git push\")'", False),
+    ("make c", False), ("make -s e", False), ("make d", False), ("make nosuch", False),
+    ("python3 ok.py", True), ("make", True), ("make ok", True), ("grep 'git push' c.sh", True), ("echo 'git push'", True),
+    ("cat c.sh", True), ("python3 -c 'print(\"never git push\")'", True), ("awk 1 c.sh", True),
 )  # fmt: skip
-async def test_what_is_never_run_is_not_by_what_carries_it(tmp_path: Path, line: str, runs: bool) -> None:
+"""Command lines, and whether they run where `git push` never does."""
+
+
+async def test_what_is_never_run_is_not_by_what_carries_it(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     for name, text in CARRIERS.items():
         (tmp_path / "work" / name).write_text(text, encoding="utf-8")
         (tmp_path / "work" / name).chmod(0o755)
-    ((status, text),) = await outcome(
-        tmp_path, [{"never_run": "git push *"}], say(call("shell", command=line)), say("ok")
-    )
-    assert (status != "denied") is runs, text
+    await _run_or_not(tmp_path, LINES)
+
+
+async def _run_or_not(tmp_path: Path, lines: Sequence[tuple[str, bool]]) -> None:
+    """Call all command lines in one answer, under a rule that `git push` is never run."""
+    calls = [call("shell", command=line) for line, _ in lines]
+    found = await outcome(tmp_path, [{"never_run": "git push *"}], say(*calls), say("ok"))
+    ran = {line: status != "denied" for (line, _), (status, _) in zip(lines, found, strict=True)}
+    assert ran == dict(lines)
 
 
 PACKAGE = {
@@ -110,37 +115,31 @@ SETTINGS = """[alias]
 """
 
 
-@pytest.mark.parametrize(
-    ("line", "runs"),
-    [
-        ("git p", False), ("git pq", False), ("git again", False), ("git inc", False), ("git push-later", False),
-        ("git -c alias.x=push x", False), ("git -c alias.x='!git push' x", False), ("git -C . p", False),
-        ("git-push origin", False), ("/usr/lib/git-core/git-push", False), ("git --exec-path=/x push", False),
-        ("sh < p.sh", False), ("bash -s < p.sh", False), ("bash -s x <p.sh", False),
-        ("sed '1e git push' p.sh", False), ("sed -n 's/.*/git push/e' p.sh", False), ("sed '/x/e git push' p.sh", False),
-        ("npm run release", False), ("npm run deep", False), ("yarn deep", False), ("pnpm -s run deep", False),
-        ("npm test", False), ("npm t", False), ("bun run deep", False), ("npm pack", False), ("npm --prefix . run deep", False),
-        ("npx -c 'git push'", False), ("npm exec -c 'git push'", False), ("uv run git push", False), ("npx git push", False),
-        ("just release", False), ("just deep 1", False), ("just --justfile justfile release", False),
-        ("make -f other.mk x", False), ("make -C sub x", False), ("make -Csub x", False), ("make --file=other.mk", False),
-        ("sed 's/git push/e/' p.sh", True), ("git loop", True), ("git st", True), ("git nosuch", True), ("npm run ok", True), ("npm run preview", True),
-        ("just", True), ("just ok", True), ("sh < ok.sh", True), ("sed 's/a/b/' p.sh", True), ("sed -n /e/p p.sh", True),
-        ("uv run git status", True), ("git status", True),
-    ],
+LINES_OF_A_PROJECT = (
+    ("git p", False), ("git pq", False), ("git again", False), ("git inc", False), ("git push-later", False),
+    ("git -c alias.x=push x", False), ("git -c alias.x='!git push' x", False), ("git -C . p", False),
+    ("git-push origin", False), ("/usr/lib/git-core/git-push", False), ("git --exec-path=/x push", False),
+    ("sh < p.sh", False), ("bash -s < p.sh", False), ("bash -s x <p.sh", False),
+    ("sed '1e git push' p.sh", False), ("sed -n 's/.*/git push/e' p.sh", False), ("sed '/x/e git push' p.sh", False),
+    ("npm run release", False), ("npm run deep", False), ("yarn deep", False), ("pnpm -s run deep", False),
+    ("npm test", False), ("npm t", False), ("bun run deep", False), ("npm pack", False), ("npm --prefix . run deep", False),
+    ("npx -c 'git push'", False), ("npm exec -c 'git push'", False), ("uv run git push", False), ("npx git push", False),
+    ("just release", False), ("just deep 1", False), ("just --justfile justfile release", False),
+    ("make -f other.mk x", False), ("make -C sub x", False), ("make -Csub x", False), ("make --file=other.mk", False),
+    ("sed 's/git push/e/' p.sh", True), ("git loop", True), ("git st", True), ("git nosuch", True), ("npm run ok", True), ("npm run preview", True),
+    ("just", True), ("just ok", True), ("sh < ok.sh", True), ("sed 's/a/b/' p.sh", True), ("sed -n /e/p p.sh", True),
+    ("uv run git status", True), ("git status", True),
 )  # fmt: skip
-async def test_what_is_never_run_is_not_by_what_the_project_calls_it(
-    tmp_path: Path, line: str, runs: bool
-) -> None:
+
+
+async def test_what_is_never_run_is_not_by_what_the_project_calls_it(tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / "sub").mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(work)], check=True)
     (work / ".git" / "config").write_text(SETTINGS, encoding="utf-8")
     for name, text in PROJECT.items():
         (work / name).write_text(text, encoding="utf-8")
-    ((status, text),) = await outcome(
-        tmp_path, [{"never_run": "git push *"}], say(call("shell", command=line)), say("ok")
-    )
-    assert (status != "denied") is runs, text
+    await _run_or_not(tmp_path, LINES_OF_A_PROJECT)
 
 
 @pytest.mark.parametrize(

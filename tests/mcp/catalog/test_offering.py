@@ -1,7 +1,7 @@
 """What the model is told of servers is small, fair and always the same; its names for tools are unambiguous."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -32,19 +32,20 @@ def many(count: int, prefix: str = "tool") -> list[ToolDefinition]:
     return [ToolDefinition(f"{prefix}_number_{at:05}", description="Does something. " * 20) for at in range(count)]
 
 
-CROWDS: dict[str, Mapping[str, Sequence[ToolDefinition]]] = {
-    "200 realistic tools": realistic(),
-    "10,000 tools of one server": {"big": many(10_000)},
-    "10,000 tools of 50 servers": {f"server{at}": many(200) for at in range(50)},
-    "600 servers": {f"a-server-with-quite-a-long-name-{at}": many(20) for at in range(600)},
-    "hostile names": {"\u200b" * 300: [ToolDefinition("\u202e" * 2_000 + str(at)) for at in range(200)]},
+CROWDS: dict[str, Callable[[], Mapping[str, Sequence[ToolDefinition]]]] = {
+    "200 realistic tools": realistic,
+    "10,000 tools of one server": lambda: {"big": many(10_000)},
+    "10,000 tools of 50 servers": lambda: {f"server{at}": many(200) for at in range(50)},
+    "600 servers": lambda: {f"a-server-with-quite-a-long-name-{at}": many(20) for at in range(600)},
+    "hostile names": lambda: {"\u200b" * 300: [ToolDefinition("\u202e" * 2_000 + str(at)) for at in range(200)]},
 }
 
 
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_definitions_stay_small(tmp_path: Path, crowd: str) -> None:
-    assert size(known_servers(tmp_path, CROWDS[crowd])) <= MOST_TOKENS
-    assert size(known_servers(tmp_path, CROWDS[crowd], instructions="Use this server well. " * 90)) <= MOST_TOKENS
+    tools = CROWDS[crowd]()
+    assert size(known_servers(tmp_path, tools)) <= MOST_TOKENS
+    assert size(known_servers(tmp_path, tools, instructions="Use this server well. " * 90)) <= MOST_TOKENS
 
 
 def test_every_server_is_named_and_room_is_shared() -> None:

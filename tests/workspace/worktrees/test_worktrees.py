@@ -24,6 +24,7 @@ from agent_cli.workspace.worktrees.worktree import (
     worktrees,
     write_record,
 )
+from tests.fuzz import LEVEL
 
 
 def git(folder: Path, *words: str) -> str:
@@ -126,9 +127,10 @@ async def test_the_entry_survives_prune_and_says_whose_it_is(
     assert open_worktree(Path(tree.path)) == tree and worktrees(trees) == (tree,)
 
 
-async def test_sixty_four_at_once_while_other_gits_are_at_work(
-    repo: Path, trees: Path, runner: ProcessRunner
-) -> None:
+MANY = 64 if LEVEL else 24
+
+
+async def test_many_at_once_while_other_gits_are_at_work(repo: Path, trees: Path, runner: ProcessRunner) -> None:
     config = (repo / ".git/config").read_bytes()
     stop = asyncio.Event()
     failed: list[str] = []
@@ -149,11 +151,13 @@ async def test_sixty_four_at_once_while_other_gits_are_at_work(
                     failed.append(f"{words}: {done.stderr.decode()}")
 
     busy = asyncio.create_task(others())
-    found = await asyncio.gather(*(made(repo, trees, runner, f"t{number % 32}") for number in range(64)))
+    found = await asyncio.gather(
+        *(made(repo, trees, runner, f"t{number % (MANY // 2)}") for number in range(MANY))
+    )
     stop.set()
     await busy
-    assert not failed and len({tree.path for tree in found}) == len({tree.entry for tree in found}) == 64
-    assert git(repo, "worktree", "list").count("\n") == 65 and (repo / ".git/config").read_bytes() == config
+    assert not failed and len({tree.path for tree in found}) == len({tree.entry for tree in found}) == MANY
+    assert git(repo, "worktree", "list").count("\n") == MANY + 1 and (repo / ".git/config").read_bytes() == config
     assert all((Path(tree.path) / "a.txt").exists() for tree in found)
     await asyncio.gather(*(remove(tree, runner.run) for tree in found))
     assert git(repo, "worktree", "list").count("\n") == 1 and not list(trees.iterdir())

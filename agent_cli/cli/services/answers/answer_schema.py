@@ -13,7 +13,7 @@ from referencing.jsonschema import DRAFT202012
 
 from ...setup.options import UsageError
 from ...setup.setup import text_of
-from .bounded_validator import BoundedValidator, Unchecked
+from .bounded_validator import LONGEST_S, BoundedValidator, Unchecked
 
 _LONGEST = 600
 """Characters of one complaint; an unfit value may be of any length."""
@@ -39,8 +39,8 @@ class AnswerSchema:
         UsageError: it is no JSON Schema.
     """
 
-    def __init__(self, schema: Any, origin: str) -> None:
-        """`origin` names where the schema comes from, for messages."""
+    def __init__(self, schema: Any, origin: str, longest_s: float = LONGEST_S) -> None:
+        """`origin` names where the schema comes from, for messages; `longest_s` bounds the work for one answer."""
         self._origin = origin
         if not isinstance(schema, dict):
             raise self._wrong('a JSON Schema is an object, such as {"type": "object", "properties": {…}}')
@@ -54,7 +54,7 @@ class AnswerSchema:
                 raise self._wrong(f"refers to {reference}; write that part into it, as `#/$defs/NAME`")
             if reference.startswith("#/") and not _leads_somewhere(reference, resource):
                 raise self._wrong(f"refers to {reference}, which it does not hold")
-        self._validator = BoundedValidator(kind, schema)
+        self._validator = BoundedValidator(kind, schema, longest_s)
         self.definition = schema
         self.request = f"{_REQUEST}\n{json.dumps(schema, ensure_ascii=False, separators=(',', ':'))}"
 

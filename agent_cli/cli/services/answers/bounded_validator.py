@@ -11,7 +11,7 @@ import regex
 from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
-_LONGEST_S = 2.0
+LONGEST_S = 2.0
 """Seconds of work for one answer."""
 _Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
@@ -23,8 +23,8 @@ class Unchecked(Exception):
 class BoundedValidator:
     """A validator of one schema that gives up after a fixed amount of work."""
 
-    def __init__(self, kind: Any, schema: dict[str, Any]) -> None:
-        """`kind` is the validator class of the schema's draft."""
+    def __init__(self, kind: Any, schema: dict[str, Any], longest_s: float = LONGEST_S) -> None:
+        """`kind` is the validator class of the schema's draft; `longest_s` bounds the work for one answer."""
         own: dict[str, _Keyword] = {
             "pattern": self._pattern,
             "patternProperties": self._pattern_properties,
@@ -39,11 +39,11 @@ class BoundedValidator:
         bounded = extend(kind, {name: self._bounded(each) for name, each in keywords.items()})
         bounded.evolve = attrs.evolve  # its own returns to the unbounded class where a part has a `$schema`
         self._validator = bounded(schema, registry=Registry())  # which fetches nothing from the network
-        self._ends = 0.0
+        self._longest_s, self._ends = longest_s, 0.0
 
     def start(self) -> None:
         """Begin with one answer, in which any number of values may be looked at."""
-        self._ends = time.thread_time() + _LONGEST_S
+        self._ends = time.thread_time() + self._longest_s
 
     def errors(self, value: Any) -> list[ValidationError]:
         """Return where a value does not fit.
@@ -57,8 +57,11 @@ class BoundedValidator:
     def _left(self) -> float:
         left = self._ends - time.thread_time()
         if left <= 0:
-            raise Unchecked(_too_long("the schema has too many combinations to try"))
+            raise Unchecked(self._too_long("the schema has too many combinations to try"))
         return left
+
+    def _too_long(self, why: str) -> str:
+        return f"could not be checked within {self._longest_s:g} s: {why}"
 
     def _bounded(self, keyword: _Keyword) -> _Keyword:
         def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -71,7 +74,7 @@ class BoundedValidator:
         try:
             return regex.search(pattern, text, timeout=self._left()) is not None
         except TimeoutError:
-            raise Unchecked(_too_long(f"the pattern {pattern} takes too long")) from None
+            raise Unchecked(self._too_long(f"the pattern {pattern} takes too long")) from None
         except regex.error as error:
             raise Unchecked(f"could not be checked: the pattern {pattern} is not supported: {error}") from None
 
@@ -170,7 +173,3 @@ def _hashable(value: Any) -> Hashable:
         case bool():
             return bool, value  # true is not 1, but 1.0 is
     return value  # type: ignore[no-any-return]
-
-
-def _too_long(why: str) -> str:
-    return f"could not be checked within {_LONGEST_S:g} s: {why}"
