@@ -120,7 +120,8 @@ def test_what_a_dead_collector_did_not_get_is_said_once_and_sent_later(world: Wo
     assert said.startswith(f"agent: 2 spans could not be sent to {dead}/v1/traces (")
     assert said.endswith(f"`agent trace send {kept}` sends them")
     again = world.run("trace", "send", str(kept), env={"OTEL_EXPORTER_OTLP_ENDPOINT": dead})
-    assert again.code == 1 and kept.exists() and "sent 0 of 2 spans" in again.out
+    assert again.code == 4 and kept.exists() and "sent 0 of 2 spans" in again.out
+    assert f"{kept} is unchanged; to send it again: agent trace send {kept}" in again.err
     ids = [span.span_id for span in spans_of(kept)]
     with CollectorServer() as collector:
         sent = world.run("trace", "send", env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url})

@@ -10,8 +10,10 @@ import pytest
 
 from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry.export import otlp_json
-from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace, read_requests
+from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace
 from agent_cli.telemetry.span import Span, SpanKind
+
+from ..reading import read_requests
 
 RESOURCE = otlp_json.resource_of()
 
