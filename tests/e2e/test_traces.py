@@ -141,6 +141,19 @@ def test_a_killed_run_leaves_every_span_that_had_ended(world: World) -> None:
     until(lambda: not world.alive(b"sleep"))
 
 
+def test_a_run_on_a_full_disk_says_once_what_its_trace_lacks_and_ends_as_usual(world: World) -> None:
+    path, limit = world.work.parent / "t.jsonl", 8 << 20
+    line = b'{"resourceSpans":[],"x":"%b"}\n'
+    path.write_bytes(line % (b"x" * (limit - 1000 - len(line))))  # room for one span of several
+    world.script(shell("echo done"), Reply(text="done"))
+    small = ("bash", "-c", f'ulimit -f {limit >> 10} && exec "$@"', "-")
+    done = world.run("run", "ask", "--trace", str(path), "--mode", "yolo", "--quiet", before=small)
+    assert (done.code, done.out) == (0, "done\n")
+    spans = spans_of(path)
+    assert done.err == f"agent: the trace {path} lacks {5 - len(spans)} spans: File too large\n"
+    assert 0 < len(spans) < 5 and path.read_bytes().endswith(b"}\n")
+
+
 def test_a_trace_file_that_is_something_else_is_left_alone(world: World) -> None:
     (world.work / "notes.md").write_text("mine\n", encoding="utf-8")
     done = world.run("run", "ask", "--trace", "notes.md")

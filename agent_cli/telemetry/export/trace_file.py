@@ -111,13 +111,15 @@ class _ChromeFile:
         self._put(self._trace.events(span))
 
     def close(self) -> None:
-        _write(self._descriptor, b"\n]\n")
-        os.close(self._descriptor)
+        try:
+            _write(self._descriptor, b"\n]\n")
+        finally:
+            os.close(self._descriptor)
 
     def _put(self, events: list[bytes]) -> None:
         before = b"[\n" if self._is_empty else b",\n"
-        self._is_empty = False
         _write(self._descriptor, before + b",\n".join(events))
+        self._is_empty = False
 
 
 def append_requests(path: Path, data: bytes) -> None:
@@ -128,7 +130,7 @@ def append_requests(path: Path, data: bytes) -> None:
         OSError: it cannot be written.
     """
     while True:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | PLAIN, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | PLAIN, 0o600)
         try:
             if lock_in_place(descriptor, path):
                 _write(descriptor, data)
@@ -249,6 +251,17 @@ def _is_request(line: bytes) -> bool:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    """Write at the end of a file, all of it or nothing.
+
+    Raises:
+        OSError: it does not fit.
+    """
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
+    except OSError:
+        end = os.fstat(descriptor).st_size
+        if written and os.pread(descriptor, written, end - written) == data[:written]:
+            os.ftruncate(descriptor, end - written)
+        raise

@@ -50,9 +50,20 @@ def recorded(path: Path) -> Recorded:
     return Recorded(read_session(path).records, tuple(_children(path)))
 
 
-def _children(path: Path) -> Iterator[Recorded]:
+def agent_files(path: Path) -> Iterator[Path]:
+    """Yield the files of a session's sub-agents, and of theirs."""
+    for file in _own_agents(path):
+        yield file
+        yield from agent_files(file)
+
+
+def _own_agents(path: Path) -> list[Path]:
     folder = children_folder(path)
-    for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+    return sorted(folder.glob("*.json")) if folder.is_dir() and not folder.is_symlink() else []
+
+
+def _children(path: Path) -> Iterator[Recorded]:
+    for file in _own_agents(path):
         try:
             yield recorded(file)
         except (StoreError, OSError):

@@ -112,6 +112,7 @@ def _row(row: "Row") -> dict[str, Any]:
 def _tool(figures: "ToolFigures") -> dict[str, Any]:
     return {
         "calls": figures.calls,
+        "by_agent_type": dict(sorted(figures.agents.items())),
         "failed": figures.failed,
         "denied": figures.denied,
         "total_s": round(figures.total_s, 3),
