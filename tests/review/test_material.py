@@ -1,13 +1,15 @@
 """What is reviewed, and what is left out and said."""
 
+import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from agent_cli.review.diff import file_diffs
 from agent_cli.review.git_reader import ReviewError
-from agent_cli.review.material import PART_CHARS, Selection, read_patch
-from tests.review.repository import committed, git, material_of, put
+from agent_cli.review.material import PART_CHARS, Selection, collect, read_patch
+from tests.review.repository import committed, git, material_of, put, reader
 
 
 async def test_uncommitted_changes_come_first_then_the_branch(tmp_path: Path) -> None:
@@ -121,6 +123,35 @@ async def test_a_diff_beyond_all_parts_is_a_gap(tmp_path: Path) -> None:
         ("b.js", True), ("f1.py", True), ("gone.py", False),
     }  # fmt: skip
     assert len(found.parts) == 8
+
+
+async def test_a_hundred_thousand_lines_are_read_as_far_as_there_is_room_and_the_rest_is_named(
+    tmp_path: Path,
+) -> None:
+    committed(tmp_path, {"README": "1\n"})
+    put(
+        tmp_path,
+        {
+            f"f{at:02}.py": "".join(f"x{at}_{line} = {line}{' ' * 40}\n" for line in range(2000))
+            for at in range(50)
+        },
+    )
+    async with reader(tmp_path) as git:
+        tracemalloc.start()
+        found = await collect(git, Selection(), lambda path: True)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    read = Counter(
+        line.partition("_")[0] for part in found.parts for line in part.splitlines() if line[:2] == "+x"
+    )
+    assert peak < 25 << 20 and 500_000 < sum(map(len, found.parts)) <= 640_000
+    assert all(len(part) <= PART_CHARS for part in found.parts)
+    gaps = {each.path: each.reason for each in found.omitted if each.is_gap}
+    for at in range(50):
+        path, rows = f"f{at:02}.py", read[f"+x{at}"]
+        partly = f"the whole diff is too long; from line {rows + 1} on" if rows else "the whole diff is too long"
+        assert rows == 2000 if path not in gaps else gaps[path] == partly
+    assert len(found.files) < 50, "what has no room is not read"
 
 
 async def test_a_large_binary_file_is_no_gap_and_modes_count_only_where_they_can(tmp_path: Path) -> None:
