@@ -182,6 +182,17 @@ def test_an_interrupted_review_tells_what_it_has(world: World) -> None:
     assert done.code == 130 and "INCOMPLETE (interrupted)" in done.out and "[not checked]" in done.out
 
 
+def test_names_of_files_give_the_runner_of_a_workflow_no_orders(world: World) -> None:
+    committed(world.work, {"a.py": "x = 1\n"})
+    put(world.work, {"b\n::error::x\n##[add-mask]y.py": "x = 2\n"})
+    world.script(CLEAN)
+    done = world.run("review", "--format", "json")
+    assert done.code == 5 and "INCOMPLETE" in done.err and "##[" not in done.out + done.err
+    assert all(line.startswith("agent: ") for line in done.err.splitlines())
+    assert not any(line.lstrip().startswith("::") for line in done.out.splitlines())
+    assert json.loads(done.out)["omitted"][0]["path"] == "b\n::error::x\n##[add-mask]y.py"
+
+
 def test_what_is_wrong_with_a_command_line_is_said_before_anything_starts(world: World) -> None:
     committed(world.work, {"a.py": "x = 1\n"})
     (world.work / "bad.json").write_text('{"type": "result"}')

@@ -46,7 +46,7 @@ def run_review(values: dict[str, Any]) -> int:
     except ModelError as error:
         if isinstance(error, MissingKey):
             raise
-        print(f"agent: {clean(str(error))}", file=sys.stderr)
+        _progress(str(error))
         return EXIT_CODES["bad_model"]
     return _told(review, chosen, targets)
 
@@ -62,7 +62,8 @@ async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
 
 
 def _progress(line: str) -> None:
-    print(f"agent: {without_commands(clean(line))}", file=sys.stderr, flush=True)
+    one = " ".join(clean(line).split())  # a name may have line ends, and the runner of a workflow obeys lines
+    print(f"agent: {without_commands(one)}", file=sys.stderr, flush=True)
 
 
 def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
@@ -115,7 +116,7 @@ def _written(name: str, text: str) -> bool:
         else:
             _replace(path, data)
     except OSError as error:
-        print(f"agent: cannot write {clean(name)}: {error.strerror}", file=sys.stderr)
+        _progress(f"cannot write {name}: {error.strerror}")
         return False
     return True
 
