@@ -25,6 +25,7 @@ from .. import conventions as names
 from ..open_spans import OpenModelCall, usage_attributes
 from ..span import Attribute, Span, SpanKind
 from ..traceparent import tool_span_id
+from .plausible import plausible
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ def recorded(path: Path) -> Recorded:
     Raises:
         StoreError: the session itself cannot be read.
     """
-    return Recorded(read_session(path).records, tuple(_children(path)))
+    return Recorded(plausible(read_session(path).records)[0], tuple(_children(path)))
 
 
 def agent_files(path: Path) -> Iterator[Path]:

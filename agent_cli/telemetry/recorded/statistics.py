@@ -26,6 +26,7 @@ from .figures import (
     add_agent,
     figures_of,
 )
+from .plausible import plausible
 from .spans import agent_files
 
 Grouping = Literal["model", "project", "tool", "day", "session"]
@@ -116,16 +117,18 @@ def _made(path: Path) -> bytes:
         loaded = read_session(path)
     except (StoreError, OSError):
         return b""
-    figures = figures_of(loaded.records, _damaged(loaded))
+    records, left_out = plausible(loaded.records)
+    figures = figures_of(records, _damaged(loaded) + left_out)
     for file in agent_files(path):
         try:
             agent = read_session(file)
         except (StoreError, OSError):
             figures.damaged += 1
             continue
-        figures.damaged += _damaged(agent)
-        header = agent.records[0]
-        add_agent(figures, plain(header.agent_type) if isinstance(header, Header) else "", agent.records)
+        records, left_out = plausible(agent.records)
+        figures.damaged += _damaged(agent) + left_out
+        header = records[0]
+        add_agent(figures, plain(header.agent_type) if isinstance(header, Header) else "", records)
     return stamp + b"\n" + msgspec.msgpack.encode(figures)
 
 

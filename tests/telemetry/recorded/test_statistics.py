@@ -13,7 +13,7 @@ from agent_cli.protocol.usage import Totals, Usage
 from agent_cli.store.catalog import Sessions
 from agent_cli.telemetry.conventions import COST_USD
 from agent_cli.telemetry.recorded.figures import Durations, figures_of
-from agent_cli.telemetry.recorded.spans import recorded, spans_of
+from agent_cli.telemetry.recorded.spans import Recorded, recorded, spans_of
 from agent_cli.telemetry.recorded.statistics import Grouping, Row, statistics
 from tests.fuzz import tries
 
@@ -148,6 +148,20 @@ def test_damaged_files_are_counted_and_what_can_be_read_of_them_counts(tmp_path:
     found = statistics(sessions, ("model",))
     assert (found.damaged, found.unreadable, found.total.sessions) == (1, 1, 1)
     assert found.total.totals.cost_usd == pytest.approx(0.03)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"time": 1e300}, {"time": -1e300}, {"duration_s": 1e308}, {"first_token_s": -1e308}, {"cost_usd": 1e308},
+    {"usage": Usage(input=2**62)},
+], ids=lambda wrong: "-".join(wrong))  # fmt: skip
+def test_a_figure_that_cannot_be_true_spoils_no_sum(tmp_path: Path, wrong: dict[str, object]) -> None:
+    bad = [msgspec.structs.replace(called(number, 2, id=f"x{number}"), **wrong) for number in range(3)]
+    sessions = stored(tmp_path, [header("00000001"), *a_turn()[:-1], *bad, a_turn()[-1]])
+    found = statistics(sessions, ALL)
+    assert (found.damaged, found.total.sessions) == (1, 1)
+    assert found.total.totals.cost_usd == pytest.approx(0.03) and found.total.wall_s == pytest.approx(30)
+    clean = Recorded((header("00000001"), *a_turn()))
+    assert len(spans_of(recorded(sessions.paths()[0]))) == len(spans_of(clean))
 
 
 def test_without_an_index_the_files_are_read_each_time(tmp_path: Path) -> None:
