@@ -4,6 +4,7 @@ seconds."""
 
 import asyncio
 import contextlib
+import shlex
 import threading
 import time
 from collections import deque
@@ -187,7 +188,8 @@ class Collector:
         if self.kept:
             why = f" ({self._failure})" if self._failure is not None else ""
             said.append(
-                f"{_spans(self.kept)} could not be sent to {place}{why}; `agent trace send {self.file}` sends them"
+                f"{_spans(self.kept)} could not be sent to {place}{why}; "
+                f"`agent trace send {shlex.quote(str(self.file))}` sends them"
             )
         if self.lost:
             said.append(f"{_spans(self.lost)} could be neither sent to {place} nor kept")

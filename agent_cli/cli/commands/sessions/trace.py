@@ -124,16 +124,16 @@ def _tell(done: "Delivery", place: str, *, is_kept: bool) -> int:
 
     said: list[str] = []
     of = f"{done.sent} of " if done.left else ""
-    emit([f"{one_line(str(done.path))}: sent {of}{number(done.sent + done.left, 'span')} to {place}"])
+    emit([f"{one_line(str(done.path))}: sent {of}{number(done.sent + done.left, 'span')} to {one_line(place)}"])
     if done.damaged:
         said.append(f"{number(done.damaged, 'line')} cannot be read and were not sent")
     if done.rejected:
         said.append(f"the collector refused {number(done.rejected, 'span')} of them, and would again")
     if (failure := done.failure) is not None:
-        hint = f" {advice((failure.hint,), AT_A_SHELL)}" if failure.hint is not None else ""
+        hint = f". {advice((failure.hint,), AT_A_SHELL)}" if failure.hint is not None else ""
         what = f"the rest is kept in {done.path}" if is_kept and done.sent else f"{done.path} is unchanged"
         again = f"agent trace send {shlex.quote(str(done.path))}"
-        said += [f"{failure}{hint}", f"{what}; to send it again: {again}"]
+        said += [f"{str(failure).rstrip('.')}{hint}", f"{what}; to send it again: {again}"]
     for each in said:
         print(f"agent: {one_line(each)}", file=sys.stderr)
     if failure is not None and failure.status in (401, 403):
