@@ -166,8 +166,9 @@ async def test_a_certificate_that_is_not_trusted_is_said_once_and_nothing_is_los
             sender = collector(f"https://127.0.0.1:{front.port}", tmp_path / "kept")
             for number in range(3):
                 sender.add(encoded(number))
-                while not sender.file:
-                    await asyncio.sleep(0.005)
+                async with asyncio.timeout(30):
+                    while not sender.file:
+                        await asyncio.sleep(0.005)
             await sender.aclose()
             assert (sender._failures, server.seen) == (1, 0)
     assert kept_ids(tmp_path / "kept") == [f"{number:016x}" for number in range(3)]

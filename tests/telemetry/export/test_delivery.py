@@ -1,7 +1,9 @@
 """Trace files that are sent later: whole, in part, and shown in the terminal."""
 
 import asyncio
+import contextlib
 import json
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -12,7 +14,13 @@ from agent_cli.cli.setup.options import UsageError
 from agent_cli.telemetry.export import otlp_json
 from agent_cli.telemetry.export.delivery import BusyError, deliver, grouped, kept_files
 from agent_cli.telemetry.export.otlp_settings import OtlpSettings
-from agent_cli.telemetry.export.trace_file import RequestReader, TraceFileError, append_requests, open_trace
+from agent_cli.telemetry.export.trace_file import (
+    RequestReader,
+    TraceFileError,
+    append_requests,
+    lock_in_place,
+    open_trace,
+)
 
 from ..collector_server import CollectorServer
 from ..made_events import MadeSession, MadeStep, MadeTool
@@ -79,6 +87,30 @@ async def test_what_a_session_adds_while_its_file_is_sent_stays(tmp_path: Path) 
         done = await deliver(path, settings(server), tmp_path)
     assert done.sent == len(ids) and server.span_ids() == ids
     assert path.read_bytes() == line and path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_what_is_added_while_a_file_is_replaced_goes_to_the_new_one(tmp_path: Path) -> None:
+    path, new = tmp_path / "kept.jsonl", tmp_path / "new"
+    path.write_bytes(b"old\n")
+    new.write_bytes(b"rest\n")
+
+    def opened() -> int:
+        """How often the file that lies there is open in this process."""
+        found = 0
+        for name in os.listdir("/dev/fd"):
+            with contextlib.suppress(OSError):
+                found += os.path.samestat(os.fstat(int(name)), os.stat(path))
+        return found
+
+    with path.open("rb") as held:
+        assert lock_in_place(held.fileno(), path)
+        adding = asyncio.create_task(asyncio.to_thread(append_requests, path, b"line\n"))
+        async with asyncio.timeout(30):
+            while opened() < 2:
+                await asyncio.sleep(0.001)
+        os.replace(new, path)
+    await adding
+    assert path.read_bytes() == b"rest\nline\n"
 
 
 async def test_a_file_is_sent_by_one_program_at_a_time(tmp_path: Path) -> None:
