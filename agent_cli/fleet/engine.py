@@ -36,6 +36,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     max_cost: float | None = None
     """What the budget holds for this attempt, in US dollars; null: the task's own limit."""
     queued_s: float = 0.0
+    traced: bool = False
+    """Whether the agent writes a trace, which is kept beside its session."""
     grace_s: float = 10.0
     """How long the agent may take to save and stop when it is cancelled."""
 

@@ -73,6 +73,13 @@ def pieces(change: FileDiff, most_chars: int) -> Iterator[str]:
     yield header + "".join(kept)
 
 
+def first_line(text: str) -> int:
+    """Return the line, after the change, with which the first hunk of a diff begins; 0 without one."""
+    at = text.find("\n@@ ") + 1
+    head = _HUNK.match(text, at) if at else None
+    return int(head[3]) if head is not None else 0
+
+
 def _short_hunks(text: str, most_chars: int) -> Iterator[list[str]]:
     """Yield the lines of hunks, their heads included; one that is too long comes as several."""
     lines: list[str] = []

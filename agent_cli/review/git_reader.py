@@ -48,6 +48,8 @@ _ODD = lazy_regex(r"""[\x00-\x1f\x7f"\\]""")
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--full-index", "-z")
 _CHANGED = ("diff-files", "-z", "--name-only", "--ignore-submodules=all")
 _GITLINK = "160000"
+_WAYS_TO_APPLY = (("-p1",), ("-p1", "--reverse"), ("-p0",), ("-p0", "--reverse"))
+"""As git writes it, and without the prefixes `a/` and `b/`."""
 
 
 class ReviewError(Exception):
@@ -135,19 +137,34 @@ class GitReader:
         Raises:
             ReviewError: it fits neither way.
         """
-        index = self._index.with_name("patch-index")
-        for options in ((), ("--reverse",)):
+        patch = _with_line_feeds(patch)
+        failures: list[GitFailed] = []
+        for options in _WAYS_TO_APPLY:
             try:
-                await self._git("read-tree", tree, index=index)
-                await self._git("apply", "--cached", *options, "-", index=index, input=patch)
+                other = await self._applied(tree, patch, options)
             except GitFailed as failed:
-                error = failed
+                failures.append(failed)
                 continue
             except CheckpointError as failed:
                 raise ReviewError(str(failed)) from failed
-            other = (await self._say("write-tree", "--missing-ok", index=index)).decode().strip()
-            return (other, tree) if options else (tree, other)
-        raise ReviewError(f"the patch fits neither the files here nor those before it: {error}")
+            if other != tree:  # modes are set without a look at those before
+                return (other, tree) if "--reverse" in options else (tree, other)
+        if len(failures) < len(_WAYS_TO_APPLY):
+            return tree, tree
+        if all("No valid patches" in str(each) for each in failures):
+            raise ReviewError("there is no patch in it that git can read, as `git diff` writes one")
+        raise ReviewError(f"the patch fits neither the files here nor those before it: {failures[0]}")
+
+    async def _applied(self, tree: str, patch: bytes, options: Sequence[str]) -> str:
+        """Return the tree that a patch makes of another.
+
+        Raises:
+            GitFailed: it does not fit.
+        """
+        index = self._index.with_name("patch-index")
+        await self._git("read-tree", tree, index=index)
+        await self._git("apply", "--cached", *options, "-", index=index, input=patch)
+        return (await self._say("write-tree", "--missing-ok", index=index)).decode().strip()
 
     async def changes(self, old: str, new: str) -> tuple[tuple[Change, ...], str]:
         """Return the files that differ between two trees, and a hash of the whole difference."""
@@ -261,6 +278,12 @@ def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
         with contextlib.suppress(FileNotFoundError):
             (twin / name).write_bytes(read_regular(folder / name, _LARGEST_REFS))
     return known
+
+
+def _with_line_feeds(patch: bytes) -> bytes:
+    """Return a patch of which every line was given a carriage return on its way, its headers too, as it was."""
+    head = next((line for line in patch.split(b"\n") if line.startswith((b"diff --git ", b"--- "))), b"")
+    return patch.replace(b"\r\n", b"\n") if head.endswith(b"\r") else patch
 
 
 def _why_not(top: Path, name: str) -> str:

@@ -3,18 +3,25 @@ used."""
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from .diff import FileDiff, file_diffs, pieces
+from .diff import FileDiff, file_diffs, first_line, pieces
 from .finding import Omitted, Target, TargetKind
 from .git_reader import LARGEST_FILE, ODD_NAME, Change, GitReader, ReviewError, has_odd_name, is_submodule
 
 PART_CHARS = 80_000
 """Of a diff in one conversation."""
+_PIECE_CHARS = PART_CHARS // 4
+"""Of a file that is divided among conversations."""
+_LEAST_ROOM = 12_000
+"""Characters below which a conversation has all that it takes."""
 _MOST_PARTS = 8
+_GROUP_BYTES = 4_000_000
+"""Of the files whose difference is read at once, both sides together."""
+_TOO_LONG = "the whole diff is too long"
 _LONGEST_DELETED = 20_000
 """Characters of the diff of a file that is gone."""
 _MOST_BYTES = 20_000_000
@@ -78,16 +85,22 @@ async def collect(git: GitReader, asked: Selection, may_show: Callable[[str], bo
     changes, digest = await git.changes(*trees)
     target = msgspec.structs.replace(target, diff=digest)
     kept, omitted = await _kept(git, trees, changes, may_show)
-    files = list(file_diffs(await git.patch(*trees, kept))) if kept else []
-    parts, cut = _parts(files)
+    parts, files, unread = _Parts(), list[FileDiff](), list[Omitted]()
+    for group in _groups(kept):
+        if parts.is_full:  # what follows is not even read
+            unread += [Omitted(each.path, _TOO_LONG, is_gap=True) for each, _ in group]
+            continue
+        for file in file_diffs(await git.patch(*trees, [each for each, _ in group])):
+            parts.add(file)
+            files.append(file)
     about_now = lost if trees[1] == now else ()
     return Material(
         target,
         trees,
         tuple(files),
-        parts,
+        parts.texts,
         await _uses(git, trees[1], files),
-        (*omitted, *cut, *about_now),
+        (*omitted, *parts.omitted, *unread, *about_now),
         trees[1] == now,
     )
 
@@ -149,14 +162,14 @@ async def _usual_base(git: GitReader, head: str) -> str:
 
 async def _kept(
     git: GitReader, trees: tuple[str, str], changes: Sequence[Change], may_show: Callable[[str], bool]
-) -> tuple[list[Change], list[Omitted]]:
-    """Return the changes to read, and those to leave out."""
+) -> tuple[list[tuple[Change, int]], list[Omitted]]:
+    """Return the changes to read, with the bytes of their files, and those to leave out."""
     if not changes:
         return [], []
     binary = await git.binary(*trees)
     zero = "0" * len(changes[0].blobs[0])
     sizes = await git.sizes(blob for each in changes for blob in each.blobs if blob != zero)
-    kept: list[Change] = []
+    kept: list[tuple[Change, int]] = []
     omitted: list[Omitted] = []
     total = 0
     for each in changes:
@@ -182,32 +195,75 @@ async def _kept(
             omitted.append(Omitted(each.path, why, is_gap))
         else:
             total += size
-            kept.append(each)
+            kept.append((each, size))
     return kept, omitted
 
 
-def _parts(files: Sequence[FileDiff]) -> tuple[tuple[str, ...], list[Omitted]]:
-    """Return the diff in parts, and the files of which not all had its place in them."""
-    parts: list[list[str]] = []
-    room = 0
-    cut: dict[str, Omitted] = {}
-    for each in files:
-        if each.is_deleted and len(each.text) > _LONGEST_DELETED:
-            cut[each.path] = Omitted(each.path, "deleted; its text is long")
-            continue
-        for text in pieces(each, PART_CHARS):
+def _groups(kept: Sequence[tuple[Change, int]]) -> Iterator[list[tuple[Change, int]]]:
+    """Yield the changes that are read together."""
+    group: list[tuple[Change, int]] = []
+    total = 0
+    for each in kept:
+        if group and total + each[1] > _GROUP_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(each)
+        total += each[1]
+    if group:
+        yield group
+
+
+class _Parts:
+    """Divides a diff among conversations. A file stays whole where one has room for it."""
+
+    def __init__(self) -> None:
+        self._parts: list[list[str]] = []
+        self._rooms: list[int] = []
+        self.omitted: list[Omitted] = []
+        """Files of which not all had its place."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the diff of each conversation."""
+        return tuple("".join(part) for part in self._parts)
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether there is no room for a further file."""
+        return len(self._parts) == _MOST_PARTS and max(self._rooms) < _LEAST_ROOM
+
+    def add(self, file: FileDiff) -> None:
+        """Take in the change of a file, or note why not all of it."""
+        if file.is_deleted and len(file.text) > _LONGEST_DELETED:
+            self._omit(file, "deleted; its text is long", is_gap=False)
+        elif len(file.text) > PART_CHARS or not self._is_placed(file.text):
+            self._divide(file)
+
+    def _divide(self, file: FileDiff) -> None:
+        has_any = False
+        for text in pieces(file, _PIECE_CHARS):
             if len(text) > 2 * PART_CHARS:
-                cut[each.path] = Omitted(each.path, "its lines are too long", is_gap=True)
-                continue
-            if len(text) > room:
-                if len(parts) == _MOST_PARTS:
-                    cut[each.path] = Omitted(each.path, "the whole diff is too long", is_gap=True)
-                    break
-                parts.append([])
-                room = PART_CHARS
-            parts[-1].append(text)
-            room -= len(text)
-    return tuple("".join(part) for part in parts), list(cut.values())
+                self._omit(file, "its lines are too long")
+                return
+            if not self._is_placed(text):
+                line = first_line(text) if has_any else 0
+                self._omit(file, f"{_TOO_LONG}; from line {line} on" if line else _TOO_LONG)
+                return
+            has_any = True
+
+    def _is_placed(self, text: str) -> bool:
+        place = next((at for at, room in enumerate(self._rooms) if len(text) <= room), len(self._parts))
+        if place == _MOST_PARTS:
+            return False
+        if place == len(self._parts):
+            self._parts.append([])
+            self._rooms.append(PART_CHARS)
+        self._parts[place].append(text)
+        self._rooms[place] -= len(text)
+        return True
+
+    def _omit(self, file: FileDiff, why: str, *, is_gap: bool = True) -> None:
+        self.omitted.append(Omitted(file.path, why, is_gap))
 
 
 async def _uses(git: GitReader, tree: str, files: Sequence[FileDiff]) -> str:

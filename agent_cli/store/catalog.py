@@ -258,10 +258,15 @@ class Sessions:
         return [path for path in found if NAME.fullmatch(path.name)]
 
     def derived(
-        self, form: str, make: Callable[[Path], bytes], since: float | None = None
+        self,
+        form: str,
+        make: Callable[[Path], bytes],
+        since: float | None = None,
+        is_current: Callable[[Path, bytes], bool] = lambda path, value: True,
     ) -> Iterator[tuple[SessionInfo, bytes]]:
         """Yield each session, written last `since` then (seconds since the epoch), with what `make` makes of its
-        file: taken from the index where the file is as it was. `form` names what is made, with its version.
+        file: taken from the index where the file is as it was, and what was made of it still `is_current`. `form`
+        names what is made, with its version.
 
         Raises:
             StoreError: the folder cannot be read, or what `make` raises.
@@ -277,7 +282,7 @@ class Sessions:
             path = Path(info.path)
             file = self._relative(path)
             value = known.get(file)
-            if value is None:
+            if value is None or not is_current(path, value):
                 value = made[file] = make(path)
                 if self.progress is not None:
                     self.progress(number, len(infos))

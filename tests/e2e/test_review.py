@@ -76,6 +76,43 @@ def test_ten_bugs_in_one_review_and_no_repetition_in_the_next(world: World) -> N
     assert "5 findings" in again.err and "5 fixed" in again.err and body["commit_id"] == review["head"]
 
 
+def test_two_reviews_at_once_do_not_mix(world: World) -> None:
+    committed(world.work, {"a.py": CODE})
+    put(world.work, {"a.py": CODE.replace(" * x", " / x")})
+    named = {"first": [bug(0), bug(1)], "second": [bug(2)]}
+    asked: set[str] = set()
+
+    def answer(received: Received) -> Reply:
+        prompt = str(received.body["messages"][-1]["content"])
+        if "Find out whether" in prompt:
+            return verdict()
+        said = json.dumps(received.body["messages"])
+        which = next(each for each in named if f"Mind the {each} thing." in said)
+        is_again = which in asked and len(asked) == 2 and len(received.body["messages"]) > 2
+        asked.add(which)
+        if len(asked) < 2:  # until the other one has begun too
+            return Reply(status=429, headers={"retry-after": "0.05"})
+        return CLEAN if is_again else found(*named[which])
+
+    world.server.answer = answer
+    same = str(world.home / "same.json")
+    started = {
+        each: world.start("review", "--format", "json", "--also", f"json={same}", f"Mind the {each} thing.")
+        for each in named
+    }
+    for each, process in started.items():
+        done = finish(process)
+        assert done.code == 8, done.err
+        review = json.loads(done.out)
+        assert review["complete"] and review["session_id"] in {
+            path.stem.rpartition("-")[2] for path in world.sessions()
+        }
+        assert sorted(one["title"] for one in review["findings"]) == sorted(one["title"] for one in named[each])
+    assert len(world.sessions()) == 2 and git(world.work, "status", "--porcelain") == "M a.py"
+    kept = json.loads((world.home / "same.json").read_text())
+    assert len(kept["findings"]) in (1, 2), "the file is that of one of them"
+
+
 def test_nothing_can_be_written_whatever_the_settings_say(world: World) -> None:
     committed(world.work, {"a.py": "x = 1\n"})
     put(world.work, {"a.py": "x = 2\n"})
@@ -143,6 +180,17 @@ def test_an_interrupted_review_tells_what_it_has(world: World) -> None:
     process.send_signal(signal.SIGINT)
     done = finish(process)
     assert done.code == 130 and "INCOMPLETE (interrupted)" in done.out and "[not checked]" in done.out
+
+
+def test_names_of_files_give_the_runner_of_a_workflow_no_orders(world: World) -> None:
+    committed(world.work, {"a.py": "x = 1\n"})
+    put(world.work, {"b\n::error::x\n##[add-mask]y.py": "x = 2\n"})
+    world.script(CLEAN)
+    done = world.run("review", "--format", "json")
+    assert done.code == 5 and "INCOMPLETE" in done.err and "##[" not in done.out + done.err
+    assert all(line.startswith("agent: ") for line in done.err.splitlines())
+    assert not any(line.lstrip().startswith("::") for line in done.out.splitlines())
+    assert json.loads(done.out)["omitted"][0]["path"] == "b\n::error::x\n##[add-mask]y.py"
 
 
 def test_what_is_wrong_with_a_command_line_is_said_before_anything_starts(world: World) -> None:

@@ -10,6 +10,9 @@ from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry.export.otlp_json import spans_in
 from agent_cli.telemetry.shares import time_shares
 from agent_cli.telemetry.span import Span
+from tests.cli.running import said
+from tests.e2e.editor import Editor
+from tests.e2e.fleet import answering, batch, repository, tasks_file, writes
 from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Received, Reply
 from tests.telemetry.collector_server import CollectorServer
@@ -120,7 +123,8 @@ def test_what_a_dead_collector_did_not_get_is_said_once_and_sent_later(world: Wo
     assert said.startswith(f"agent: 2 spans could not be sent to {dead}/v1/traces (")
     assert said.endswith(f"`agent trace send {kept}` sends them")
     again = world.run("trace", "send", str(kept), env={"OTEL_EXPORTER_OTLP_ENDPOINT": dead})
-    assert again.code == 1 and kept.exists() and "sent 0 of 2 spans" in again.out
+    assert again.code == 4 and kept.exists() and "sent 0 of 2 spans" in again.out
+    assert f"{kept} is unchanged; to send it again: agent trace send {kept}" in again.err
     ids = [span.span_id for span in spans_of(kept)]
     with CollectorServer() as collector:
         sent = world.run("trace", "send", env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url})
@@ -138,6 +142,54 @@ def test_a_killed_run_leaves_every_span_that_had_ended(world: World) -> None:
     shown = world.run("trace", "show", "t.jsonl")
     assert shown.code == 0 and "mock-model" in shown.out and " so far" in shown.out
     until(lambda: not world.alive(b"sleep"))
+
+
+def test_a_run_on_a_full_disk_says_once_what_its_trace_lacks_and_ends_as_usual(world: World) -> None:
+    path, limit = world.work.parent / "t.jsonl", 8 << 20
+    line = b'{"resourceSpans":[],"x":"%b"}\n'
+    path.write_bytes(line % (b"x" * (limit - 1000 - len(line))))  # room for one span of several
+    world.script(shell("echo done"), Reply(text="done"))
+    small = ("bash", "-c", f'ulimit -f {limit >> 10} && exec "$@"', "-")
+    done = world.run("run", "ask", "--trace", str(path), "--mode", "yolo", "--quiet", before=small)
+    assert (done.code, done.out) == (0, "done\n")
+    spans = spans_of(path)
+    assert done.err == f"agent: the trace {path} lacks {5 - len(spans)} spans: File too large\n"
+    assert 0 < len(spans) < 5 and path.read_bytes().endswith(b"}\n")
+
+
+def test_the_sessions_of_an_editor_are_in_one_file_by_their_ids(world: World) -> None:
+    world.server.answer = lambda request: Reply(text="done")
+    with Editor(world, "--trace", "t.jsonl") as editor:
+        first = editor.open()
+        second = editor.new()
+        for session in (first, second, first):
+            assert editor.prompt(session, "go") == "end_turn"
+    spans = spans_of(world.work / "t.jsonl")
+    turns = [span.attributes[names.CONVERSATION] for span in spans if span.kind == "agent"]
+    assert turns == [first, second, first] and len({span.trace_id for span in spans}) == 3
+
+
+def test_each_attempt_of_a_batch_has_its_trace_beside_its_session(world: World) -> None:
+    repository(world.work)
+    answering(world, writes)
+    tasks = [{"id": name, "prompt": f"write a.txt: {name}", "repo": str(world.work)} for name in ("one", "two")]
+    assert batch(world, tasks_file(world, tasks), "--trace").code == 0
+    for name in ("one", "two"):
+        folder = world.home / "out" / "tasks" / name / "1"
+        spans = spans_of(folder / "trace.jsonl")
+        session = json.loads((folder / "session.json").read_text(encoding="utf-8"))[0]["session_id"]
+        assert [span.attributes[names.CONVERSATION] for span in spans if span.kind == "agent"] == [session]
+
+
+def test_a_server_says_before_it_serves_that_it_cannot_write_its_trace(world: World) -> None:
+    (world.work / "notes.md").write_text("mine\n", encoding="utf-8")
+    acp, serve, foreign = said(
+        world, ["acp", "--trace", "t.json"], ["serve", "--stdio", "--trace", "no/folder/t.jsonl"],
+        ["serve", "--stdio", "--trace", "notes.md"],
+    )  # fmt: skip
+    assert [each.code for each in (acp, serve, foreign)] == [2, 2, 2]
+    assert ".jsonl file for those of a server" in acp.err and "its folder does not exist" in serve.err
+    assert "is no file of traces" in foreign.err and os.listdir(world.work) == ["notes.md"]
 
 
 def test_a_trace_file_that_is_something_else_is_left_alone(world: World) -> None:

@@ -1,13 +1,15 @@
 """What is reviewed, and what is left out and said."""
 
+import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from agent_cli.review.diff import file_diffs
 from agent_cli.review.git_reader import ReviewError
-from agent_cli.review.material import PART_CHARS, Selection, read_patch
-from tests.review.repository import committed, git, material_of, put
+from agent_cli.review.material import PART_CHARS, Selection, collect, read_patch
+from tests.review.repository import committed, git, material_of, put, reader
 
 
 async def test_uncommitted_changes_come_first_then_the_branch(tmp_path: Path) -> None:
@@ -64,10 +66,49 @@ async def test_a_patch_before_and_after_it_was_applied(tmp_path: Path, applied: 
     assert git(tmp_path, "diff").strip() == (patch.decode().strip() if applied else "")
 
 
+ODD_PATCHES: dict[str, bytes] = {
+    "a mode": b"diff --git a/a.py b/a.py\nold mode 100644\nnew mode 100755\n",
+    "no prefixes": b"diff --git a.py a.py\n--- a.py\n+++ a.py\n@@ -1 +1 @@\n-1\n+2\n",
+    "carriage returns on the way": b"--- a/a.py\r\n+++ b/a.py\r\n@@ -1 +1 @@\r\n-1\r\n+2\r\n",
+    "carriage returns in the file": b"--- a/dos.txt\n+++ b/dos.txt\n@@ -1 +1 @@\n-1\r\n+2\r\n",
+    "no line end": b"--- a/bare\n+++ b/bare\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n",
+    "a name in octal": b'--- "a/gr\\303\\266\\303\\237e"\n+++ "b/gr\\303\\266\\303\\237e"\n@@ -1 +1 @@\n-1\n+2\n',
+    "a letter around it": b"From: T\n\nWords.\n---\n a.py | 2 +-\n\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n-- \n2.39\n",
+    "a file that is called so": b"--- a/dev/null\n+++ b/dev/null\n@@ -0,0 +1 @@\n+1\n",
+    "a new name": b"diff --git a/a.py b/b.py\nsimilarity index 100%\nrename from a.py\nrename to b.py\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("name", ODD_PATCHES)
+async def test_odd_patches_before_and_after_they_were_applied(tmp_path: Path, name: str, applied: bool) -> None:
+    committed(tmp_path, {"a.py": "1\n", "dos.txt": "1\r\n", "bare": "1", "größe": "1\n"})
+    if applied:
+        put(
+            tmp_path / ".git",
+            {"p": ODD_PATCHES[name].replace(b"\r\n", b"\n") if "way" in name else ODD_PATCHES[name]},
+        )
+        git(tmp_path, "apply", "--index", *(["-p0"] if name == "no prefixes" else []), ".git/p")
+    found = await material_of(tmp_path, Selection("patch", patch=ODD_PATCHES[name], name="x.patch"))
+    assert len(found.files) == 1 and not found.omitted and found.is_work_tree == applied
+    assert found.files[0].path == {
+        "carriage returns in the file": "dos.txt", "no line end": "bare", "a name in octal": "größe",
+        "a file that is called so": "dev/null", "a new name": "b.py",
+    }.get(name, "a.py")  # fmt: skip
+
+
+@pytest.mark.parametrize("patch", [b"", b"\0\xff\x1b[31m", b"@@@ -1 -1 +1 @@@\n++1\n"])
+async def test_what_is_no_patch(tmp_path: Path, patch: bytes) -> None:
+    committed(tmp_path, {"a.py": "1\n"})
+    with pytest.raises(ReviewError, match="no patch in it that git can read"):
+        await material_of(tmp_path, Selection("patch", patch=patch, name="x.patch"))
+
+
 async def test_a_patch_that_does_not_fit(tmp_path: Path) -> None:
     committed(tmp_path, {"a.py": "1\n"})
     outside = b"diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+1\n"
-    for patch in (b"no patch", outside):
+    wrong = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-7\n+8\n"
+    for patch in (wrong, outside):
         with pytest.raises(ReviewError, match="fits neither"):
             await material_of(tmp_path, Selection("patch", patch=patch))
 
@@ -121,6 +162,35 @@ async def test_a_diff_beyond_all_parts_is_a_gap(tmp_path: Path) -> None:
         ("b.js", True), ("f1.py", True), ("gone.py", False),
     }  # fmt: skip
     assert len(found.parts) == 8
+
+
+async def test_a_hundred_thousand_lines_are_read_as_far_as_there_is_room_and_the_rest_is_named(
+    tmp_path: Path,
+) -> None:
+    committed(tmp_path, {"README": "1\n"})
+    put(
+        tmp_path,
+        {
+            f"f{at:02}.py": "".join(f"x{at}_{line} = {line}{' ' * 40}\n" for line in range(2000))
+            for at in range(50)
+        },
+    )
+    async with reader(tmp_path) as git:
+        tracemalloc.start()
+        found = await collect(git, Selection(), lambda path: True)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    read = Counter(
+        line.partition("_")[0] for part in found.parts for line in part.splitlines() if line[:2] == "+x"
+    )
+    assert peak < 25 << 20 and 500_000 < sum(map(len, found.parts)) <= 640_000
+    assert all(len(part) <= PART_CHARS for part in found.parts)
+    gaps = {each.path: each.reason for each in found.omitted if each.is_gap}
+    for at in range(50):
+        path, rows = f"f{at:02}.py", read[f"+x{at}"]
+        partly = f"the whole diff is too long; from line {rows + 1} on" if rows else "the whole diff is too long"
+        assert rows == 2000 if path not in gaps else gaps[path] == partly
+    assert len(found.files) < 50, "what has no room is not read"
 
 
 async def test_a_large_binary_file_is_no_gap_and_modes_count_only_where_they_can(tmp_path: Path) -> None:

@@ -39,12 +39,17 @@ class Taken(NamedTuple):
 class CollectorServer:
     """Use as a context manager. `answer` gives the status for each request; 0 means that none ever comes."""
 
-    def __init__(self, answer: Callable[[int], int] = lambda number: 200, rejects: bool = False) -> None:
+    def __init__(
+        self, answer: Callable[[int], int] = lambda number: 200, rejects: bool = False, location: str = "",
+        most_bytes: int = 1 << 30,
+    ) -> None:  # fmt: skip
         self.taken: list[Taken] = []
         """Requests that were answered with 200."""
         self.seen = 0
         self._answer = answer
         self._rejects = rejects
+        self._location = location
+        self._most_bytes = most_bytes
         self._ended = threading.Event()
         outer = self
 
@@ -79,7 +84,7 @@ class CollectorServer:
         body = request.rfile.read(int(headers["content-length"]))
         taken = Taken(request.path, headers, body)
         self.seen += 1
-        status = self._answer(self.seen)
+        status = self._answer(self.seen) if len(body) <= self._most_bytes else 413
         if not status:
             self._ended.wait(60)
             return
@@ -89,6 +94,8 @@ class CollectorServer:
             answer = self._success(taken)
         request.send_response(status)
         request.send_header("content-length", str(len(answer)))
+        if self._location:
+            request.send_header("location", self._location)
         request.end_headers()
         request.wfile.write(answer)
 

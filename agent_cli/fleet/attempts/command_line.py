@@ -11,12 +11,14 @@ from ..engine import Job
 from ..task import Task
 from ..tree import Tree
 
+TRACE_FILE = "trace.jsonl"
 _STOP_AFTER_S = 30.0
 """Beyond its own limit, before an agent is stopped from outside."""
 
 
 def agent_command(job: Job, inside: Path, schema_file: Path) -> list[str]:
-    """Return the command line of the agent; the prompt comes on standard input."""
+    """Return the command line of the agent; the prompt comes on standard input. A trace is written beside the
+    schema."""
     task = job.task
     if task.command:
         return ["bash", "-c", task.command]
@@ -29,6 +31,7 @@ def agent_command(job: Job, inside: Path, schema_file: Path) -> list[str]:
         "--max-cost": task.max_cost if job.max_cost is None else job.max_cost,
         "--max-turns": task.max_turns, "--timeout": task.timeout_s,
         "--output-schema": str(schema_file) if task.schema is not None else "",
+        "--trace": str(schema_file.with_name(TRACE_FILE)) if job.traced else "",
     }  # fmt: skip
     words += [part for name, value in given.items() if value not in ("", None) for part in (name, str(value))]
     for key, value in task.config.items():

@@ -25,7 +25,7 @@ from ..engine import Job, Progress, Started
 from ..tree import Tree, TreeError
 from ..trees.open_tree import open_tree
 from .agent_process import AgentOutput, AgentProcess
-from .command_line import agent_command, agent_environment, time_limit_s
+from .command_line import TRACE_FILE, agent_command, agent_environment, time_limit_s
 from .outcome import is_judged, judged, outcome_of_run, read_result
 from .verify import NO_VERDICT, changed_protected, run_setup, run_verify
 
@@ -268,8 +268,8 @@ def prepare_state(job: Job) -> None:
 
 
 def save_session(state: Path, folder: Path) -> None:
-    """Move the session of an agent, and those of its sub-agents, to the folder of its attempt, traces that could
-    not be sent to the user's own, and remove the rest of its state.
+    """Move the session of an agent, those of its sub-agents and its trace to the folder of its attempt, what a
+    collector did not get to the user's own, and remove the rest of its state.
 
     Raises:
         OSError: it cannot be copied; nothing is removed then.
@@ -278,6 +278,8 @@ def save_session(state: Path, folder: Path) -> None:
         shutil.copyfile(path, folder / SESSION_FILE)
         if (children := children_folder(path)).is_dir():
             shutil.copytree(children, children_folder(folder / SESSION_FILE), dirs_exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(state / TRACE_FILE, folder / TRACE_FILE, follow_symlinks=False)
     for path in unsent_traces_dir(state).glob("*.jsonl"):
         make_private(unsent_traces_dir(state_dir()))
         shutil.copyfile(path, unsent_traces_dir(state_dir()) / path.name)

@@ -49,6 +49,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     keep: Keep = "failed"
     retry: Retry = "infra"
+    traced: bool = False
+    """Whether attempts are traced."""
     closed: tuple[str, ...] = ()
     """Files and folders that agents must not see, beside the folder of the batch."""
 
@@ -180,6 +182,7 @@ class BatchRun:
             folder=str(path), closed=(str(folder.path), *settings.closed), place=str(settings.place or ""),
             batch=self._batch.id,
             slot=slot, keep=settings.keep, max_cost=allowed, queued_s=time.time() - self._begun,
+            traced=settings.traced,
         )  # fmt: skip
         replace_file(path / JOB_FILE, msgspec.json.encode(msgspec.structs.replace(job, task=_named(task))))
         self._slots.add(slot)

@@ -67,6 +67,7 @@ def stray(finding: Finding) -> str:
 
 
 def dumped(value: Any, *, indent: int | None = None) -> str:
-    """Return JSON in which nothing can control a terminal, with a line end behind it."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    """Return JSON in which nothing can control a terminal or the runner of a workflow that prints it, with a line
+    end behind it."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent).replace("##[", "#\\u0023[")
     return "\n".join(map(escape_json, text.split("\n"))) + "\n"

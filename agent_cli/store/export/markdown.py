@@ -91,7 +91,7 @@ def shorten(text: str, most: int = _MOST_CHARS) -> str:
 
 def local_time(seconds: float) -> str:
     """Date and time of day, local; empty for none."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds > 0 else ""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if 0 < seconds < 1 << 34 else ""
 
 
 def code_block(text: str, language: str = "") -> str:

@@ -4,25 +4,29 @@ seconds."""
 
 import asyncio
 import contextlib
+import shlex
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from socket import getaddrinfo
 from typing import Any
+from urllib.parse import urljoin
 
 import msgspec
 
 from agent_cli.config.schema import Timeouts
-from agent_cli.model.transport.connection_errors import usable_proxy
+from agent_cli.model.transport.connection_errors import Unreachable, usable_proxy
 from agent_cli.model.transport.hops import target_of
 from agent_cli.model.transport.http import Connection
 from agent_cli.model.types.base import ModelError
+from agent_cli.protocol.hints import Hint
+from agent_cli.protocol.sanitize import clean
 
 from .otlp_json import Envelope
-from .otlp_settings import OtlpSettings
+from .otlp_settings import OtlpSettings, shown_address
 from .trace_file import append_requests
 
 FLUSH_S = 2.0
@@ -30,21 +34,34 @@ FLUSH_S = 2.0
 MOST_QUEUED = 2048
 """More spans than that go to the file."""
 _BATCH = 256
+"""Spans in one request."""
+MOST_BYTES = 4 << 20
+"""Of one request; collectors refuse those that are much longer."""
+_MOST_QUEUED_BYTES = 32 << 20
 PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Between requests; the further ones after that many failures in a row."""
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 """With these a collector says that it would take the same later."""
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_ANSWER = 65_536
+_MOST_ADDRESS = 200
 
 
 class NotTakenError(Exception):
-    """A collector did not take spans; the text is why. `lasting`: it would not take them later either."""
+    """A collector did not take spans; the text is why."""
 
-    def __init__(self, why: str, *, lasting: bool = False, hangs: bool = False) -> None:
+    def __init__(
+        self, why: str, *, lasting: bool = False, hangs: bool = False, status: int = 0, hint: Hint | None = None
+    ) -> None:
         super().__init__(why)
         self.lasting = lasting
+        """It would not take them later either."""
         self.hangs = hangs
         """Nothing was heard of it in time."""
+        self.status = status
+        """Of HTTP; 0 where there was no answer."""
+        self.hint = hint
+        """What the user can do."""
 
 
 class CollectorLink:
@@ -71,14 +88,18 @@ class CollectorLink:
                 connection = self._connection or await self._opened()
                 async with connection.post("", content) as response:
                     status, answer = response.status, await response.beginning(_MOST_ANSWER)
+                    location = response.headers.get("location", "")
         except TimeoutError:
             raise NotTakenError(f"no answer within {self.settings.timeout_s:g} s", hangs=True) from None
         except ModelError as error:
-            raise NotTakenError(str(error), hangs=error.kind in ("stalled", "timeout")) from error
+            hangs = error.kind in ("stalled", "timeout")
+            if isinstance(error, Unreachable):
+                raise NotTakenError(str(error), lasting=error.lasting, hangs=hangs, hint=error.hint) from error
+            raise NotTakenError(str(error), hangs=hangs) from error
         except (OSError, ValueError, ImportError) as error:
             raise NotTakenError(type(error).__name__) from error
         if not 200 <= status < 300:
-            raise NotTakenError(f"HTTP status {status}", lasting=status not in _TRY_AGAIN)
+            raise _not_taken(status, self.settings, location)
         with contextlib.suppress(Exception):  # whatever else it says, it has taken them
             self.rejected += _rejected(answer) if is_json else _rejected_protobuf(answer)
 
@@ -114,6 +135,7 @@ class Collector:
         self._envelope = envelope
         self._unsent = unsent
         self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
         self._sending: list[bytes] = []
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
@@ -131,6 +153,9 @@ class Collector:
     def add(self, span: bytes) -> None:
         """Take a span, encoded in JSON; never waits."""
         self._queue.append(span)
+        self._queued_bytes += len(span)
+        if self._queued_bytes > _MOST_QUEUED_BYTES:
+            self._keep(self._taken(len(self._queue)))
         if self._failure is not None and self._failure.lasting:
             return
         if self._task is None:
@@ -138,7 +163,7 @@ class Collector:
         elif len(self._queue) >= _BATCH:
             self._woken.set()
         if len(self._queue) > MOST_QUEUED:
-            self._keep([self._queue.popleft() for _ in range(MOST_QUEUED // 2)])
+            self._keep(self._taken(MOST_QUEUED // 2))
 
     async def aclose(self) -> None:
         """Send what is left, for at most `FLUSH_S`, and keep the rest in the file. A request that has hung for
@@ -151,8 +176,8 @@ class Collector:
             await asyncio.wait({self._task}, timeout=self._patience_s())
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._keep([*self._sending, *self._queue])
-        self._sending, self._queue = [], deque()
+        self._keep([*self._sending, *self._taken(len(self._queue))])
+        self._sending = []
         await self._link.aclose()
 
     @property
@@ -163,7 +188,8 @@ class Collector:
         if self.kept:
             why = f" ({self._failure})" if self._failure is not None else ""
             said.append(
-                f"{_spans(self.kept)} could not be sent to {place}{why}; `agent trace send {self.file}` sends them"
+                f"{_spans(self.kept)} could not be sent to {place}{why}; "
+                f"`agent trace send {shlex.quote(str(self.file))}` sends them"
             )
         if self.lost:
             said.append(f"{_spans(self.lost)} could be neither sent to {place} nor kept")
@@ -182,7 +208,7 @@ class Collector:
             if not self._is_closing:
                 await self._pause()
             if not self._sending:
-                self._sending = [self._queue.popleft() for _ in range(min(_BATCH, len(self._queue)))]
+                self._sending = self._taken(_together(self._queue))
             if self._sending and not await self._sent():
                 return
 
@@ -195,8 +221,8 @@ class Collector:
             self._failure = error
             self._failures += 1
             if error.lasting:
-                self._keep([*self._sending, *self._queue])
-                self._sending, self._queue = [], deque()
+                self._keep([*self._sending, *self._taken(len(self._queue))])
+                self._sending = []
             return not (error.lasting or self._is_closing)
         finally:
             self._since = None
@@ -215,18 +241,55 @@ class Collector:
             if not self._failures and len(self._queue) >= _BATCH:
                 return
 
+    def _taken(self, count: int) -> list[bytes]:
+        """Take spans out of the queue, the oldest first."""
+        found = [self._queue.popleft() for _ in range(count)]
+        self._queued_bytes -= sum(map(len, found))
+        return found
+
     def _keep(self, spans: list[bytes]) -> None:
         """Write spans to the file, in requests that can be sent as they are."""
-        if not spans:
-            return
-        try:
-            self.file = self.file or self._unsent()
-            for at in range(0, len(spans), _BATCH):
-                append_requests(self.file, self._envelope.around(spans[at : at + _BATCH]) + b"\n")
-        except OSError:
-            self.lost += len(spans)
-        else:
-            self.kept += len(spans)
+        left = deque(spans)
+        while left:
+            part = [left.popleft() for _ in range(_together(left))]
+            try:
+                self.file = self.file or self._unsent()
+                append_requests(self.file, self._envelope.around(part) + b"\n")
+            except OSError:
+                self.lost += len(part)
+            else:
+                self.kept += len(part)
+
+
+def _together(spans: Iterable[bytes]) -> int:
+    """Return how many of the first spans go into one request."""
+    count = size = 0
+    for span in spans:
+        size += len(span)
+        if count >= _BATCH or (count and size > MOST_BYTES):
+            break
+        count += 1
+    return count
+
+
+def _not_taken(status: int, settings: OtlpSettings, location: str) -> NotTakenError:
+    """Return what a status means. A redirect is not followed: the headers may hold a key for the one address that
+    the user has named."""
+    why = f"HTTP status {status}"
+    if status in _REDIRECTS:
+        why += f", a redirect, which is not followed{_leads_to(settings.endpoint, location)}"
+    return NotTakenError(why, lasting=status not in _TRY_AGAIN, status=status)
+
+
+def _leads_to(endpoint: str, location: str) -> str:
+    try:
+        place = shown_address(urljoin(endpoint, location)) if location else ""
+    except ValueError:
+        return ""
+    if not place:
+        return ""
+    shown = clean(place)[:_MOST_ADDRESS]
+    return f"; it leads to {shown}: set OTEL_EXPORTER_OTLP_TRACES_ENDPOINT to that if you trust it"
 
 
 async def _in_a_thread(look_up: Callable[[], object]) -> None:
@@ -269,7 +332,7 @@ def _protobuf(request: bytes) -> bytes:
 
 def _rejected(answer: bytes) -> int:
     value: Any = msgspec.json.decode(answer)
-    return int((value.get("partialSuccess") or {}).get("rejectedSpans") or 0)
+    return max(0, int((value.get("partialSuccess") or {}).get("rejectedSpans") or 0))
 
 
 def _rejected_protobuf(answer: bytes) -> int:

@@ -1,20 +1,23 @@
-"""Deliver trace files that were written before: to the collector that the standard variables name."""
+"""Deliver trace files that were written before: to the collector that the standard variables name. A file of any
+size is read in parts, each of which is one request."""
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import replace_file
+from agent_cli.fs.files import PLAIN, draft, try_lock
 
-from .collector import CollectorLink, NotTakenError
+from .collector import MOST_BYTES, CollectorLink, NotTakenError
 from .otlp_settings import OtlpSettings
-from .trace_file import TraceFileError, read_requests
+from .trace_file import RequestLine, RequestReader, TraceFileError, lock_in_place
 
 _TOGETHER = 256
 """Lines of a file that are sent in one request."""
-_MOST_BYTES = 4 << 20
-"""Of one request; collectors refuse those that are much longer."""
+_TOO_LONG = 413
+_PART_BYTES = 1 << 20
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -27,8 +30,14 @@ class Delivery(msgspec.Struct, frozen=True):
     """Spans that were not."""
     damaged: int
     """Lines that are no requests, such as one that was cut off by a crash."""
-    problem: str = ""
-    """Why not all were taken; empty where all were."""
+    rejected: int = 0
+    """Spans that were refused among others that were taken; the same would happen again."""
+    failure: NotTakenError | None = None
+    """Why not all were taken."""
+
+
+class BusyError(TraceFileError):
+    """Another program is sending the files of the same folder."""
 
 
 class _Request(msgspec.Struct):
@@ -48,66 +57,146 @@ async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery
     taken in part the rest stays. Other files stay as they are.
 
     Raises:
-        TraceFileError: it cannot be read, or is no file of traces.
+        TraceFileError: it cannot be read, is no file of traces, or cannot be removed once it was sent.
+        BusyError: another program is sending what lies in that folder.
     """
-    lines, damaged = read_requests(path)
     link = CollectorLink(settings)
-    sent, problem = 0, ""
-    counts = [_spans_in(line) for line in lines]
+    sending = _Sending(link)
+    is_ours = path.parent == kept_in
     try:
-        for count, request in _joined(lines):
-            await link.send(request)
-            sent += count
-    except NotTakenError as error:
-        problem = str(error)
+        with _alone(kept_in) if is_ours else contextlib.nullcontext(), RequestReader(path) as reader:
+            groups = grouped(reader.lines())
+            failure, left = None, 0
+            for group in groups:
+                try:
+                    await sending.send(group)
+                except NotTakenError as error:
+                    failure = error
+                    left = _spans_in(each for each in group if each.end > sending.end) + sum(
+                        map(_spans_in, groups)
+                    )
+            reader.check()
+            if is_ours and (sending.end or failure is None):
+                _leave_rest(reader, sending.end)
     finally:
         await link.aclose()
-    if link.rejected:
-        problem = problem or f"{link.rejected} spans were refused"
-    if path.parent == kept_in and sent:
-        try:
-            _leave(path, lines[sent:])
-        except OSError as error:
-            raise TraceFileError(f"{path}: sent, but it cannot be removed: {error.strerror}") from error
-    return Delivery(path, sum(counts[:sent]), sum(counts[sent:]), damaged, problem)
+    return Delivery(path, sending.sent, left, reader.damaged, link.rejected, failure)
 
 
 def kept_files(folder: Path) -> list[Path]:
     """Return the files with what could not be sent, oldest first."""
-    found = folder.glob("*.jsonl") if folder.is_dir() else ()
-    return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
+    found: list[tuple[float, str, Path]] = []
+    for path in folder.glob("*.jsonl") if folder.is_dir() else ():
+        with contextlib.suppress(FileNotFoundError):  # another program has just sent it
+            found.append((path.stat().st_mtime, path.name, path))
+    return [path for _, _, path in sorted(found)]
 
 
-def _joined(lines: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield several lines as one request, with their number."""
-    group: list[bytes] = []
+def grouped(lines: Iterable[RequestLine]) -> Iterator[list[RequestLine]]:
+    """Yield the lines that go into one request together; no more are held."""
+    group: list[RequestLine] = []
     size = 0
     for line in lines:
-        if group and (len(group) >= _TOGETHER or size + len(line) > _MOST_BYTES):
-            yield len(group), _one(group)
+        if group and (len(group) >= _TOGETHER or size + len(line.data) > MOST_BYTES):
+            yield group
             group, size = [], 0
         group.append(line)
-        size += len(line)
+        size += len(line.data)
     if group:
-        yield len(group), _one(group)
+        yield group
 
 
-def _one(lines: Sequence[bytes]) -> bytes:
-    parts = [part for line in lines for part in msgspec.json.decode(line, type=_Request).resourceSpans]
+class _Sending:
+    """Sends lines, and knows how far it has come."""
+
+    def __init__(self, link: CollectorLink) -> None:
+        self._link = link
+        self.sent = 0
+        """Spans that were taken."""
+        self.end = 0
+        """Where in the file what was not taken begins, in bytes."""
+
+    async def send(self, group: Sequence[RequestLine]) -> None:
+        """Send lines as one request, or as several if one is too long for the collector.
+
+        Raises:
+            NotTakenError: not all of them were taken.
+        """
+        try:
+            await self._link.send(_one(group))
+        except NotTakenError as error:
+            if error.status != _TOO_LONG or len(group) < 2:
+                raise
+        else:
+            self.sent += _spans_in(group)
+            self.end = group[-1].end
+            return
+        half = len(group) // 2
+        await self.send(group[:half])
+        await self.send(group[half:])
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let no other program send what lies in the folder, or the same spans would be sent twice.
+
+    Raises:
+        BusyError: one is at it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | PLAIN)
+    try:
+        is_free = True
+        with contextlib.suppress(OSError):  # a file system without locks
+            is_free = try_lock(descriptor)
+        if not is_free:
+            raise BusyError(f"another `agent trace send` is sending what lies in {folder}; wait for its end")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _leave_rest(reader: RequestReader, start: int) -> None:
+    """Let a file of ours begin at a byte, or remove it where no request is behind that.
+
+    Raises:
+        TraceFileError: it cannot be written or removed.
+    """
+    path = reader.path
+    try:
+        if not lock_in_place(reader.descriptor, path):
+            return
+        with RequestReader(path, start) as rest:
+            is_empty = next(rest.lines(), None) is None
+        if is_empty:
+            path.unlink()
+        elif start:
+            _cut_beginning(reader.descriptor, path, start)
+    except OSError as error:
+        raise TraceFileError(f"{path}: sent, but it cannot be removed: {error.strerror}") from error
+
+
+def _cut_beginning(descriptor: int, path: Path, start: int) -> None:
+    with draft(path, b"") as (name, new):
+        os.lseek(descriptor, start, os.SEEK_SET)
+        while part := os.read(descriptor, _PART_BYTES):
+            while part:
+                part = part[os.write(new, part) :]
+        os.replace(name, path)
+
+
+def _one(lines: Sequence[RequestLine]) -> bytes:
+    parts = [part for line in lines for part in msgspec.json.decode(line.data, type=_Request).resourceSpans]
     return msgspec.json.encode(_Request(parts))
 
 
-def _spans_in(line: bytes) -> int:
-    parts = msgspec.json.decode(line, type=_Request).resourceSpans
+def _spans_in(lines: Iterable[RequestLine]) -> int:
+    return sum(map(_spans_in_line, lines))
+
+
+def _spans_in_line(line: RequestLine) -> int:
+    parts = msgspec.json.decode(line.data, type=_Request).resourceSpans
     try:
         groups = [msgspec.json.decode(part, type=_Group) for part in parts]
     except msgspec.ValidationError:  # of another program; the collector judges it
         return 0
     return sum(len(scope.spans) for group in groups for scope in group.scopeSpans)
-
-
-def _leave(path: Path, rest: Sequence[bytes]) -> None:
-    if rest:
-        replace_file(path, b"".join(line + b"\n" for line in rest), mode=0o600)
-    else:
-        path.unlink()

@@ -35,11 +35,20 @@ class OtlpSettings(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Return the address as it may be shown: without user, password and query."""
-        parts = urlsplit(self.endpoint)
-        host = parts.hostname or ""
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme}://{host}{port}{parts.path}"
+        """Return the address as it may be shown."""
+        return shown_address(self.endpoint)
+
+
+def shown_address(url: str) -> str:
+    """Return an address as it may be shown: without user, password and query.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path}"
 
 
 def is_switched_on(configured: bool, env: Mapping[str, str]) -> bool:

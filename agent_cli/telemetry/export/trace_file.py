@@ -2,13 +2,13 @@
 written when it ends, so that what ended is on disk however the program ends."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
-from agent_cli.fs.files import PLAIN, open_regular
+from agent_cli.fs.files import PLAIN, open_regular, wait_for_lock
 
 from ..span import Span
 from . import otlp_json
@@ -17,6 +17,10 @@ from .chrome_trace import ChromeTrace, trimmed_length
 
 _TAIL_BYTES = 1 << 20
 """Of a Chrome trace that is gone on with; no event is as long."""
+_LONGEST_LINE = 32 << 20
+"""Bytes; our own lines are much shorter."""
+_LOCK_S = 5.0
+"""How long the rest of a file may take to be copied."""
 
 
 class TraceFileError(Exception):
@@ -107,48 +111,135 @@ class _ChromeFile:
         self._put(self._trace.events(span))
 
     def close(self) -> None:
-        _write(self._descriptor, b"\n]\n")
-        os.close(self._descriptor)
+        try:
+            _write(self._descriptor, b"\n]\n")
+        finally:
+            os.close(self._descriptor)
 
     def _put(self, events: list[bytes]) -> None:
         before = b"[\n" if self._is_empty else b",\n"
-        self._is_empty = False
         _write(self._descriptor, before + b",\n".join(events))
+        self._is_empty = False
 
 
 def append_requests(path: Path, data: bytes) -> None:
-    """Add lines to a file of requests that could not be sent, readable by the user alone.
+    """Add lines to a file of requests that could not be sent, readable by the user alone. `agent trace send` may
+    replace or remove the file meanwhile.
 
     Raises:
         OSError: it cannot be written.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | PLAIN, 0o600)
-    try:
-        _write(descriptor, data)
-    finally:
-        os.close(descriptor)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | PLAIN, 0o600)
+        try:
+            if lock_in_place(descriptor, path):
+                _write(descriptor, data)
+                return
+        finally:
+            os.close(descriptor)
 
 
-def read_requests(path: Path) -> tuple[list[bytes], int]:
-    """Return the lines of a trace file that are whole requests, and how many were not.
+def lock_in_place(descriptor: int, path: Path) -> bool:
+    """Lock an open file until it is closed, and return whether it is still what lies at its path.
 
     Raises:
-        TraceFileError: it cannot be read, or holds no request at all.
+        TimeoutError: another program holds the lock for too long.
     """
     try:
-        descriptor = open_regular(path, follow=True)
-    except OSError as error:
-        raise TraceFileError(f"{path}: {error.strerror}") from error
-    found, damaged = [], 0
-    with os.fdopen(descriptor, "rb") as file:
-        for line in file:
-            if _is_request(line):
-                found.append(line.rstrip(b"\n"))
-            elif line.strip():
-                damaged += 1
-    if damaged and not found:
-        raise TraceFileError(f"{path}: no file of traces, which has one OTLP request in JSON a line")
-    return found, damaged
+        wait_for_lock(descriptor, _LOCK_S)
+    except TimeoutError:
+        raise
+    except OSError:  # a file system without locks
+        return True
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+class RequestLine(msgspec.Struct, frozen=True):
+    """A line of a trace file that is a whole request."""
+
+    data: bytes
+    end: int
+    """Where the next line begins, in bytes."""
+
+
+class RequestReader:
+    """Reads a trace file line by line, so that one of any size fits into memory. Use as a context manager."""
+
+    def __init__(self, path: Path, start: int = 0) -> None:
+        """Open the file, at a byte at which a line begins.
+
+        Raises:
+            TraceFileError: it cannot be read.
+        """
+        self.path = path
+        self.damaged = 0
+        """Lines that are no requests, such as one that was cut off by a crash."""
+        self._is_any = False
+        try:
+            self._file = os.fdopen(open_regular(path, follow=True), "rb")
+            self._file.seek(start)
+        except OSError as error:
+            raise TraceFileError(f"{path}: {error.strerror}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @property
+    def descriptor(self) -> int:
+        """Return the open file."""
+        return self._file.fileno()
+
+    @property
+    def size(self) -> int:
+        """Return how long the file is now, in bytes."""
+        return os.fstat(self.descriptor).st_size
+
+    def skip_to_last(self, size: int) -> bool:
+        """Leave out what comes before the lines of the last `size` bytes; returns whether that is anything."""
+        if self.size <= size:
+            return False
+        self._file.seek(self.size - size - 1)
+        self._line()
+        return True
+
+    def lines(self) -> Iterator[RequestLine]:
+        """Yield the lines that are whole requests.
+
+        Raises:
+            TraceFileError: it cannot be read further.
+        """
+        try:
+            while line := self._line():
+                if len(line) <= _LONGEST_LINE and _is_request(line):
+                    self._is_any = True
+                    yield RequestLine(line.rstrip(b"\n"), self._file.tell())
+                elif line.strip():
+                    self.damaged += 1
+        except OSError as error:
+            raise TraceFileError(f"{self.path}: {error.strerror}") from error
+
+    def check(self) -> None:
+        """Judge what was read.
+
+        Raises:
+            TraceFileError: none of its lines was a request.
+        """
+        if self.damaged and not self._is_any:
+            raise TraceFileError(f"{self.path}: no file of traces, which has one OTLP request in JSON a line")
+
+    def _line(self) -> bytes:
+        """Return the next line; of one that is too long only its beginning."""
+        line = self._file.readline(_LONGEST_LINE + 1)
+        rest = line
+        while len(rest) > _LONGEST_LINE and not rest.endswith(b"\n"):
+            rest = self._file.readline(_LONGEST_LINE + 1)
+        return line
 
 
 def _is_request(line: bytes) -> bool:
@@ -160,6 +251,17 @@ def _is_request(line: bytes) -> bool:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    """Write at the end of a file, all of it or nothing.
+
+    Raises:
+        OSError: it does not fit.
+    """
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
+    except OSError:
+        end = os.fstat(descriptor).st_size
+        if written and os.pread(descriptor, written, end - written) == data[:written]:
+            os.ftruncate(descriptor, end - written)
+        raise

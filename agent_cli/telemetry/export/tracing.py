@@ -36,7 +36,10 @@ class Tracing:
         self._collector = collector
         self.notes = notes
         """What to say when the session opens."""
+        self._unwritten = 0
+        """Spans that are not in the file."""
         self._problem = ""
+        """Why they are not, and what else went wrong with it."""
         self._failure = ""
 
     def event(self, event: AnyEvent) -> None:
@@ -63,13 +66,7 @@ class Tracing:
         """End what is open, and deliver it, within two seconds; returns what to tell the user."""
         with contextlib.suppress(Exception):
             self._builder.close(time.time())
-        if self._file is not None:
-            try:
-                self._file.close()
-            except OSError as error:
-                self._problem = self._problem or self._unwritten(error)
-            self._file = None
-        said = [self._problem]
+        said = [self._closed_file()]
         if self._collector is not None:
             collector, self._collector = self._collector, None
             await collector.aclose()
@@ -83,15 +80,25 @@ class Tracing:
         if self._file is not None:
             try:
                 self._file.add(span, data)
-            except OSError as error:
-                self._problem = self._unwritten(error)
-                self._file = None
+            except OSError as error:  # there may be room for the next one
+                self._unwritten += 1
+                self._problem = error.strerror or type(error).__name__
         if self._collector is not None:
             self._collector.add(data)
 
-    def _unwritten(self, error: OSError) -> str:
-        path = self._file.path if self._file is not None else ""
-        return f"the trace {path} is not whole: {error.strerror}"
+    def _closed_file(self) -> str:
+        """Close the file; returns what it lacks."""
+        if self._file is None:
+            return ""
+        file, self._file = self._file, None
+        try:
+            file.close()
+        except OSError as error:
+            self._problem = self._problem or error.strerror or type(error).__name__
+        if not self._problem:
+            return ""
+        lacks = f"lacks {self._unwritten} span{'s' if self._unwritten != 1 else ''}" if self._unwritten else ""
+        return f"the trace {file.path} {lacks or 'lacks its end'}: {self._problem}"
 
 
 def is_wanted(trace_file: str | None, otlp: bool, env: Mapping[str, str]) -> bool:

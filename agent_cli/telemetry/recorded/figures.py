@@ -15,7 +15,7 @@ SLOT_S = 900
 """Seconds: every zone's midnight lies between two slots."""
 _RATIO = 1.05
 _SHORTEST_S = 0.001
-FIGURES = "1"
+FIGURES = "2"
 """Changes whenever the figures of the same session would."""
 
 
@@ -56,9 +56,11 @@ class ModelFigures(msgspec.Struct):
 
 
 class ToolFigures(msgspec.Struct):
-    """Calls of one tool in one slot."""
+    """Calls of one tool in one slot, those of sub-agents included."""
 
     calls: int = 0
+    agents: dict[str, int] = {}
+    """Of these, how many were made by sub-agents, by their type."""
     failed: int = 0
     """Calls that failed or were stopped."""
     denied: int = 0
@@ -103,6 +105,15 @@ def figures_of(records: Iterable[AnyRecord], damaged: int = 0) -> SessionFigures
     return figures
 
 
+def add_agent(figures: SessionFigures, agent_type: str, records: Iterable[AnyRecord]) -> None:
+    """Add the tools that a sub-agent used. Its model calls are booked in the session above it already, and its
+    time is that of the call which waited for it."""
+    for record in records:
+        if isinstance(record, ToolResult):
+            found = _add_tool(figures, record)
+            found.agents[agent_type] = found.agents.get(agent_type, 0) + 1
+
+
 def _slot(time: float) -> int:
     return int(time // SLOT_S)
 
@@ -116,7 +127,7 @@ def _add_model(figures: SessionFigures, call: ModelCalled) -> None:
         found.first_token.add(call.first_token_s)
 
 
-def _add_tool(figures: SessionFigures, result: ToolResult) -> None:
+def _add_tool(figures: SessionFigures, result: ToolResult) -> ToolFigures:
     found = figures.tools.setdefault(_slot(result.time), {}).setdefault(result.tool, ToolFigures())
     found.calls += 1
     found.denied += result.status == "denied"
@@ -125,6 +136,7 @@ def _add_tool(figures: SessionFigures, result: ToolResult) -> None:
     found.waited_s += result.waited_s
     if result.status != "denied":
         found.durations.add(result.duration_s)
+    return found
 
 
 def _add_turn(figures: SessionFigures, turn: Stretch, stretches: list[Stretch], *, is_prompted: bool) -> None:

@@ -25,6 +25,7 @@ from .. import conventions as names
 from ..open_spans import OpenModelCall, usage_attributes
 from ..span import Attribute, Span, SpanKind
 from ..traceparent import tool_span_id
+from .plausible import plausible
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -47,12 +48,23 @@ def recorded(path: Path) -> Recorded:
     Raises:
         StoreError: the session itself cannot be read.
     """
-    return Recorded(read_session(path).records, tuple(_children(path)))
+    return Recorded(plausible(read_session(path).records)[0], tuple(_children(path)))
+
+
+def agent_files(path: Path) -> Iterator[Path]:
+    """Yield the files of a session's sub-agents, and of theirs."""
+    for file in _own_agents(path):
+        yield file
+        yield from agent_files(file)
+
+
+def _own_agents(path: Path) -> list[Path]:
+    folder = children_folder(path)
+    return sorted(folder.glob("*.json")) if folder.is_dir() and not folder.is_symlink() else []
 
 
 def _children(path: Path) -> Iterator[Recorded]:
-    folder = children_folder(path)
-    for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+    for file in _own_agents(path):
         try:
             yield recorded(file)
         except (StoreError, OSError):

@@ -1,5 +1,6 @@
 """Sum the figures of many sessions, and group them: by model, project, tool, day or session."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,11 +8,13 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.protocol.records import Header
 from agent_cli.protocol.usage import Totals
 from agent_cli.session.timing import SHARES
 from agent_cli.store.catalog import SessionInfo, Sessions
-from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.store.session_file import Loaded, StoreError, read_session
 
+from ..conventions import plain
 from ..open_spans import added
 from .figures import (
     FIGURES,
@@ -20,8 +23,11 @@ from .figures import (
     ModelFigures,
     SessionFigures,
     ToolFigures,
+    add_agent,
     figures_of,
 )
+from .plausible import plausible
+from .spans import agent_files
 
 Grouping = Literal["model", "project", "tool", "day", "session"]
 _decoder = msgspec.msgpack.Decoder(SessionFigures)
@@ -85,11 +91,11 @@ def statistics(sessions: Sessions, groupings: Sequence[Grouping], since: float |
     found = Statistics(Row("total"), unreadable=len(sessions.unreadable()))
     groups: dict[Grouping, dict[str, Row]] = {by: {} for by in groupings}
     first = 0 if since is None else int(since // SLOT_S)
-    for info, value in sessions.derived(f"figures {FIGURES}", _made, since):
+    for info, value in sessions.derived(f"figures {FIGURES}", _made, since, _is_current):
         if not value:
             found.unreadable += 1
             continue
-        figures = _decoder.decode(value)
+        figures = _decoder.decode(value.partition(b"\n")[2])
         before = found.total.totals.requests, found.total.calls.calls, found.total.turns, found.total.wall_s
         _add(figures, first, "total", lambda slot, name: found.total)
         if before == (found.total.totals.requests, found.total.calls.calls, found.total.turns, found.total.wall_s):
@@ -104,18 +110,51 @@ def statistics(sessions: Sessions, groupings: Sequence[Grouping], since: float |
 
 
 def _made(path: Path) -> bytes:
-    """Return the figures of a session file, empty for one that cannot be read."""
+    """Return the figures of a session file and of its sub-agents' files, behind a line with the stamp of the
+    latter; empty for one that cannot be read."""
+    stamp = _stamp(path)  # first: what is added meanwhile is read again next time
     try:
         loaded = read_session(path)
     except (StoreError, OSError):
         return b""
-    damaged = len(loaded.damage) + loaded.torn + bool(loaded.recovered)
-    return msgspec.msgpack.encode(figures_of(loaded.records, damaged))
+    records, left_out = plausible(loaded.records)
+    figures = figures_of(records, _damaged(loaded) + left_out)
+    for file in agent_files(path):
+        try:
+            agent = read_session(file)
+        except (StoreError, OSError):
+            figures.damaged += 1
+            continue
+        records, left_out = plausible(agent.records)
+        figures.damaged += _damaged(agent) + left_out
+        header = records[0]
+        add_agent(figures, plain(header.agent_type) if isinstance(header, Header) else "", records)
+    return stamp + b"\n" + msgspec.msgpack.encode(figures)
+
+
+def _damaged(loaded: Loaded) -> int:
+    return len(loaded.damage) + loaded.torn + bool(loaded.recovered)
+
+
+def _is_current(path: Path, value: bytes) -> bool:
+    """Return whether the files of sub-agents are as they were; that of the session itself is."""
+    return not value or value.partition(b"\n")[0] == _stamp(path)
+
+
+def _stamp(path: Path) -> bytes:
+    """Return what changes whenever a file of a sub-agent does; empty where there is none."""
+    count = size = latest = 0
+    for file in agent_files(path):
+        with contextlib.suppress(OSError):
+            stat = file.stat()
+            count, size, latest = count + 1, size + stat.st_size, max(latest, stat.st_mtime_ns)
+    return b"%d %d %d" % (count, size, latest) if count else b""
 
 
 def add_tool(whole: ToolFigures, part: ToolFigures) -> None:
     """Add the figures of a tool to others."""
     whole.calls += part.calls
+    whole.agents = {key: whole.agents.get(key, 0) + part.agents.get(key, 0) for key in whole.agents | part.agents}
     whole.failed += part.failed
     whole.denied += part.denied
     whole.total_s += part.total_s

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -17,10 +18,11 @@ from agent_cli.telemetry.export import otlp_json
 from agent_cli.telemetry.export.collector import MOST_QUEUED, Collector, CollectorLink
 from agent_cli.telemetry.export.otlp_protobuf import to_protobuf
 from agent_cli.telemetry.export.otlp_settings import OtlpSettings, Protocol
-from agent_cli.telemetry.export.trace_file import read_requests
 from agent_cli.telemetry.span import Span
+from tests.model.network import Tls, authority
 
 from ..collector_server import REJECTED, CollectorServer
+from ..reading import read_requests
 
 ENVELOPE = otlp_json.Envelope(otlp_json.resource_of())
 BOTH: list[Protocol] = ["http/json", "http/protobuf"]
@@ -154,6 +156,36 @@ async def test_what_a_collector_does_not_take_is_kept(
     assert f"3 spans could not be sent to {server.url}/v1/traces" in sender.report
     assert said in sender.report and f"agent trace send {tmp_path / 'kept'}" in sender.report
     assert "CANARY" not in sender.report
+
+
+async def test_a_certificate_that_is_not_trusted_is_said_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    ca, _ = authority(tmp_path)
+    with CollectorServer() as server:
+        port = int(server.url.rpartition(":")[2])
+        async with Tls(port, ca, "127.0.0.1") as front:
+            sender = collector(f"https://127.0.0.1:{front.port}", tmp_path / "kept")
+            for number in range(3):
+                sender.add(encoded(number))
+                async with asyncio.timeout(30):
+                    while not sender.file:
+                        await asyncio.sleep(0.005)
+            await sender.aclose()
+            assert (sender._failures, server.seen) == (1, 0)
+    assert kept_ids(tmp_path / "kept") == [f"{number:016x}" for number in range(3)]
+    assert "3 spans could not be sent" in sender.report
+    assert "the certificate of 127.0.0.1 is not trusted: " in sender.report
+
+
+async def test_long_texts_are_divided_among_requests_and_do_not_pile_up(tmp_path: Path) -> None:
+    sender = collector(closed_port(), tmp_path / "kept", pauses_s=(600.0,))
+    text = "x" * (1 << 20)
+    for number in range(40):
+        named = msgspec.structs.replace(span(number), attributes={names.TOOL_RESULT: text})
+        sender.add(otlp_json.encoded(named))
+        assert sum(map(len, sender._queue)) <= 34 << 20
+    await sender.aclose()
+    assert sender.kept == 40 and len(kept_ids(tmp_path / "kept")) == 40
+    assert max(map(len, (tmp_path / "kept").read_bytes().splitlines())) < (4 << 20) + 10_000
 
 
 async def test_a_dead_collector_loses_nothing_and_the_queue_stays_bounded(tmp_path: Path) -> None:

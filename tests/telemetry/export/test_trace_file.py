@@ -1,7 +1,10 @@
 """Trace files: gone on with, cut off, and left alone where they are something else."""
 
+import asyncio
+import errno
 import json
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,12 @@ import pytest
 
 from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry.export import otlp_json
-from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace, read_requests
+from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace
 from agent_cli.telemetry.span import Span, SpanKind
 
+from ..reading import read_requests
+
+FULL = os.strerror(errno.ENOSPC)
 RESOURCE = otlp_json.resource_of()
 
 
@@ -134,7 +140,26 @@ def test_tools_side_by_side_have_tracks_of_their_own(tmp_path: Path) -> None:
     assert {each["tid"] for each in events if each["name"] == "thread_name"} == set(track.values())
 
 
-def test_a_disk_that_is_full_ends_the_file_and_no_turn(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["t.jsonl", "t.json"])
+def test_a_disk_that_fills_up_leaves_whole_spans_and_goes_on_when_there_is_room(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    file = open_trace(path, RESOURCE)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        file.add(span(1), otlp_json.encoded(span(1)))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, limit[1]))
+        for number in (2, 3):
+            with pytest.raises(OSError, match="File too large"):
+                file.add(span(number), otlp_json.encoded(span(number)))
+            assert path.read_bytes()[-1:] in b"\n}"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    file.add(span(4), otlp_json.encoded(span(4)))
+    file.close()
+    assert ids(path) == names_of(1, 4)
+
+
+def test_a_disk_that_is_full_costs_spans_and_no_turn(tmp_path: Path) -> None:
     from agent_cli.protocol import events as ev
     from agent_cli.telemetry.export.tracing import Tracing
     from agent_cli.telemetry.spans import SpanBuilder
@@ -146,7 +171,7 @@ def test_a_disk_that_is_full_ends_the_file_and_no_turn(tmp_path: Path) -> None:
     tracing = Tracing(SpanBuilder, file)
     for event in (SESSION, at(0, ev.TurnStarted(turn_id="t", text="")), at(1, ENDED)):
         tracing.event(event)
-    assert "is not whole: No space left" in tracing._problem
+    assert asyncio.run(tracing.aclose()) == f"the trace {tmp_path / 't.jsonl'} lacks 1 span: {FULL}"
 
 
 def test_a_span_says_its_kind_of_failure_and_its_operation() -> None:

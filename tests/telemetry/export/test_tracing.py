@@ -9,10 +9,10 @@ from agent_cli.session.event_bus import EventBus
 from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry.content import MOST_BYTES, shortened
 from agent_cli.telemetry.export.otlp_json import spans_in
-from agent_cli.telemetry.export.trace_file import read_requests
 from agent_cli.telemetry.export.tracing import Tracing, open_tracing
 from agent_cli.telemetry.spans import SpanBuilder
 
+from ..reading import read_requests
 from ..test_spans import ENDED, SESSION
 
 SECRET = "s3cret-value-of-mine"

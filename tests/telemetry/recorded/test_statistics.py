@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 
 from agent_cli.protocol.records import AnyRecord, ModelCalled
-from agent_cli.protocol.usage import Totals
+from agent_cli.protocol.usage import Totals, Usage
 from agent_cli.store.catalog import Sessions
+from agent_cli.telemetry.conventions import COST_USD
 from agent_cli.telemetry.recorded.figures import Durations, figures_of
+from agent_cli.telemetry.recorded.spans import Recorded, recorded, spans_of
 from agent_cli.telemetry.recorded.statistics import Grouping, Row, statistics
 from tests.fuzz import tries
 
-from .made import NOON, a_turn, header, save, sessions
+from .made import NOON, a_child, a_turn, called, header, result, save, sessions
 
 ALL: tuple[Grouping, ...] = ("day", "model", "project", "tool", "session")
 
@@ -96,6 +98,47 @@ def test_figures_are_kept_until_the_file_changes_and_go_with_it(tmp_path: Path) 
     assert values() == [] and sessions.index.derived("test 1") == {}
 
 
+def test_tools_of_sub_agents_count_by_their_type_as_traces_and_the_ledger_have_them(tmp_path: Path) -> None:
+    booked = [
+        called(35, 4, 1, kind="subagent", agent=agent, id=agent, usage=Usage(input=10, output=1), cost_usd=0.5)
+        for agent in ("c1c1c1c1", "d2d2d2d2")
+    ]
+    sessions = stored(tmp_path, [header(), *a_turn()[:-1], *booked, a_turn()[-1]])
+    (path,) = sessions.paths()
+    first = save(path.with_suffix(".agents") / "c1c1c1c1.json", a_child())
+    save(first.with_suffix(".agents") / "d2d2d2d2.json", a_child("d2d2d2d2"))
+    found = statistics(sessions, ("tool", "day"))
+    (day,) = found.rows["day"]
+    assert {row.key: row.calls.calls for row in found.rows["tool"]} == {
+        "shell": 1, "read_file": 1, "grep": 1, "list_dir": 2
+    }  # fmt: skip
+    assert day.tools["list_dir"].agents == {"explore": 2} == found.total.calls.agents
+    spans = spans_of(recorded(path))
+    assert sum(span.kind == "tool" for span in spans) == found.total.calls.calls == 5
+    assert sum(span.attributes.get(COST_USD, 0) for span in spans if span.kind == "model") == pytest.approx(  # type: ignore[misc]
+        found.total.totals.cost_usd
+    )
+    assert found.total.turns == 1 and found.total.wall_s == pytest.approx(30)
+
+
+def test_a_sub_agent_that_goes_on_is_counted_though_its_parent_s_file_stays(tmp_path: Path) -> None:
+    sessions = stored(tmp_path, [header(), *a_turn()])
+    (path,) = sessions.paths()
+    child = path.with_suffix(".agents") / "c1c1c1c1.json"
+
+    def calls() -> int:
+        return statistics(sessions, ()).total.calls.calls
+
+    assert calls() == 3
+    save(child, a_child())
+    assert calls() == 4
+    save(child, [*a_child(), result(40, "shell", 1)])
+    assert calls() == calls() == 5
+    child.write_bytes(b"nothing")
+    again = statistics(sessions, ())
+    assert (again.total.calls.calls, again.damaged, again.unreadable) == (3, 1, 0)
+
+
 def test_damaged_files_are_counted_and_what_can_be_read_of_them_counts(tmp_path: Path) -> None:
     sessions = stored(tmp_path, [header(), *a_turn()], later(1))
     first, second = sessions.paths()
@@ -105,6 +148,20 @@ def test_damaged_files_are_counted_and_what_can_be_read_of_them_counts(tmp_path:
     found = statistics(sessions, ("model",))
     assert (found.damaged, found.unreadable, found.total.sessions) == (1, 1, 1)
     assert found.total.totals.cost_usd == pytest.approx(0.03)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"time": 1e300}, {"time": -1e300}, {"duration_s": 1e308}, {"first_token_s": -1e308}, {"cost_usd": 1e308},
+    {"usage": Usage(input=2**62)},
+], ids=lambda wrong: "-".join(wrong))  # fmt: skip
+def test_a_figure_that_cannot_be_true_spoils_no_sum(tmp_path: Path, wrong: dict[str, object]) -> None:
+    bad = [msgspec.structs.replace(called(number, 2, id=f"x{number}"), **wrong) for number in range(3)]
+    sessions = stored(tmp_path, [header("00000001"), *a_turn()[:-1], *bad, a_turn()[-1]])
+    found = statistics(sessions, ALL)
+    assert (found.damaged, found.total.sessions) == (1, 1)
+    assert found.total.totals.cost_usd == pytest.approx(0.03) and found.total.wall_s == pytest.approx(30)
+    clean = Recorded((header("00000001"), *a_turn()))
+    assert len(spans_of(recorded(sessions.paths()[0]))) == len(spans_of(clean))
 
 
 def test_without_an_index_the_files_are_read_each_time(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ _ENGINE = _option(text="Where attempts run.", value="local|dask")
 _ADDRESS = _option(text="Address of a Dask scheduler, such as tls://host:8786.", value="URL")
 _SCHEDULER = _option(text="File that a Dask scheduler wrote.", value="FILE")
 _INSECURE = typer.Option("--insecure-cluster", help="Accept a scheduler without TLS beyond this machine.")
+_TRACE = typer.Option("--trace", help="Write a trace of each attempt beside its session.")
 _DRY_RUN = typer.Option("--dry-run", help="Show the frozen tasks; run nothing.")
 _JSON = typer.Option("--json", help="Print events as JSON lines.")
 _DEFAULTS = (
@@ -89,6 +90,7 @@ def run(
     address: Annotated[str, _ADDRESS] = "",
     scheduler_file: Annotated[str, _SCHEDULER] = "",
     insecure_cluster: Annotated[bool, _INSECURE] = False,
+    trace: Annotated[bool, _TRACE] = False,
     dry_run: Annotated[bool, _DRY_RUN] = False,
     json: Annotated[bool, _JSON] = False,
 ) -> int:

@@ -68,6 +68,7 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     json: bool
     defaults: dict[str, Any]
+    trace: bool = False
     closed: tuple[Path, ...] = ()
     """Files and folders that agents must not see, beside the results and the files of `verify_files`."""
 
@@ -254,7 +255,7 @@ async def _run_locked(
     try:
         settings = RunSettings(
             place=place if request.engine == "local" else None, slots=request.slots, keep=request.keep,
-            retry=request.retry, closed=closed,
+            retry=request.retry, closed=closed, traced=request.trace,
         )  # fmt: skip
         run = BatchRun(batch, folder, earlier, engine, settings, watcher.watch)
         end = await _with_signals(run, watcher)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from agent_cli.protocol.sanitize import escape_json
 from agent_cli.ui.text.theme import NONE, choose
 
 from ...setup.options import UsageError
@@ -53,7 +54,7 @@ def stats_command(
     _tell_damage(found)
     if as_json:
         given = {"since": moment, **_plain(found, _GROUPINGS[by] if by else None)}
-        emit([mask(msgspec.json.encode(given).decode())])
+        emit([escape_json(mask(msgspec.json.encode(given).decode()))])
         return 0
     theme = choose(setup.config.ui) if sys.stdout.isatty() else NONE
     out = Written(shutil.get_terminal_size().columns, theme, lambda text: one_line(mask(text)))
@@ -112,6 +113,7 @@ def _row(row: "Row") -> dict[str, Any]:
 def _tool(figures: "ToolFigures") -> dict[str, Any]:
     return {
         "calls": figures.calls,
+        "by_agent_type": dict(sorted(figures.agents.items())),
         "failed": figures.failed,
         "denied": figures.denied,
         "total_s": round(figures.total_s, 3),

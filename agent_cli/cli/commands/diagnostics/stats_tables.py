@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from agent_cli.telemetry.recorded.figures import ToolFigures
 from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics, tokens_of
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import Theme
@@ -47,7 +48,10 @@ def overview(found: Statistics, out: Written) -> list[str]:
             "cost",
             f"{lines.money(total.totals)}, {lines.number(total.totals.requests, 'model call')}" + _failed(total),
         ),
-        ("tools", f"{lines.number(calls.calls, 'call')}, {calls.failed} failed, {calls.denied} denied"),
+        (
+            "tools",
+            f"{lines.number(calls.calls, 'call')}{_agents(calls)}, {calls.failed} failed, {calls.denied} denied",
+        ),
         ("time", f"{duration(total.wall_s)} of turns"),
     ]
     rows: list[str] = []
@@ -97,6 +101,7 @@ def _columns(by: Grouping) -> list[_Column]:
     if by == "tool":
         return [
             _Column("calls", lambda row: str(row.calls.calls), 0),
+            _Column("agents", lambda row: _count(sum(row.calls.agents.values())), 6),
             _Column("failed", lambda row: _count(row.calls.failed), 2),
             _Column("denied", lambda row: _count(row.calls.denied), 4),
             _Column("time", lambda row: duration(row.calls.total_s), 1),
@@ -158,6 +163,11 @@ def _cached_of(row: Row) -> str:
 
 def _failed(row: Row) -> str:
     return f", {row.model_failed} failed" if row.model_failed else ""
+
+
+def _agents(calls: ToolFigures) -> str:
+    count = sum(calls.agents.values())
+    return f", {count} of them by sub-agents" if count else ""
 
 
 def _share(share: float | None) -> str:

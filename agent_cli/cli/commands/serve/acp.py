@@ -31,17 +31,26 @@ def acp(
         str | None, typer.Option("--config", metavar="FILE", help="Read a further configuration file.")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Write a log of each session.")] = False,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            "--trace", metavar="FILE", help="Write a trace of all sessions: OpenTelemetry as JSON lines."
+        ),
+    ] = None,
 ) -> int:
     """Run the agent in a code editor: serve one client of the Agent Client Protocol over standard input and
     output."""
     given: dict[str, Any] = {"model": model, "mode": mode, "set": values, "config": config, "debug": debug}
-    chosen = ParsedOptions("agent", {key: value for key, value in given.items() if value})
+    chosen = ParsedOptions("agent", {key: value for key, value in {**given, "trace": trace}.items() if value})
     if word == "setup":  # how editors run the login of an agent: its command line with one word more
         from .key_setup import set_up
 
         return set_up(chosen)
     if word is not None:
         raise UsageError(f"unexpected {word!r}; `agent acp` takes options only, or `setup`")
+    from .host import check_trace
+
+    check_trace(chosen)
     return asyncio.run(_serve(chosen))
 
 

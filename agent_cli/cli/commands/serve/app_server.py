@@ -20,6 +20,7 @@ from ...services.completion import option_parameter
 from ...setup.options import SHARED, ParsedOptions, UsageError
 from ...setup.session_builder import FrontEnd
 from ...setup.setup import Setup
+from .host import check_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +87,7 @@ def serve_command(
 def _serve(given: dict[str, Any], socket: str | None, idle_s: float) -> int:
     chosen = ParsedOptions("agent", given)
     setup = Setup(chosen)  # what is wrong with the options is said before anything is served
+    check_trace(chosen)
     make = partial(_server, chosen, str(setup.root), idle_s)
     return asyncio.run(_serve_stdio(make) if socket is None else _serve_socket(make, socket))
 

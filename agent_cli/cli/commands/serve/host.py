@@ -29,6 +29,28 @@ _LEARN_AFTER_S = 0.5
 """MCP servers of which nothing is known are connected once the session stands."""
 
 
+def check_trace(chosen: ParsedOptions) -> None:
+    """Check where the sessions of a server are traced: all in one file, which is made.
+
+    Raises:
+        UsageError: it cannot be written, or holds one session only.
+    """
+    if (name := chosen.text("trace")) is None:
+        return
+    from agent_cli.telemetry.export.otlp_json import resource_of
+    from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace
+
+    path = Path(name).expanduser().absolute()
+    if path.suffix == ".json":
+        raise UsageError(
+            f"--trace {name}: a .json file is of one session; name a .jsonl file for those of a server"
+        )
+    try:
+        open_trace(path, resource_of()).close()
+    except TraceFileError as error:
+        raise UsageError(str(error)) from error
+
+
 class Opened:
     """A session whose engine runs; see `OpenedSession`."""
 

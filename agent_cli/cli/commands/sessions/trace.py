@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -20,10 +21,17 @@ from agent_cli.ui.text.lines import number
 from agent_cli.ui.text.theme import NONE, choose
 
 from ...setup.options import UsageError
-from .output import emit, one_line, setup_for_sessions
+from .output import emit, one_line, setup_for_sessions, size
+
+if TYPE_CHECKING:
+    from agent_cli.telemetry.export.delivery import Delivery
 
 app = typer.Typer(help="Show and send traces of sessions.", no_args_is_help=True)
-_FAILED = 1
+_UNUSABLE, _REFUSED, _NOT_TAKEN = 2, 3, 4
+_ORDER = (_REFUSED, _NOT_TAKEN, _UNUSABLE)
+"""Which exit code counts where several files have different ones."""
+MOST_SHOWN_BYTES = 32 << 20
+"""Of a file; about thirty thousand spans."""
 
 
 @app.command("show")
@@ -35,18 +43,27 @@ def show_command(
 ) -> int:
     """Show where the time of each turn went, and what took longest."""
     from agent_cli.telemetry.export.otlp_json import spans_in
-    from agent_cli.telemetry.export.trace_file import read_requests
+    from agent_cli.telemetry.export.trace_file import RequestReader
 
     from ...services.listings import traced_turns, turns_of
 
     if not file.suffix and len(file.parts) == 1 and not file.exists():
         return _print(traced_turns(setup_for_sessions().sessions.find(str(file))), rows)
     try:
-        lines, damaged = read_requests(file)
+        with RequestReader(file) as reader:
+            is_cut = reader.skip_to_last(MOST_SHOWN_BYTES)
+            spans = list(spans_in(msgspec.json.decode(line.data) for line in reader.lines()))
+            reader.check()
+            size_bytes, damaged = reader.size, reader.damaged
     except TraceFileError as error:
         hint = "; a .json file is for ui.perfetto.dev" if file.suffix == ".json" else ""
         raise UsageError(f"{one_line(str(error))}{hint}") from error
-    spans = list(spans_in(map(msgspec.json.decode, lines)))
+    if is_cut:
+        print(
+            f"agent: the file has {size(size_bytes)}; only the turns of its last "
+            f"{size(MOST_SHOWN_BYTES)} are shown, and the first of them may lack spans",
+            file=sys.stderr,
+        )
     if damaged:
         print(f"agent: {number(damaged, 'line')} of the file cannot be read and are left out", file=sys.stderr)
     return _print(turns_of(spans), rows)
@@ -80,22 +97,45 @@ def send_command(
         return 0
     try:
         settings = otlp_settings(os.environ, protobuf=has_protobuf())
-        return asyncio.run(_send(found, settings, folder))
-    except (OtlpError, TraceFileError) as error:
+    except OtlpError as error:
         raise UsageError(one_line(str(error))) from error
+    return asyncio.run(_send(found, settings, folder))
 
 
 async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
-    from agent_cli.telemetry.export.delivery import deliver
+    """Send the files one by one; what hinders one does not keep the others from being sent."""
+    from agent_cli.telemetry.export.delivery import BusyError, deliver
 
-    code = 0
+    codes: set[int] = set()
     for file in files:
-        done = await deliver(file, settings, folder)
-        of = f"{done.sent} of " if done.left else ""
-        emit([f"{one_line(str(file))}: sent {of}{number(done.sent + done.left, 'span')} to {settings.place}"])
-        if done.damaged:
-            print(f"agent: {number(done.damaged, 'line')} cannot be read and were not sent", file=sys.stderr)
-        if done.problem:
-            print(f"agent: {one_line(done.problem)}", file=sys.stderr)
-            code = _FAILED
-    return code
+        try:
+            done = await deliver(file, settings, folder)
+        except TraceFileError as error:
+            print(f"agent: {one_line(str(error))}", file=sys.stderr)
+            codes.add(_NOT_TAKEN if isinstance(error, BusyError) else _UNUSABLE)
+            continue
+        codes.add(_tell(done, settings.place, is_kept=file.parent == folder))
+    return next((code for code in _ORDER if code in codes), 0)
+
+
+def _tell(done: "Delivery", place: str, *, is_kept: bool) -> int:
+    """Say what became of a file; returns the exit code that it is worth."""
+    from agent_cli.ui.text.hints import AT_A_SHELL, advice
+
+    said: list[str] = []
+    of = f"{done.sent} of " if done.left else ""
+    emit([f"{one_line(str(done.path))}: sent {of}{number(done.sent + done.left, 'span')} to {one_line(place)}"])
+    if done.damaged:
+        said.append(f"{number(done.damaged, 'line')} cannot be read and were not sent")
+    if done.rejected:
+        said.append(f"the collector refused {number(done.rejected, 'span')} of them, and would again")
+    if (failure := done.failure) is not None:
+        hint = f". {advice((failure.hint,), AT_A_SHELL)}" if failure.hint is not None else ""
+        what = f"the rest is kept in {done.path}" if is_kept and done.sent else f"{done.path} is unchanged"
+        again = f"agent trace send {shlex.quote(str(done.path))}"
+        said += [f"{str(failure).rstrip('.')}{hint}", f"{what}; to send it again: {again}"]
+    for each in said:
+        print(f"agent: {one_line(each)}", file=sys.stderr)
+    if failure is not None and failure.status in (401, 403):
+        return _REFUSED
+    return _NOT_TAKEN if failure is not None or done.rejected else 0

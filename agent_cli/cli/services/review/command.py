@@ -1,12 +1,15 @@
 """`agent review`, from its options to its exit code; where the result goes."""
 
 import asyncio
+import os
 import signal
+import stat
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent_cli.fs.files import replace_file
 from agent_cli.model.routing import MissingKey
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean
@@ -43,7 +46,7 @@ def run_review(values: dict[str, Any]) -> int:
     except ModelError as error:
         if isinstance(error, MissingKey):
             raise
-        print(f"agent: {clean(str(error))}", file=sys.stderr)
+        _progress(str(error))
         return EXIT_CODES["bad_model"]
     return _told(review, chosen, targets)
 
@@ -59,7 +62,8 @@ async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
 
 
 def _progress(line: str) -> None:
-    print(f"agent: {without_commands(clean(line))}", file=sys.stderr, flush=True)
+    one = " ".join(clean(line).split())  # a name may have line ends, and the runner of a workflow obeys lines
+    print(f"agent: {without_commands(one)}", file=sys.stderr, flush=True)
 
 
 def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
@@ -104,9 +108,32 @@ def _told(review: Review, chosen: ParsedOptions, targets: list[tuple[str, str]])
 
 
 def _written(name: str, text: str) -> bool:
+    data = text.encode("utf-8", "backslashreplace")
+    path = Path(os.path.realpath(name))
     try:
-        Path(name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        if path.exists() and not path.is_file():  # a pipe or a device
+            path.write_bytes(data)
+        else:
+            _replace(path, data)
     except OSError as error:
-        print(f"agent: cannot write {name}: {error.strerror}", file=sys.stderr)
+        _progress(f"cannot write {name}: {error.strerror}")
         return False
     return True
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file as a whole: another review may be writing the same one, and somebody may be reading it.
+
+    Raises:
+        OSError: it cannot be written; what was there stays.
+    """
+    is_new = not path.exists()
+    path.open("ab").close()  # with the mode that new files have here
+    try:
+        replace_file(path, data, mode=stat.S_IMODE(path.stat().st_mode))
+    except PermissionError:  # a file that may be written, in a folder that may not
+        path.write_bytes(data)
+    except OSError:
+        if is_new:
+            path.unlink(missing_ok=True)
+        raise

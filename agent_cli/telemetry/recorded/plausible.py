@@ -1,0 +1,42 @@
+"""Tell records whose figures can be true from those of a damaged or made-up session file, which would spoil every
+sum that they are in. Pure."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from agent_cli.protocol.records import AnyRecord, Header
+
+_MOST_TIME = float(1 << 34)
+"""Seconds since the epoch."""
+_MOST = 1e9
+"""Seconds or US dollars of one record."""
+_MOST_TOKENS = 1 << 40
+_AMOUNTS = ("duration_s", "waited_s", "first_token_s", "cost_usd", "at_most_usd")
+_TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
+
+
+def plausible(records: Iterable[AnyRecord]) -> tuple[tuple[AnyRecord, ...], int]:
+    """Return the records that can be true, and how many cannot. The header is among the former, with its time put
+    right."""
+    found: list[AnyRecord] = []
+    left_out = 0
+    for record in records:
+        if _can_be(record):
+            found.append(record)
+            continue
+        left_out += 1
+        if isinstance(record, Header):
+            found.append(msgspec.structs.replace(record, time=0.0))
+    return tuple(found), left_out
+
+
+def _can_be(record: AnyRecord) -> bool:
+    if not 0 <= record.time < _MOST_TIME:
+        return False
+    amounts = (getattr(record, name, None) for name in _AMOUNTS)
+    usage = getattr(record, "usage", None)
+    tokens = (getattr(usage, name, None) for name in _TOKENS)
+    return all(each is None or abs(each) <= _MOST for each in amounts) and all(
+        each is None or abs(each) <= _MOST_TOKENS for each in tokens
+    )
