@@ -88,7 +88,9 @@ class World:
         self._thread.join(5)
         self._loop.close()
         end = time.monotonic() + (10 if kind is None else 0)
-        while (left := self.alive()) and time.monotonic() < end:  # a helper of a program that was killed ends by itself
+        while (
+            left := self.alive()
+        ) and time.monotonic() < end:  # a helper of a program that was killed ends by itself
             time.sleep(0.01)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
