@@ -139,6 +139,17 @@ def test_the_page_is_read_on_a_phone_and_on_a_desk_without_network_or_complaint(
     assert browser.told("Runtime.exceptionThrown") == []
 
 
+def corner_with_a_tool(browser: Browser) -> tuple[float, float] | None:
+    """Move the mouse over the time line until it says that a tool is there; return the picture's corner."""
+    browser.value("document.querySelector('canvas').scrollIntoView({block: 'center', behavior: 'instant'})")
+    left, top = browser.value("(r => [r.left, r.top])(document.querySelector('canvas').getBoundingClientRect())")
+    for x in range(90, 300, 2):
+        browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=left + x, y=top + 60)
+        if browser.value("document.querySelector('.at').textContent").partition(":")[0] in TOOLS:
+            return left, top
+    return None
+
+
 def test_the_time_line_is_moved_and_magnified_by_keys_and_mouse(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "long.html"
     page.write_text(exported(list(session(200)), "html", {"5ub5ub01": "explore-1"}), encoding="utf-8")
@@ -172,16 +183,11 @@ def test_the_time_line_is_moved_and_magnified_by_keys_and_mouse(browser: Browser
         assert drawn() == whole
         press("PageDown", "PageDown", "Enter")
         assert browser.value("location.hash") == "#turn-2"
-        browser.value("document.querySelector('canvas').scrollIntoView({block: 'center', behavior: 'instant'})")
-        drawn()
-        corner = "(r => [r.left, r.top])(document.querySelector('canvas').getBoundingClientRect())"
-        left, top = browser.value(corner)
-        for x in range(90, 300, 2):
-            browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=left + x, y=top + 60)
-            if browser.value("document.querySelector('.at').textContent").partition(":")[0] in TOOLS:
-                break
-        else:
-            raise AssertionError("no tool under the mouse")
+        end = time.monotonic() + 60
+        while (corner := corner_with_a_tool(browser)) is None:  # the page may still be moving to the turn
+            assert time.monotonic() < end, "no tool under the mouse"
+            drawn()
+        left, top = corner
         press("+", "+")
         before = drawn()
         for kind, x in (("mousePressed", 200), ("mouseMoved", 260), ("mouseReleased", 260)):

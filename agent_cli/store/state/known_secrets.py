@@ -2,7 +2,7 @@
 it a value stays masked where no variable or configuration holds it any more.
 
 The key is random, made with the file and kept in it alone: no session, export or report holds a hash. Whatever is
-wrong with the file, what this run knows is masked all the same, so nothing here raises and nothing waits long.
+wrong with the file, what this run knows is masked all the same, so nothing here raises.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from agent_cli.redaction.redactor import forms, secret_lines
 _MOST = 300
 """Secrets; the one that was not seen for longest is forgotten first."""
 _LARGEST_BYTES = 4_000_000
-_LOCK_S = 0.1
+_LOCK_S = 2.0
+"""Others hold it for milliseconds, unless the machine is very busy."""
 
 
 class _Content(msgspec.Struct, frozen=True):
