@@ -97,6 +97,17 @@ async def test_odd_patches_before_and_after_they_were_applied(tmp_path: Path, na
     }.get(name, "a.py")  # fmt: skip
 
 
+async def test_a_new_file_is_not_mistaken_for_one_elsewhere(tmp_path: Path) -> None:
+    new = b"new file mode 100644\n--- /dev/null\n+++ %s\n@@ -0,0 +1 @@\n+1\n"
+    committed(tmp_path, {"a.py": "2\n"})
+    with pytest.raises(ReviewError, match="fits neither"):  # not a new file b/a.py
+        patch = b"diff --git a/a.py b/a.py\n" + new % b"b/a.py"
+        await material_of(tmp_path, Selection("patch", patch=patch, name="x.patch"))
+    bare = b"diff --git src/new.py src/new.py\n" + new % b"src/new.py"
+    found = await material_of(tmp_path, Selection("patch", patch=bare, name="x.patch"))
+    assert [each.path for each in found.files] == ["src/new.py"]
+
+
 @pytest.mark.parametrize("patch", [b"", b"\0\xff\x1b[31m", b"@@@ -1 -1 +1 @@@\n++1\n"])
 async def test_what_is_no_patch(tmp_path: Path, patch: bytes) -> None:
     committed(tmp_path, {"a.py": "1\n"})
