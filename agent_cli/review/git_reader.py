@@ -152,7 +152,7 @@ class GitReader:
         if len(failures) < len(ways):
             return tree, tree
         if all("No valid patches" in str(each) for each in failures):
-            raise ReviewError("there is no patch in it that git can read, as `git diff` writes one")
+            raise ReviewError("there is no patch in it that git can read, such as the output of `git diff`")
         raise ReviewError(f"the patch fits neither the files here nor those before it: {failures[0]}")
 
     async def _applied(self, tree: str, patch: bytes, options: Sequence[str]) -> str:
