@@ -52,7 +52,7 @@ def interactive_command(chosen: ParsedOptions) -> int:
         give_back()
 
 
-def _expected(setup: Setup) -> SessionStarted | None:
+def _expected_start(setup: Setup) -> SessionStarted | None:
     """Return what a new session will begin with, before it is there; None where that is not known: a session goes
     on, a server must be asked for the model, the sandbox was not measured yet, or something is wrong."""
     chosen, config = setup.chosen, setup.config
@@ -83,7 +83,7 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         NoModel, MissingKey: nobody could be asked for a key.
     """
     try:
-        return _painted(setup, first_input)
+        return _paint_and_run(setup, first_input)
     except (NoModel, MissingKey) as error:
         provider = error.provider if isinstance(error, MissingKey) else ""
         helps = bool(provider) or isinstance(error, NoModel)
@@ -92,14 +92,14 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         code = cannot_start(error)
     from .services.key_entry import ask_for_key
 
-    return _painted(setup, first_input) if ask_for_key(setup, provider) else code
+    return _paint_and_run(setup, first_input) if ask_for_key(setup, provider) else code
 
 
-def _painted(setup: Setup, first_input: FirstInput) -> int:
+def _paint_and_run(setup: Setup, first_input: FirstInput) -> int:
     """Paint what is known of the first session, then load the rest and run the sessions."""
     painted = FirstPaint(setup.config.ui)
     try:
-        if (expected := _expected(setup)) is not None:
+        if (expected := _expected_start(setup)) is not None:
             painted.show_expected(expected, current_branch(setup.root))
         from .repl_sessions import run_sessions
 

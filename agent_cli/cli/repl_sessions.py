@@ -26,7 +26,6 @@ from .setup.options import ParsedOptions, UsageError
 from .setup.session_builder import PERSON, OpenSession
 from .setup.setup import Setup, session_setup, with_values
 
-_MOST_PICKED = 200
 _PRELOAD_AFTER_S = 0.2
 """After the prompt is painted, what the first request needs is imported in a thread."""
 _LEARN_AFTER_S = 1.0
@@ -36,8 +35,8 @@ _PRUNE_AFTER_S = 5.0
 """Old sessions go, at most once a day, when nobody waits for it."""
 
 
-async def _sessions(setup: Setup, first_input: FirstInput, painted: FirstPaint) -> int:
-    """One session after another, until the user quits. When one cannot be opened, the one before it is
+async def _run_one_by_one(setup: Setup, first_input: FirstInput, painted: FirstPaint) -> int:
+    """Run one session after another, until the user quits. When one cannot be opened, the one before it is
     opened again."""
     ready: Setup | None = setup
     chosen, back = setup.chosen, None
@@ -54,7 +53,10 @@ async def _sessions(setup: Setup, first_input: FirstInput, painted: FirstPaint) 
             ready, chosen, back = None, back, None
             continue
         before = _in_force(opened)
-        leaving = await _one_session(setup, opened, first_input, painted)
+        try:
+            leaving = await _one_session(setup, opened, first_input, painted)
+        finally:
+            painted.give_way()
         if leaving.kind == "quit":
             return 0
         if leaving.kind == "terminated":
@@ -180,7 +182,7 @@ def run_sessions(setup: Setup, first_input: FirstInput, painted: FirstPaint) -> 
 
     async def sessions() -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
-        return await _sessions(setup, first_input, painted)
+        return await _run_one_by_one(setup, first_input, painted)
 
     signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
     try:

@@ -11,7 +11,7 @@ def config_dir() -> Path:
     """Return the user's configuration folder; `AGENT_CONFIG_DIR` moves it."""
     if moved := os.environ.get("AGENT_CONFIG_DIR"):
         return Path(moved).absolute()
-    if place := _usual("XDG_CONFIG_HOME", ".config"):
+    if place := _xdg_dir("XDG_CONFIG_HOME", ".config"):
         return place
     import platformdirs
 
@@ -22,16 +22,16 @@ def state_dir() -> Path:
     """Return the folder of sessions, checkpoints and logs; `AGENT_STATE_DIR` moves it."""
     if moved := os.environ.get("AGENT_STATE_DIR"):
         return Path(moved).absolute()
-    if place := _usual("XDG_STATE_HOME", ".local/state"):
+    if place := _xdg_dir("XDG_STATE_HOME", ".local/state"):
         return place
     import platformdirs
 
     return Path(platformdirs.user_state_dir(_NAME))
 
 
-def _usual(variable: str, below_home: str) -> Path | None:
-    """Return what platformdirs would on a Linux where everything is as usual, since loading it is a twentieth of
-    the way to the first paint. None elsewhere."""
+def _xdg_dir(variable: str, below_home: str) -> Path | None:
+    """Return the folder that XDG gives on Linux, as platformdirs does, whose import is a twentieth of the way to
+    the first paint; None elsewhere."""
     if sys.platform != "linux" or "ANDROID_DATA" in os.environ:
         return None
     base, home = os.environ.get(variable, ""), os.environ.get("HOME", "")

@@ -48,8 +48,7 @@ _ODD = lazy_regex(r"""[\x00-\x1f\x7f"\\]""")
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--full-index", "-z")
 _CHANGED = ("diff-files", "-z", "--name-only", "--ignore-submodules=all")
 _GITLINK = "160000"
-_WAYS_TO_APPLY = (("-p1",), ("-p1", "--reverse"), ("-p0",), ("-p0", "--reverse"))
-"""As git writes it, and without the prefixes `a/` and `b/`."""
+_HEADER = b"diff --git "
 
 
 class ReviewError(Exception):
@@ -139,7 +138,8 @@ class GitReader:
         """
         patch = _with_line_feeds(patch)
         failures: list[GitFailed] = []
-        for options in _WAYS_TO_APPLY:
+        ways = [(strip, *way) for strip in _strips(patch) for way in ((), ("--reverse",))]
+        for options in ways:
             try:
                 other = await self._applied(tree, patch, options)
             except GitFailed as failed:
@@ -149,10 +149,10 @@ class GitReader:
                 raise ReviewError(str(failed)) from failed
             if other != tree:  # modes are set without a look at those before
                 return (other, tree) if "--reverse" in options else (tree, other)
-        if len(failures) < len(_WAYS_TO_APPLY):
+        if len(failures) < len(ways):
             return tree, tree
         if all("No valid patches" in str(each) for each in failures):
-            raise ReviewError("there is no patch in it that git can read, as `git diff` writes one")
+            raise ReviewError("there is no patch in it that git can read, such as the output of `git diff`")
         raise ReviewError(f"the patch fits neither the files here nor those before it: {failures[0]}")
 
     async def _applied(self, tree: str, patch: bytes, options: Sequence[str]) -> str:
@@ -284,6 +284,17 @@ def _with_line_feeds(patch: bytes) -> bytes:
     """Return a patch of which every line was given a carriage return on its way, its headers too, as it was."""
     head = next((line for line in patch.split(b"\n") if line.startswith((b"diff --git ", b"--- "))), b"")
     return patch.replace(b"\r\n", b"\n") if head.endswith(b"\r") else patch
+
+
+def _strips(patch: bytes) -> tuple[str, ...]:
+    """Return how many folders to strip from the names of a patch, as options of `git apply`. A new file fits with
+    any number and gets the wrong name with all but one, so the headers of git decide where there are any."""
+    names = [line.removeprefix(_HEADER).rstrip() for line in patch.split(b"\n") if line.startswith(_HEADER)]
+    if any(name[: len(name) // 2] == name[len(name) // 2 + 1 :] for name in names):
+        return ("-p0",)  # the same name twice: neither `a/` nor `b/` stands before it
+    if names and all(name.lstrip(b'"')[1:2] == b"/" for name in names):
+        return ("-p1",)
+    return "-p1", "-p0"
 
 
 def _why_not(top: Path, name: str) -> str:

@@ -247,7 +247,7 @@ class _Parts:
                 return
             if not self._is_placed(text):
                 line = first_line(text) if has_any else 0
-                self._omit(file, f"{_TOO_LONG}; from line {line} on" if line else _TOO_LONG)
+                self._omit(file, f"{_TOO_LONG}; not reviewed from line {line} on" if line else _TOO_LONG)
                 return
             has_any = True
 

@@ -188,7 +188,7 @@ def test_a_server_says_before_it_serves_that_it_cannot_write_its_trace(world: Wo
         ["serve", "--stdio", "--trace", "notes.md"],
     )  # fmt: skip
     assert [each.code for each in (acp, serve, foreign)] == [2, 2, 2]
-    assert ".jsonl file for those of a server" in acp.err and "its folder does not exist" in serve.err
+    assert "for a server, name a .jsonl file" in acp.err and "its folder does not exist" in serve.err
     assert "is no file of traces" in foreign.err and os.listdir(world.work) == ["notes.md"]
 
 

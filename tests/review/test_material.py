@@ -97,6 +97,17 @@ async def test_odd_patches_before_and_after_they_were_applied(tmp_path: Path, na
     }.get(name, "a.py")  # fmt: skip
 
 
+async def test_a_new_file_is_not_mistaken_for_one_elsewhere(tmp_path: Path) -> None:
+    new = b"new file mode 100644\n--- /dev/null\n+++ %s\n@@ -0,0 +1 @@\n+1\n"
+    committed(tmp_path, {"a.py": "2\n"})
+    with pytest.raises(ReviewError, match="fits neither"):  # not a new file b/a.py
+        patch = b"diff --git a/a.py b/a.py\n" + new % b"b/a.py"
+        await material_of(tmp_path, Selection("patch", patch=patch, name="x.patch"))
+    bare = b"diff --git src/new.py src/new.py\n" + new % b"src/new.py"
+    found = await material_of(tmp_path, Selection("patch", patch=bare, name="x.patch"))
+    assert [each.path for each in found.files] == ["src/new.py"]
+
+
 @pytest.mark.parametrize("patch", [b"", b"\0\xff\x1b[31m", b"@@@ -1 -1 +1 @@@\n++1\n"])
 async def test_what_is_no_patch(tmp_path: Path, patch: bytes) -> None:
     committed(tmp_path, {"a.py": "1\n"})
@@ -188,7 +199,11 @@ async def test_a_hundred_thousand_lines_are_read_as_far_as_there_is_room_and_the
     gaps = {each.path: each.reason for each in found.omitted if each.is_gap}
     for at in range(50):
         path, rows = f"f{at:02}.py", read[f"+x{at}"]
-        partly = f"the whole diff is too long; from line {rows + 1} on" if rows else "the whole diff is too long"
+        partly = (
+            f"the whole diff is too long; not reviewed from line {rows + 1} on"
+            if rows
+            else "the whole diff is too long"
+        )
         assert rows == 2000 if path not in gaps else gaps[path] == partly
     assert len(found.files) < 50, "what has no room is not read"
 

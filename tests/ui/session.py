@@ -16,6 +16,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.messages import PlanItem
 from agent_cli.ui.commands.api import FirstInput
+from agent_cli.ui.repl.first_paint import FirstPaint
 from agent_cli.ui.repl.start import run_repl
 from tests.ui.fake_client import FakeClient, FakeHost
 from tests.ui.scenarios import SCENARIOS, long_session
@@ -162,7 +163,10 @@ async def main():
     client.last_words = ("job 1 was ended: make watch",)
     client.emit(ev.Notice(level="info", text="ready"))
     host = Host()
-    leaving = await run_repl(client, host, Ui(**SETTINGS), history_file=Path(HISTORY), first_input=FirstInput(FIRST))
+    painted = FirstPaint(Ui(**SETTINGS))
+    painted.show(client.snapshot(), host.branch())
+    leaving = await run_repl(client, host, Ui(**SETTINGS), history_file=Path(HISTORY), painted=painted,
+                             first_input=FirstInput(FIRST))
     with open(LOG, "w", encoding="utf-8") as file:
         rows = [[at, type(op).__name__, msgspec.to_builtins(op)] for at, op in client.submitted]
         json.dump({"submitted": rows, "leaving": leaving.kind, "commands": host.commands_run}, file)

@@ -289,7 +289,7 @@ class _Exchange:
         return b"".join(parts)
 
     def _next_event(self) -> object:
-        """Return what comes next, an error too: what came before it is told first."""
+        """Return the next event, or the error in its place: what came before an error is passed on first."""
         try:
             return self._http.next_event()
         except h11.RemoteProtocolError as error:

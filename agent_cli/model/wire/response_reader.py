@@ -43,8 +43,8 @@ class AnswerReader:
         return self._reader.finished
 
     def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events that these bytes complete, a piece of text for all of one kind that follow each other:
-        none as long as an answer that is no stream comes.
+        """Yield the events that these bytes complete, with neighbouring pieces of one text joined; none while an
+        answer that is no stream arrives.
 
         Raises:
             ModelError: the answer reports an error, or is malformed.
@@ -58,7 +58,7 @@ class AnswerReader:
         elif self._begun:
             if not self._heard:
                 self._head += data[: _HEAD_BYTES - len(self._head)]
-            for event in _joined(_understood(self._reader.feed(data))):
+            for event in _join_pieces(_understood(self._reader.feed(data))):
                 self._heard = True
                 yield event
 
@@ -78,9 +78,9 @@ class AnswerReader:
             raise
 
 
-def _joined(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
-    """Yield events, neighbouring pieces of one text as one piece: servers send a token an event, and what comes
-    together is worked on together."""
+def _join_pieces(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
+    """Yield events with neighbouring pieces of one text joined: servers send an event for each token, and a piece
+    costs the same whether it is short or long."""
     first: _Piece | None = None
     texts: list[str] = []
     try:
@@ -110,7 +110,7 @@ def _joined(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
 
 
 def _whole(first: _Piece, texts: list[str]) -> ModelEvent:
-    """Return pieces as one that begins as the first does."""
+    """Return the pieces that begin with `first` as one of its kind."""
     if len(texts) == 1:
         return first
     if isinstance(first, CallPiece):

@@ -248,13 +248,14 @@ class Collector:
         return found
 
     def _keep(self, spans: list[bytes]) -> None:
-        """Write spans to the file, in requests that can be sent as they are."""
+        """Write spans to the file, one request each, so that `deliver` can divide them for any collector."""
         left = deque(spans)
         while left:
             part = [left.popleft() for _ in range(_together(left))]
             try:
                 self.file = self.file or self._unsent()
-                append_requests(self.file, self._envelope.around(part) + b"\n")
+                lines = [self._envelope.around((span,)) + b"\n" for span in part]
+                append_requests(self.file, b"".join(lines))
             except OSError:
                 self.lost += len(part)
             else:

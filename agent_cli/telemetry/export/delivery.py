@@ -149,7 +149,7 @@ def _alone(folder: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # a file system without locks
             is_free = try_lock(descriptor)
         if not is_free:
-            raise BusyError(f"another `agent trace send` is sending what lies in {folder}; wait for its end")
+            raise BusyError(f"another `agent trace send` is sending the files in {folder}; wait until it ends")
         yield
     finally:
         os.close(descriptor)

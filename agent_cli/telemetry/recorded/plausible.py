@@ -22,7 +22,7 @@ def plausible(records: Iterable[AnyRecord]) -> tuple[tuple[AnyRecord, ...], int]
     found: list[AnyRecord] = []
     left_out = 0
     for record in records:
-        if _can_be(record):
+        if _is_plausible(record):
             found.append(record)
             continue
         left_out += 1
@@ -31,7 +31,7 @@ def plausible(records: Iterable[AnyRecord]) -> tuple[tuple[AnyRecord, ...], int]
     return tuple(found), left_out
 
 
-def _can_be(record: AnyRecord) -> bool:
+def _is_plausible(record: AnyRecord) -> bool:
     if not 0 <= record.time < _MOST_TIME:
         return False
     amounts = (getattr(record, name, None) for name in _AMOUNTS)

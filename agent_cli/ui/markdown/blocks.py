@@ -25,10 +25,11 @@ _MAX_OPEN = 40
 """Brackets open at a time; the parser looks for the end of each of them."""
 _TOO_DEEP = re.compile(r"(?m)^(?:[ \t]*(?:>|[-+*]|\d+[.)])(?=[ \t>]|$)){40}")
 """More blocks in each other than can be drawn."""
-_LINE = r"(?:\*\*|`)?[^\W\d_][^\n\r\0]*"
+_LINE = r"(?:\*\*|`)?[^\W\d_][^\n\r\0\x1c-\x1f\x85\ufeff]*"
+"""Without what is a blank at the end of a line to either Python or the parser, not to both."""
 _PARAGRAPH = re.compile(rf"{_LINE}(?:\n{_LINE})*+")
 _ITEMS = re.compile(rf"([-*+]) {_LINE}(?:\n\1 {_LINE})*+|\d{{1,9}}([.)]) {_LINE}(?:\n\d{{1,9}}\2 {_LINE})*+")
-"""A paragraph, and items of one line each: no line begins as another block does. Most text is such."""
+"""A paragraph, and items of one line each: no line begins as another block does. Most text is like that."""
 _TASK = re.compile(r"\[([ xX])\] +")
 _MAY_BE_BOX = ("[", "\\", "&")
 """What a text begins with that begins with a bracket, escaped or not."""
@@ -104,8 +105,8 @@ class StyledCode:
 
 
 def _parsed(source: str) -> tuple[list[_Node], Mark | None]:
-    """Return the blocks of a text without tabs, and the last text in them. The parser takes its time with simple
-    ones too, so they are left from it."""
+    """Return the blocks of a text without tabs, and the last text in them. Simple ones bypass the parser, which is
+    slow for them too."""
     if _PARAGRAPH.fullmatch(source):
         text, paragraph = _paragraph(source)
         return [paragraph], text

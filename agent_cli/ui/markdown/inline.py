@@ -90,7 +90,7 @@ def read(mark: Mark) -> list[Mark]:
 
 
 def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> StyledText:
-    """Inline marks as text, with a line break where one is asked for."""
+    """Return inline marks as text, with a line break where one is asked for."""
     text = StyledText()
     roles: list[tuple[Role, ...]] = [base]
     looks = [look(theme, *base)]

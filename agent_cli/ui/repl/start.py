@@ -1,4 +1,4 @@
-"""Start the interactive loop: paint the prompt first, load the line editor then.
+"""Start the interactive loop: load the line editor while the first paint stands on the screen.
 
 Loading it takes longer than everything before it. What is typed meanwhile waits in the terminal, which reads by
 lines; `terminal.Keyboard` tells those lines from what comes later.
@@ -22,8 +22,8 @@ async def run_repl(
     settings: Ui,
     *,
     history_file: Path,
+    painted: FirstPaint,
     first_input: FirstInput = NOTHING,
-    painted: FirstPaint | None = None,
 ) -> ExitReason:
     """Talk to the user until they leave, and say why they left. The engine is shut down by then. `painted` is what
     stands on the screen already."""
@@ -31,9 +31,6 @@ async def run_repl(
         from ..plain.repl import run_plain
 
         return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
-    if painted is None:
-        painted = FirstPaint(settings)
-        painted.show(client.snapshot(), host.branch())
     try:
         from .repl import Repl
 

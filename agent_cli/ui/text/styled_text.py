@@ -147,7 +147,7 @@ def _painted(text: str, look: Look) -> str:
 
 
 def wrap_text(text: StyledText, width: int, fold: bool = False) -> list[StyledText]:
-    """Lines of at most `width` columns; a longer word has one of its own or, with `fold`, several."""
+    """Return lines of at most `width` columns; a longer word has one of its own or, with `fold`, several."""
     plain = text.plain
     parts = [StyledText(text.runs)]
     if "\n" in plain:
@@ -204,7 +204,7 @@ def _ascii_ends(plain: str, width: int) -> list[int]:
 
 
 def _folded(part: str, at: int, used: int, width: int, found: list[int]) -> int:
-    """Break a word anywhere; the columns used of its last line."""
+    """Break a word anywhere; returns the columns used of its last line."""
     for sign, own in lines.graphemes(part):
         if used and used + own > width:
             found.append(at)

@@ -16,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry.export import otlp_json
 from agent_cli.telemetry.export.collector import MOST_QUEUED, Collector, CollectorLink
+from agent_cli.telemetry.export.delivery import deliver
 from agent_cli.telemetry.export.otlp_protobuf import to_protobuf
 from agent_cli.telemetry.export.otlp_settings import OtlpSettings, Protocol
 from agent_cli.telemetry.span import Span
@@ -186,6 +187,18 @@ async def test_long_texts_are_divided_among_requests_and_do_not_pile_up(tmp_path
     await sender.aclose()
     assert sender.kept == 40 and len(kept_ids(tmp_path / "kept")) == 40
     assert max(map(len, (tmp_path / "kept").read_bytes().splitlines())) < (4 << 20) + 10_000
+
+
+async def test_what_was_too_long_for_a_collector_can_be_sent_in_shorter_requests(tmp_path: Path) -> None:
+    with CollectorServer(most_bytes=4_000) as server:
+        sender = collector(server.url, tmp_path / "kept")
+        for number in range(20):
+            sender.add(encoded(number))
+        await sender.aclose()
+        assert sender.kept == 20 and "HTTP status 413" in sender.report
+        done = await deliver(tmp_path / "kept", OtlpSettings(f"{server.url}/v1/traces", "http/json"), tmp_path)
+    assert (done.sent, done.failure) == (20, None)
+    assert server.span_ids() == [f"{number:016x}" for number in range(20)]
 
 
 async def test_a_dead_collector_loses_nothing_and_the_queue_stays_bounded(tmp_path: Path) -> None:

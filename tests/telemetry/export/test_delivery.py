@@ -210,7 +210,7 @@ def test_of_a_very_long_file_the_last_turns_are_drawn(tmp_path: Path, capsys: py
         file.write(tail.read_bytes())
     assert show_command(path, rows=60) == 0
     shown = capsys.readouterr()
-    assert "only the turns of its last 33.6 MB are shown" in shown.err
+    assert "only the turns in its last 32.0 MB are shown" in shown.err
     assert shown.out.count("Turn ") == 1 and "1.7 s, 37 tokens in" in shown.out
 
 

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.config.schema import Ui
@@ -383,6 +383,8 @@ LINES = st.lists(
 
 
 @given(LINES)
+@example("- word\x85\n- word\x1c")
+@example("word\ufeff")
 @settings(max_examples=tries(600), deadline=None)
 def test_blocks_that_are_read_without_the_parser_are_those_it_reads(source: str) -> None:
     nodes, last = blocks._parsed(source)

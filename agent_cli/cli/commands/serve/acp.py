@@ -40,8 +40,10 @@ def acp(
 ) -> int:
     """Run the agent in a code editor: serve one client of the Agent Client Protocol over standard input and
     output."""
-    given: dict[str, Any] = {"model": model, "mode": mode, "set": values, "config": config, "debug": debug}
-    chosen = ParsedOptions("agent", {key: value for key, value in {**given, "trace": trace}.items() if value})
+    given: dict[str, Any] = {
+        "model": model, "mode": mode, "set": values, "config": config, "debug": debug, "trace": trace,
+    }  # fmt: skip
+    chosen = ParsedOptions("agent", {key: value for key, value in given.items() if value})
     if word == "setup":  # how editors run the login of an agent: its command line with one word more
         from .key_setup import set_up
 

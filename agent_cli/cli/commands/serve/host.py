@@ -30,10 +30,10 @@ _LEARN_AFTER_S = 0.5
 
 
 def check_trace(chosen: ParsedOptions) -> None:
-    """Check where the sessions of a server are traced: all in one file, which is made.
+    """Check the trace file of a server, and create it: all sessions share one.
 
     Raises:
-        UsageError: it cannot be written, or holds one session only.
+        UsageError: it cannot be written, or its format holds one session only.
     """
     if (name := chosen.text("trace")) is None:
         return
@@ -42,9 +42,7 @@ def check_trace(chosen: ParsedOptions) -> None:
 
     path = Path(name).expanduser().absolute()
     if path.suffix == ".json":
-        raise UsageError(
-            f"--trace {name}: a .json file is of one session; name a .jsonl file for those of a server"
-        )
+        raise UsageError(f"--trace {name}: a .json file holds one session; for a server, name a .jsonl file")
     try:
         open_trace(path, resource_of()).close()
     except TraceFileError as error:

@@ -30,7 +30,7 @@ app = typer.Typer(help="Show and send traces of sessions.", no_args_is_help=True
 _UNUSABLE, _REFUSED, _NOT_TAKEN = 2, 3, 4
 _ORDER = (_REFUSED, _NOT_TAKEN, _UNUSABLE)
 """Which exit code counts where several files have different ones."""
-MOST_SHOWN_BYTES = 32 << 20
+MOST_SHOWN_BYTES = 32_000_000
 """Of a file; about thirty thousand spans."""
 
 
@@ -60,8 +60,8 @@ def show_command(
         raise UsageError(f"{one_line(str(error))}{hint}") from error
     if is_cut:
         print(
-            f"agent: the file has {size(size_bytes)}; only the turns of its last "
-            f"{size(MOST_SHOWN_BYTES)} are shown, and the first of them may lack spans",
+            f"agent: the file has {size(size_bytes)}; only the turns in its last {size(MOST_SHOWN_BYTES)} are "
+            "shown, and the first one may lack spans",
             file=sys.stderr,
         )
     if damaged:
@@ -119,7 +119,7 @@ async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
 
 
 def _tell(done: "Delivery", place: str, *, is_kept: bool) -> int:
-    """Say what became of a file; returns the exit code that it is worth."""
+    """Print what became of a file, and return the exit code for it."""
     from agent_cli.ui.text.hints import AT_A_SHELL, advice
 
     said: list[str] = []
@@ -128,7 +128,7 @@ def _tell(done: "Delivery", place: str, *, is_kept: bool) -> int:
     if done.damaged:
         said.append(f"{number(done.damaged, 'line')} cannot be read and were not sent")
     if done.rejected:
-        said.append(f"the collector refused {number(done.rejected, 'span')} of them, and would again")
+        said.append(f"the collector rejected {number(done.rejected, 'span')} and would do so again")
     if (failure := done.failure) is not None:
         hint = f". {advice((failure.hint,), AT_A_SHELL)}" if failure.hint is not None else ""
         what = f"the rest is kept in {done.path}" if is_kept and done.sent else f"{done.path} is unchanged"
