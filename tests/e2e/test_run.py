@@ -338,7 +338,7 @@ def test_the_model_is_told_the_schema_and_what_did_not_fit(world: World) -> None
 
 def test_the_answer_is_there_in_parts_while_it_arrives(world: World) -> None:
     (world.work / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
-    world.script(Reply(text='{"n": 1}', piece=2))
+    world.script(Reply(text='{"n": 1}', piece=2, event_delay_s=0.4))  # what comes together is one part
     done = world.run("run", "ask", "--output-schema", "schema.json", "--output-format", "stream-json")
     parts = [line["value"] for line in done.lines if line["type"] == "partial_output"]
     assert parts[0] == {} and parts[-1] == done.result["structured"] == {"n": 1}

@@ -253,13 +253,23 @@ class Collector:
         while left:
             part = [left.popleft() for _ in range(_together(left))]
             try:
-                self.file = self.file or self._unsent()
-                lines = [self._envelope.around((span,)) + b"\n" for span in part]
-                append_requests(self.file, b"".join(lines))
+                self._append(b"".join(self._envelope.around((span,)) + b"\n" for span in part))
             except OSError:
                 self.lost += len(part)
             else:
                 self.kept += len(part)
+
+    def _append(self, lines: bytes) -> None:
+        """Add lines to the file; to a new one where another program is sending it, so that nothing waits.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        if self.file is not None:
+            with contextlib.suppress(TimeoutError):
+                return append_requests(self.file, lines, 0)
+        self.file = self._unsent()
+        append_requests(self.file, lines, 0)
 
 
 def _together(spans: Iterable[bytes]) -> int:

@@ -62,7 +62,7 @@ async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery
     """
     link = CollectorLink(settings)
     sending = _Sending(link)
-    is_ours = path.parent == kept_in
+    is_ours = is_kept(path, kept_in)
     try:
         with _alone(kept_in) if is_ours else contextlib.nullcontext(), RequestReader(path) as reader:
             groups = grouped(reader.lines())
@@ -81,6 +81,11 @@ async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery
     finally:
         await link.aclose()
     return Delivery(path, sending.sent, left, reader.damaged, link.rejected, failure)
+
+
+def is_kept(path: Path, folder: Path) -> bool:
+    """Return whether a file lies in the folder for what could not be sent, however it is named."""
+    return os.path.realpath(path.parent) == os.path.realpath(folder)
 
 
 def kept_files(folder: Path) -> list[Path]:

@@ -122,31 +122,32 @@ class _ChromeFile:
         self._is_empty = False
 
 
-def append_requests(path: Path, data: bytes) -> None:
+def append_requests(path: Path, data: bytes, patience_s: float = _LOCK_S) -> None:
     """Add lines to a file of requests that could not be sent, readable by the user alone. `agent trace send` may
     replace or remove the file meanwhile.
 
     Raises:
+        TimeoutError: another program holds the file for longer than `patience_s`.
         OSError: it cannot be written.
     """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | PLAIN, 0o600)
         try:
-            if lock_in_place(descriptor, path):
+            if lock_in_place(descriptor, path, patience_s):
                 _write(descriptor, data)
                 return
         finally:
             os.close(descriptor)
 
 
-def lock_in_place(descriptor: int, path: Path) -> bool:
+def lock_in_place(descriptor: int, path: Path, patience_s: float = _LOCK_S) -> bool:
     """Lock an open file until it is closed, and return whether it is still what lies at its path.
 
     Raises:
-        TimeoutError: another program holds the lock for too long.
+        TimeoutError: another program holds the lock for longer than `patience_s`.
     """
     try:
-        wait_for_lock(descriptor, _LOCK_S)
+        wait_for_lock(descriptor, patience_s)
     except TimeoutError:
         raise
     except OSError:  # a file system without locks

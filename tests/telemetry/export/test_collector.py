@@ -19,6 +19,7 @@ from agent_cli.telemetry.export.collector import MOST_QUEUED, Collector, Collect
 from agent_cli.telemetry.export.delivery import deliver
 from agent_cli.telemetry.export.otlp_protobuf import to_protobuf
 from agent_cli.telemetry.export.otlp_settings import OtlpSettings, Protocol
+from agent_cli.telemetry.export.trace_file import lock_in_place
 from agent_cli.telemetry.span import Span
 from tests.model.network import Tls, authority
 
@@ -210,6 +211,21 @@ async def test_a_dead_collector_loses_nothing_and_the_queue_stays_bounded(tmp_pa
     await sender.aclose()
     assert sorted(kept_ids(tmp_path / "kept")) == [f"{number:016x}" for number in range(most)]
     assert sender.kept == most
+
+
+async def test_what_is_kept_while_another_program_sends_the_file_goes_to_a_new_one(tmp_path: Path) -> None:
+    files = iter((tmp_path / "first", tmp_path / "second"))
+    sender = Collector(
+        CollectorLink(OtlpSettings(closed_port(), "http/json")), ENVELOPE, lambda: next(files), (0.01,)
+    )
+    many = MOST_QUEUED + 1
+    for number in range(many):
+        sender.add(encoded(number))
+    with (tmp_path / "first").open("rb") as held:
+        assert lock_in_place(held.fileno(), tmp_path / "first")
+        await sender.aclose()
+    first, second = (kept_ids(tmp_path / name) for name in ("first", "second"))
+    assert first and second and sorted(first + second) == [f"{number:016x}" for number in range(many)]
 
 
 async def test_a_collector_that_comes_back_gets_what_waited(tmp_path: Path) -> None:

@@ -89,6 +89,14 @@ async def test_what_a_session_adds_while_its_file_is_sent_stays(tmp_path: Path) 
     assert path.read_bytes() == line and path.stat().st_mode & 0o777 == 0o600
 
 
+async def test_our_own_file_is_known_by_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "kept.jsonl")
+    monkeypatch.chdir(tmp_path)
+    with CollectorServer() as server:
+        await deliver(Path("kept.jsonl"), settings(server), tmp_path)
+    assert kept_files(tmp_path) == []
+
+
 async def test_what_is_added_while_a_file_is_replaced_goes_to_the_new_one(tmp_path: Path) -> None:
     path, new = tmp_path / "kept.jsonl", tmp_path / "new"
     path.write_bytes(b"old\n")

@@ -104,7 +104,7 @@ def send_command(
 
 async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
     """Send the files one by one; what hinders one does not keep the others from being sent."""
-    from agent_cli.telemetry.export.delivery import BusyError, deliver
+    from agent_cli.telemetry.export.delivery import BusyError, deliver, is_kept
 
     codes: set[int] = set()
     for file in files:
@@ -114,7 +114,7 @@ async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
             print(f"agent: {one_line(str(error))}", file=sys.stderr)
             codes.add(_NOT_TAKEN if isinstance(error, BusyError) else _UNUSABLE)
             continue
-        codes.add(_tell(done, settings.place, is_kept=file.parent == folder))
+        codes.add(_tell(done, settings.place, is_kept=is_kept(file, folder)))
     return next((code for code in _ORDER if code in codes), 0)
 
 
