@@ -70,7 +70,8 @@ class Repl:
         """`painted` is what stands on the screen already."""
         self.client, self.host = client, host
         self._first_paint = painted
-        self._banner = painted.banner
+        self._has_banner = bool(painted.banner)
+        """Whether the banner stands on the screen already, and the renderer has not printed its own yet."""
         self.theme: Theme = choose(settings)
         self._settings = settings
         self._images = PastedImages()
@@ -273,9 +274,10 @@ class Repl:
             self._screen.repaint()
 
     def _without_banner(self, text: str) -> str:
-        """Return what is to be printed, without the banner where that stands there already."""
-        if self._banner and self._banner in text:
-            text, self._banner = text.replace(self._banner, "", 1), ""
+        """Return what is to be printed, without the banner where that stands there already: for a window of another
+        width, perhaps."""
+        if self._has_banner and (banner := self._first_paint.banner_at(self._screen.columns)) in text:
+            text, self._has_banner = text.replace(banner, "", 1), False
         return text
 
     async def _tick(self) -> None:
