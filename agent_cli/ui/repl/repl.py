@@ -44,6 +44,7 @@ from .terminal import WindowTitle
 _FRAME_S = 0.05
 _WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
 _TICK_S = 0.1
+_POLL_S = 0.005
 _NOTIFY_S = 10.0
 _BREATHE_EVERY = 20
 """Events handled in a row before keys get their turn."""
@@ -143,6 +144,8 @@ class Repl:
             threading.Thread(target=warm_up, daemon=True).start()
         await self._has_started.wait()
         await self._conversation.carry_on()
+        while self._screen.has_early:  # what stands in the line then would be sent together with it
+            await asyncio.sleep(_POLL_S)
         drafts = self._draft.left_behind()
         if self._now.unsent or drafts:
             note, text = resume_note.never_sent(self._now, drafts)
@@ -153,7 +156,7 @@ class Repl:
 
     async def _prompt_stands(self) -> None:
         while not self._screen.app.render_counter:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(_POLL_S)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
