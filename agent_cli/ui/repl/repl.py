@@ -277,8 +277,8 @@ class Repl:
             self._screen.repaint()
 
     def _without_banner(self, text: str) -> str:
-        """Return what is to be printed, without the banner where that stands there already: for a window of another
-        width, perhaps."""
+        """Return what is to be printed, without the banner where that stands there already, perhaps for another
+        width."""
         if self._has_banner and (banner := self._first_paint.banner_at(self._screen.columns)) in text:
             text, self._has_banner = text.replace(banner, "", 1), False
         return text
