@@ -1,5 +1,6 @@
 """The input line and the terminal around it: what is typed, pasted, taken back, kept, stopped and resized."""
 
+import json
 import os
 import random
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ui.fake_client import SNAPSHOT
 from tests.ui.session import Session
 from tests.ui.terminal import ReflowingScreen
 
@@ -314,3 +316,17 @@ def test_the_status_line_drops_what_matters_least_and_cuts_no_word(
         term.wait(r"(?m)^auto-edit .*\s*\Z")
         assert term.text.rstrip().rpartition("\n")[2] == status
         term.leave()
+
+
+def test_what_was_typed_ahead_is_not_sent_together_with_a_draft_left_behind(tmp_path: Path) -> None:
+    drafts = tmp_path / "state" / "drafts"
+    drafts.mkdir(parents=True)
+    saved = {"directory": SNAPSHOT.cwd, "text": "left behind"}
+    (drafts / "1-a.json").write_text(json.dumps(saved) + "\n", encoding="utf-8")
+    with Session(tmp_path, typed_ahead="typed ahead\rgoes on") as term:
+        term.wait("(?m)^— ")
+        term.wait(r"(?m)^> left behind\n *\n  goes on$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == ["typed ahead"]

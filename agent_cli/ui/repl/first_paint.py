@@ -30,6 +30,10 @@ def prompt_mark(mode: Mode, theme: Theme) -> str:
     return theme.paint("prompt" if mode == "ask" else mode, ">")
 
 
+def _banner(began: SessionStarted, theme: Theme, columns: int) -> str:
+    return "".join(f"{line}\n" for line in render_notice(began, theme, columns))
+
+
 def _size() -> tuple[int, int]:
     """Return columns and rows of the terminal; 80 by 24 where it does not say, as the screen takes it."""
     try:
@@ -65,6 +69,8 @@ class FirstPaint:
         """Nothing is painted where there is no terminal, or no room."""
         self.banner = ""
         """What was printed for good; empty when nothing was painted."""
+        self._began: SessionStarted | None = None
+        """What the banner tells."""
         self._live = ""
         self._is_silent = False
         """Whether the terminal's echo is off, and was on."""
@@ -106,6 +112,10 @@ class FirstPaint:
             self._write(_OVER_IT_ALL)
         self.end()
 
+    def banner_at(self, columns: int) -> str:
+        """Return what was printed for good, as it would be in a window of that width; empty when nothing was."""
+        return _banner(self._began, self._theme, columns) if self.banner and self._began else ""
+
     def end(self) -> None:
         """Have the terminal echo again, if it did."""
         if self._is_silent:
@@ -115,7 +125,7 @@ class FirstPaint:
     def _paint(self, began: SessionStarted, status: str) -> None:
         """Paint what is not there yet. What is typed from here on is not echoed, so that the cursor stays in the
         prompt's row."""
-        banner = "".join(f"{line}\n" for line in render_notice(began, self._theme, self._columns))
+        banner = _banner(began, self._theme, self._columns)
         live = f"\n{prompt_mark(began.mode, self._theme)} \n{status}{_BACK_TO_PROMPT}"
         if not self._is_possible or (banner, live) == (self.banner, self._live):
             return
@@ -125,7 +135,7 @@ class FirstPaint:
             self._write(_OVER_ECHO + banner)
         else:
             self._write(_OVER_IT_ALL)
-        self.banner, self._live = banner, live
+        self.banner, self._live, self._began = banner, live, began
         self._write(live)
 
     def _take_back(self) -> None:

@@ -44,6 +44,7 @@ from .terminal import WindowTitle
 _FRAME_S = 0.05
 _WAITING = "? A call waits for your answer: Alt-A now, or once your line is sent or empty."
 _TICK_S = 0.1
+_POLL_S = 0.005
 _NOTIFY_S = 10.0
 _BREATHE_EVERY = 20
 """Events handled in a row before keys get their turn."""
@@ -70,7 +71,8 @@ class Repl:
         """`painted` is what stands on the screen already."""
         self.client, self.host = client, host
         self._first_paint = painted
-        self._banner = painted.banner
+        self._has_banner = bool(painted.banner)
+        """Whether the banner stands on the screen already, and the renderer has not printed its own yet."""
         self.theme: Theme = choose(settings)
         self._settings = settings
         self._images = PastedImages()
@@ -142,6 +144,8 @@ class Repl:
             threading.Thread(target=warm_up, daemon=True).start()
         await self._has_started.wait()
         await self._conversation.carry_on()
+        while self._screen.has_early:  # what stands in the line then would be sent together with it
+            await asyncio.sleep(_POLL_S)
         drafts = self._draft.left_behind()
         if self._now.unsent or drafts:
             note, text = resume_note.never_sent(self._now, drafts)
@@ -152,7 +156,7 @@ class Repl:
 
     async def _prompt_stands(self) -> None:
         while not self._screen.app.render_counter:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(_POLL_S)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
@@ -273,9 +277,10 @@ class Repl:
             self._screen.repaint()
 
     def _without_banner(self, text: str) -> str:
-        """Return what is to be printed, without the banner where that stands there already."""
-        if self._banner and self._banner in text:
-            text, self._banner = text.replace(self._banner, "", 1), ""
+        """Return what is to be printed, without the banner where that stands there already, perhaps for another
+        width."""
+        if self._has_banner and (banner := self._first_paint.banner_at(self._screen.columns)) in text:
+            text, self._has_banner = text.replace(banner, "", 1), False
         return text
 
     async def _tick(self) -> None:

@@ -148,6 +148,11 @@ class Screen:
         return bool(self.draft.text) or time.monotonic() - self._key_at < _TYPING_S
 
     @property
+    def has_early(self) -> bool:
+        """Whether lines that were typed before the prompt stood are still to be read."""
+        return self._keyboard.has_early
+
+    @property
     def text(self) -> str:
         """The draft, pastes expanded."""
         return self._expanded(self.draft.text)

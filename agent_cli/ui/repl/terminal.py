@@ -133,6 +133,11 @@ class Keyboard(Vt100Input):
         self._early_bytes = 0
         """How much has arrived in whole lines while the terminal was not ours yet, and is unread."""
 
+    @property
+    def has_early(self) -> bool:
+        """Whether lines that were typed before the terminal was ours are still to be read."""
+        return self._early_bytes > 0
+
     def raw_mode(self) -> AbstractContextManager[None]:
         """Take the terminal; what was typed before is known from what comes later."""
         self._early_bytes = _waiting_bytes(self.fileno())

@@ -72,3 +72,23 @@ def test_nothing_is_painted_where_there_is_no_room() -> None:
         "one",
         "here",
     ]
+
+
+def test_the_banner_is_not_printed_again_where_the_window_was_resized_meanwhile() -> None:
+    resized = """
+import asyncio, fcntl, struct, termios
+from pathlib import Path
+from agent_cli.ui.repl.start import run_repl
+from tests.ui.fake_client import STARTED, FakeClient, FakeHost
+paint.show_expected(STARTED, '')
+fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+async def main():
+    client = FakeClient(None, turns=0, totals=Totals(), unsent=())
+    await run_repl(client, FakeHost(), Ui(), history_file=Path("/nonexistent/history"), painted=paint)
+asyncio.run(main())
+"""
+    with Terminal(f"{PROGRAM}{resized}") as terminal:
+        terminal.wait_for_editor()
+        terminal.send("\x04")
+        assert terminal.finish() == 0, terminal.text
+        assert terminal.text.count("/help") == 1 and "(could not" not in terminal.text
