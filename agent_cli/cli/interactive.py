@@ -141,9 +141,9 @@ def _guarded(setup: Setup) -> Callable[[], None]:
     if is_plain(setup.config.ui, sys.stdin, sys.stdout):
         return lambda: None
     from agent_cli.sandbox.process.terminal_guard import guard_terminal
-    from agent_cli.ui.repl.terminal_modes import RESET
+    from agent_cli.ui.repl.terminal_modes import CLEAR_BELOW, RESET
 
-    return guard_terminal(sys.stdout.fileno(), RESET.encode())
+    return guard_terminal(sys.stdout.fileno(), (RESET + CLEAR_BELOW).encode())
 
 
 def _named(chosen: ParsedOptions) -> ParsedOptions:

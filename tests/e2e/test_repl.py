@@ -569,6 +569,7 @@ def test_the_terminal_echoes_again_when_the_program_is_killed_at_its_first_paint
         while person.modes() != before:
             person.pump(0.01)
             assert time.monotonic() < end, "the modes are not those from before"
+        person.until(lambda: not re.search("(?m)^ask · ", person.text), otherwise="the status line stays")
 
 
 def test_what_was_painted_early_gives_way_to_an_error(world: World) -> None:

@@ -160,6 +160,10 @@ def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
     def _(event: KeyPressEvent) -> None:
         """Nobody asked for them; some pastes look like one."""
 
+    @keys.add("c-@")
+    def _(event: KeyPressEvent) -> None:
+        """Ctrl-Space: the editor's mark would take the place of what is typed behind it."""
+
     @keys.add("c-b", filter=running & ~is_searching)
     def _(event: KeyPressEvent) -> None:
         screen.controller.move_to_background()

@@ -709,3 +709,13 @@ def test_a_picture_of_the_clipboard_goes_along_as_long_as_its_mark_stands(tmp_pa
     inputs = term.operations("UserInput")
     assert [len(each["images"]) for each in inputs] == [1, 0]
     assert inputs[0]["text"].startswith("look at [picture 1]")
+
+
+def test_ctrl_space_takes_nothing_from_what_is_typed(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.type("abc\x00def")
+        term.wait("(?m)^> abcdef$")
+        term.type("\x7f\x7f")
+        term.wait("(?m)^> abcd$")
+        term.send("\x15")
+        term.leave()
