@@ -59,7 +59,7 @@ def _expected_start(setup: Setup) -> SessionStarted | None:
     if chosen.text("resume") or chosen.flag("continue") or chosen.flag("fork"):
         return None
     try:
-        env = setup.environment()
+        env = setup.environment().expected()
         model = resolve(config.model or known_default(config, env), config.providers, env).name
     except (NotSent, ConfigError):
         return None

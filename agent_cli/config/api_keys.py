@@ -119,6 +119,15 @@ class KeyedEnvironment(Mapping[str, str]):
         """Return the keys that are known and are not in the environment; the keyring is not asked for more."""
         return {**self._file.values, **{name: key for name, key in self._asked.items() if key}, **self._unsaved}
 
+    def expected(self) -> dict[str, str]:
+        """Return the environment with a value for each key that there should be, to see what can be used. The
+        keyring, which may take seconds, is not asked: its keys are `?`."""
+        keys = {**dict.fromkeys(self._file.entries, "?"), **self.held()}
+        return {
+            **self._environ,
+            **{name: key for name, key in keys.items() if not self._environ.get(name, "").strip()},
+        }
+
     def _from_keyring(self, name: str, entry: KeyringEntry) -> str:
         if self._silent:
             return ""

@@ -216,3 +216,12 @@ def test_the_keyring_is_not_touched_where_no_file_names_it() -> None:
     env = KeyedEnvironment({"A_KEY": "x"}, KeyFile("f", {"B_KEY": "y"}, {"A_KEY": KeyringEntry("s", "u")}))
     assert (env.key("A_KEY"), env.key("B_KEY"), env.key("C_KEY"), env.problems) == ("x", "y", "", [])
     assert "keyring" not in sys.modules
+
+
+def test_what_keys_there_should_be_is_known_without_the_keyring() -> None:
+    entry = KeyringEntry("s", "u")
+    env = KeyedEnvironment(
+        {"A": "x", "B": " ", "PATH": "/bin"}, KeyFile("f", {"B": "y"}, {"A": entry, "C": entry})
+    )
+    assert env.expected() == {"A": "x", "B": "y", "C": "?", "PATH": "/bin"}
+    assert "keyring" not in sys.modules
