@@ -11,7 +11,7 @@ from agent_cli.model.types.base import ModelError, NotSent
 from agent_cli.protocol.events import SessionStarted
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
-from agent_cli.store.catalog import NoSession, SessionInfo
+from agent_cli.store.catalog import MOST_LISTED, NoSession, SessionInfo
 from agent_cli.ui.commands.api import Choice, FirstInput
 from agent_cli.ui.repl.first_paint import FirstPaint
 from agent_cli.ui.text.lines import ago
@@ -26,7 +26,6 @@ from .setup.sandbox_setup import expected_level
 from .setup.setup import Setup, session_setup, with_values
 
 _MOST_PICKED = 200
-_MOST_LISTED = 20
 
 
 def interactive_command(chosen: ParsedOptions) -> int:
@@ -152,7 +151,7 @@ def _named(chosen: ParsedOptions) -> ParsedOptions:
     if chosen.command == "resume" and chosen.positional:
         return with_values(chosen, resume=chosen.positional)
     is_listed = is_plain(setup.config.ui, sys.stdin, sys.stdout)
-    limit = _MOST_LISTED if is_listed else _MOST_PICKED
+    limit = MOST_LISTED if is_listed else _MOST_PICKED
     infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=limit)
     if not infos:
         raise NoSession("there is no session to resume; start one with `agent`")

@@ -35,6 +35,10 @@ class NoSession(StoreError):
     """No session, or more than one, is called as asked."""
 
 
+MOST_LISTED = 20
+"""Sessions in a list to choose from by number."""
+
+
 class SessionInfo(msgspec.Struct, frozen=True):
     """One session, as a list shows it."""
 

@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import subprocess
-import time
 from collections.abc import Mapping
 
 from tests.e2e import warm
@@ -91,9 +90,9 @@ class Person(Terminal):
     def turn_over(self, timeout_s: float = 60.0) -> None:
         """Until one more turn has ended."""
         self._turns += 1
-        end = time.monotonic() + timeout_s
-        while len(re.findall(r"(?m)^— ", self.text)) < self._turns:
-            assert self.pump(0.02) and time.monotonic() < end, f"the turn goes on:\n{self.text}"
+        self.until(
+            lambda: len(re.findall(r"(?m)^— ", self.text)) >= self._turns, timeout_s, otherwise="the turn goes on"
+        )
 
     def decide(self, question: str, answer: str) -> None:
         """Wait for a question, let its guard pass, type an answer and send it; nothing for none."""
@@ -107,10 +106,8 @@ class Person(Terminal):
     def stop(self, key: str) -> None:
         """Press a key that stops the turn; wait until the prompt is back."""
         before = self.text.count("Interrupted.")
-        end = time.monotonic() + 30
         self.send(key)
-        while self.text.count("Interrupted.") == before:
-            assert self.pump(0.01) and time.monotonic() < end, f"not stopped:\n{self.text}"
+        self.until(lambda: self.text.count("Interrupted.") > before, otherwise="not stopped")
         self._turns += 1
 
     def hang_up(self) -> None:

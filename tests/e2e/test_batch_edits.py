@@ -3,31 +3,18 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.fleet import answering, applied, batch, git, outcomes, repository, results, tasks_file, writes
+from tests.e2e.killed import killed_at_the_tenth
 from tests.e2e.test_hidden_tests import shell
 from tests.e2e.world import World, finish, until
 from tests.model.server import Reply
 
-KILLED_IN_REMOVAL = """
-import os, signal, sys
-left = [10]
-def watch(event, args):
-    if event == "os.remove" and str(args[0]).endswith(".txt"):
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-from agent_cli import __main__
-sys.argv[1:] = sys.argv[2:]
-sys.addaudithook(watch)
-__main__.main()
-"""
-"""Runs the program, which is killed when it deletes the tenth text file."""
+REMOVES = 'event == "os.remove" and str(args[0]).endswith(".txt")'
 
 OPEN = {"mode": "yolo", "sandbox": "off"}
 
@@ -41,7 +28,7 @@ def test_a_kill_while_the_tree_is_removed_leaves_the_patch_and_the_outcome(world
     answering(world, writes)
     tasks = tasks_file(world, [{"id": "one", "prompt": "write f.txt: kept", "repo": str(world.work)}])
     out = world.home / "out"
-    killed = world.start("batch", str(tasks), "-o", str(out), before=[sys.executable, "-c", KILLED_IN_REMOVAL])
+    killed = world.start("batch", str(tasks), "-o", str(out), before=killed_at_the_tenth(REMOVES))
     assert finish(killed).code == -signal.SIGKILL
     (tree,) = Path(f"{world.state}-worktrees").glob("batches/*/*/one-1")
     assert 0 < len(list(tree.glob("many/*.txt"))) < 20, "the removal was not interrupted"

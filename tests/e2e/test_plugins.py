@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.killed import killed_at_the_tenth
 from tests.e2e.person import Person
 from tests.e2e.world import World, finish
 from tests.extensions.plugins.made import claude, codex, gemini, hooks, write
@@ -268,27 +269,14 @@ def test_a_plugin_removed_during_a_session_goes_with_it(world: World) -> None:
     assert not folder.exists()
 
 
-KILLED_IN_COPY = """
-import os, signal, sys
-left = [10]
-def watch(event, args):
-    if event == "open" and os.path.basename(str(args[0])).startswith("copied") and args[2] & os.O_WRONLY:
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-from agent_cli import __main__
-sys.argv[1:] = sys.argv[2:]
-sys.addaudithook(watch)
-__main__.main()
-"""
-"""Runs the program, which is killed when it writes the tenth file."""
+COPIES = 'event == "open" and os.path.basename(str(args[0])).startswith("copied") and args[2] & os.O_WRONLY'
 
 
 def test_killed_while_adding(world: World) -> None:
     source = canary(world)
     for number in range(30):
         (source / f"copied{number}").write_text(str(number), encoding="utf-8")
-    killed = world.start("plugin", "add", str(source), before=[sys.executable, "-c", KILLED_IN_COPY])
+    killed = world.start("plugin", "add", str(source), before=killed_at_the_tenth(COPIES))
     assert finish(killed).code == -signal.SIGKILL
     assert 0 < len(list(store(world).glob(".new-*/plugin/copied*"))) < 30, "the copy was not interrupted"
     assert "No plug-in is installed" in world.run("plugin", "list").out

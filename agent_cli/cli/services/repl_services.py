@@ -12,7 +12,7 @@ from agent_cli.engine.context.prompt_parts import init_prompt
 from agent_cli.fs.files import create_file
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.messages import Image
-from agent_cli.store.catalog import totals
+from agent_cli.store.catalog import MOST_LISTED, totals
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.services import (
     AgentTranscript,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from .review.repl_review import ReplReviews
     from .typed.memory_notes import MemoryNotes
 
-RECENT = 20
-
 
 class SessionHost:
     """The services behind the slash commands of one session; see `ui.host.Host`."""
@@ -55,7 +53,7 @@ class SessionHost:
 
     def sessions(self) -> tuple[SessionLine, ...]:
         lines = []
-        for info in self._setup.sessions.list(self._setup.root, limit=RECENT):
+        for info in self._setup.sessions.list(self._setup.root, limit=MOST_LISTED):
             turns, used = totals(Path(info.path))
             lines.append(SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd))
         return tuple(lines)
