@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Asked = Sequence[tuple[bytes, bytes, bool]]
     """Where a mount shall be, what it shows (empty: a new and empty folder), and whether it stays as it is."""
 
-_OF_THE_KERNEL = (b"/dev", b"/proc", b"/sys")
+_OF_THE_KERNEL = (b"/dev/", b"/proc/", b"/sys/")
 
 
 class Mount:
@@ -109,8 +109,10 @@ def _unasked(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
     """Return where there is a mount that is no copy of one of ours. One of ours is there once, and once more for
     each folder above it that was mounted anew."""
     left: dict[tuple[bytes, bytes, bytes], int] = {}
+    again = [_prefix(place) for place, source, _ in asked if source == place]
     for mount in outside.all:
-        copies = sum(source == place and _is_below(mount.place, place) for place, source, _ in asked)
+        at = _prefix(mount.place)
+        copies = sum(map(at.startswith, again))
         left[mount.what] = left.get(mount.what, 0) + max(copies, 1)
     for place, source, _ in asked:
         if source:
@@ -118,7 +120,7 @@ def _unasked(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
             left[what] = left.get(what, 0) + 1
     places = {place for place, source, _ in asked if not source}
     for mount in inside.all:
-        if _is_below(mount.place, *_OF_THE_KERNEL) or (mount.place in places and _is_new(mount, outside)):
+        if _prefix(mount.place).startswith(_OF_THE_KERNEL) or (mount.place in places and _is_new(mount, outside)):
             continue
         left[mount.what] = left.get(mount.what, 0) - 1
         if left[mount.what] < 0:
@@ -130,8 +132,9 @@ def _is_new(mount: Mount, outside: MountTree) -> bool:
     return mount.kind == b"tmpfs" and mount.root == b"/" and mount.device not in outside.devices
 
 
-def _is_below(path: bytes, *folders: bytes) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip(b"/") + b"/") for folder in folders)
+def _prefix(place: bytes) -> bytes:
+    """Return what the paths at and below a place begin with, a slash behind each."""
+    return place.rstrip(b"/") + b"/"
 
 
 def _plain(text: bytes) -> bytes:

@@ -103,6 +103,9 @@ def _look(child: int, asked: "Asked") -> bool:
     has_devices = any(place == b"/dev" for place, _, _ in asked)  # or nothing but the right mounts tells when
     time.sleep(_FIRST_PAUSE_S)
     while time.monotonic() < end:
+        if has_devices and not _may_be_made(child):  # next to nothing beside reading all mounts
+            time.sleep(_PAUSE_S)
+            continue
         try:
             inside = mount_check.read(child)
         except (ValueError, IndexError):
@@ -119,6 +122,17 @@ def _look(child: int, asked: "Asked") -> bool:
                 return True
         time.sleep(_PAUSE_S)
     raise OSError(errno.ETIMEDOUT, "bubblewrap does not make its mounts")
+
+
+def _may_be_made(child: int) -> bool:
+    """Return False while a process sees no device folder but ours: its mounts are not made then."""
+    root = f"/proc/{child}/root"
+    try:
+        return os.stat(f"{root}/dev").st_dev != os.stat("/dev").st_dev
+    except FileNotFoundError:
+        return not os.path.exists(root)  # it has ended
+    except OSError:  # it may not be looked into, but perhaps at
+        return True
 
 
 def _end(child: int, pid: int) -> None:
