@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.fs.real_path import RealPaths
 from agent_cli.sandbox.mechanisms import bubblewrap, landlock, seatbelt
 from agent_cli.sandbox.mechanisms.bubblewrap import HostFacts, arguments
 from agent_cli.sandbox.mechanisms.select import Mechanism, resolve_confinement, spawn_request
@@ -131,7 +132,7 @@ def test_looking_finds_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     paths = tuple(str(tmp_path / name) for name in ("folder", "file", "absent"))
     found = bubblewrap.look(
-        Confinement(writable=paths), "/", {"PATH": f"relative:{tmp_path}/bin", "HOME": "/home/u"}
+        Confinement(writable=paths), "/", {"PATH": f"relative:{tmp_path}/bin", "HOME": "/home/u"}, RealPaths()
     )
     assert found.folders == {paths[0]} and found.files == {paths[1]}
     assert str(tmp_path) in found.needed or not str(tmp_path).startswith("/tmp")
@@ -148,7 +149,10 @@ def test_landlock_leaves_out_what_is_hidden_and_nothing_else(tmp_path: Path) -> 
         writable=(str(base / "work"),), hidden=(str(base / "home/.ssh"), str(base / "home/.netrc"))
     )
     env = {"PATH": "/usr/bin", "HOME": str(base / "home")}
-    found = {os.fsdecode(path): right for right, path in landlock.rules(confinement, str(base / "work"), env)}
+    found = {
+        os.fsdecode(path): right
+        for right, path in landlock.rules(confinement, str(base / "work"), env, RealPaths())
+    }
     ours = {path.removeprefix(f"{base}/"): right for path, right in found.items() if path.startswith(f"{base}/")}
     assert {name: ours.get(name) for name in ("home", "home/docs", "home/.profile", "work")} == {
         "home": "list", "home/docs": "read", "home/.profile": "read", "work": "write"
@@ -194,7 +198,8 @@ def test_a_link_in_the_place_of_a_folder_makes_nothing_writable_and_unhides_noth
             writable=(work, f"{work}/sub", f"{work}/inner"),
             read_only=(f"{work}/hooks", f"{work}/.git/hooks", f"{work}/sub/hooks"),
             hidden=(f"{work}/secret", f"{home}/.ssh"),
-        )
+        ),
+        RealPaths(),
     )
     assert found == Confinement(
         writable=(work,),
@@ -227,7 +232,7 @@ def test_folders_of_other_programs_below_tmp_are_not_shown_though_a_command_star
         (work / "sub", Confinement(writable=(str(work),)), (str(work / "sub"),)),
         (other, Confinement((), shown=(str(work),)), (str(work),)),
     ):
-        found = bubblewrap.look(confinement, str(cwd), {}).needed
+        found = bubblewrap.look(confinement, str(cwd), {}, RealPaths()).needed
         assert tuple(path for path in found if path.startswith(str(tmp_path))) == needed
 
 

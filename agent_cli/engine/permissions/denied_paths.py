@@ -84,11 +84,15 @@ def usual_secrets(home: str) -> Iterator[str]:
     """Yield what is there of the files and folders that usually hold secrets, outside any workspace."""
     with suppress(OSError), os.scandir(home) as entries:
         yield from (entry.path for entry in entries if is_secret(entry.path))
-    for pattern in secret_patterns():
-        name = pattern.removeprefix("**/").removesuffix("/**")
-        path = name if name.startswith("/") else os.path.join(home, name)
-        if "*" not in name and "/" in name and not name.startswith(("/proc", "/dev")) and os.path.lexists(path):
-            yield path
+    yield from filter(os.path.lexists, _usual_places(home))
+
+
+@lru_cache(maxsize=1)
+def _usual_places(home: str) -> tuple[str, ...]:
+    """Return where secrets usually lie: those that are not found by their names alone."""
+    names = (pattern.removeprefix("**/").removesuffix("/**") for pattern in secret_patterns())
+    told = (name for name in names if "*" not in name and "/" in name and not name.startswith(("/proc", "/dev")))
+    return tuple(name if name.startswith("/") else os.path.join(home, name) for name in told)
 
 
 @lru_cache(maxsize=1)
@@ -125,7 +129,7 @@ def _begins_in(rule: Rule, root: str) -> tuple[str, bool]:
 
 def _covered(rule: Rule, policy: Policy) -> Iterator[str]:
     folder, is_pattern = _begins_in(rule, policy.root)
-    if folder == "/" or folder in policy.roots:  # as most rules; spares a look at the disk for each of them
+    if folder == "/" or folder in policy.roots or not os.path.lexists(folder):  # as most rules
         return
     path = os.path.realpath(folder)
     if is_inside(path, ("/proc", "/sys", "/dev", *policy.roots)) or path == "/" or not os.path.lexists(path):

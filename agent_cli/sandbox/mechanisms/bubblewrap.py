@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from agent_cli.fs.real_path import RealPaths
 from agent_cli.protocol.paths import is_below, is_inside
 
 from ..profile.confinement import Confinement
@@ -65,15 +66,15 @@ def program() -> str:
     return next((path for path in PLACES if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
 
-def look(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> HostFacts:
+def look(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealPaths) -> HostFacts:
     """See what is where, right before a command starts. `env` is our own: it says where programs are and where
     others listen."""
     named = {*confinement.writable, *confinement.read_only, *confinement.hidden}
-    roots = tuple(map(os.path.realpath, confinement.shown))
-    start = os.path.realpath(cwd)
-    needed = {*_tools(env), *roots, *((start,) if is_inside(start, (*roots, *confinement.writable)) else ())}
+    roots = tuple(map(real, confinement.shown))
+    start = real(cwd)
+    needed = {*_tools(env, real), *roots, *((start,) if is_inside(start, (*roots, *confinement.writable)) else ())}
     folders = frozenset(path for path in named if os.path.isdir(path))
-    resolver = os.path.realpath("/etc/resolv.conf")
+    resolver = real("/etc/resolv.conf")
     return HostFacts(
         uid=os.getuid(),
         folders=folders,
@@ -270,17 +271,17 @@ def _between(path: str, writable: list[str]) -> list[str]:
     return [os.path.join(top, *names[: at + 1]) for at in range(len(names))]
 
 
-def _tools(env: Mapping[str, str]) -> Iterator[str]:
+def _tools(env: Mapping[str, str], real: RealPaths) -> Iterator[str]:
     """Folders that programs are started from, real. A folder for programs is there with what belongs to it."""
-    yield from map(os.path.realpath, (sys.prefix, sys.base_prefix))
+    yield from map(real, (sys.prefix, sys.base_prefix))
     for name in _FOLDER_LISTS:
         for path in filter(os.path.isabs, env.get(name, "").split(os.pathsep)):
-            real = os.path.realpath(path)
-            above = os.path.dirname(real)
-            yield above if os.path.basename(real) == "bin" and _is_private(above) else real
+            folder = real(path)
+            above = os.path.dirname(folder)
+            yield above if os.path.basename(folder) == "bin" and _is_private(above) else folder
     for name in _FOLDERS:
         if (path := env.get(name, "")) and os.path.isabs(path):
-            yield os.path.realpath(path)
+            yield real(path)
 
 
 def _sockets(env: Mapping[str, str]) -> set[str]:

@@ -6,6 +6,8 @@ be forbidden but not replaced.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
+from agent_cli.fs.real_path import RealPaths
+
 from ..profile.confinement import Confinement
 from . import seccomp
 from .bubblewrap import look
@@ -17,9 +19,9 @@ _SYSTEM = ("/run", "/tmp", "/var/tmp")
 _DEEPEST = 40
 
 
-def rules(confinement: Confinement, cwd: str, env: Mapping[str, str]) -> list[tuple[str, bytes]]:
+def rules(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealPaths) -> list[tuple[str, bytes]]:
     """List pairs of "list", "read" or "write" and a path, for `landlock_apply`, from the disk as it is."""
-    ground = look(confinement, cwd, env)
+    ground = look(confinement, cwd, env, real)
     away = frozenset((*confinement.hidden, *_SYSTEM))
     found = [("list", "/"), *_readable("/", away, 0)]
     for path in (*ground.needed, *(path for path in ground.there if path.startswith("/run/"))):

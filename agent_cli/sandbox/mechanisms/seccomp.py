@@ -5,7 +5,8 @@ named. A program for the kernel's classic BPF machine, written in Python and nee
 The numbers are those of the kernel's tables; a processor that is not in `MACHINES` has no filter.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from functools import lru_cache
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 
@@ -97,7 +98,8 @@ MACHINES: dict[str, tuple[int, dict[str, int], dict[str, int]]] = {
 """By name: the kernel's number of the machine, the calls that are refused, those that depend on arguments."""
 
 
-def filter_program(machine: str, families: Collection[int]) -> bytes:
+@lru_cache(maxsize=8)
+def filter_program(machine: str, families: tuple[int, ...]) -> bytes:
     """Return the filter for a machine as `os.uname` names it, with these address families for sockets.
 
     Raises:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.real_path import RealPaths
 from agent_cli.protocol.paths import is_below, is_inside
 
 from ..profile.confinement import Confinement, MechanismName
@@ -62,13 +63,14 @@ def spawn_request(
         OSError: too many variables and folders, or this machine has no such mechanism.
         ValueError: a path holds a NUL.
     """
-    confinement = resolve_confinement(confinement)
+    real = RealPaths()
+    confinement = resolve_confinement(confinement, real)
     match means.mechanism:
         case "bubblewrap":
             shared = network if confinement.network == "none" else ()
-            return _by_bubblewrap(means, confinement, argv, env, os.path.abspath(cwd), shared)
+            return _by_bubblewrap(means, confinement, argv, env, os.path.abspath(cwd), shared, real)
         case "landlock":
-            return _by_landlock(confinement, argv, env, os.path.abspath(cwd))
+            return _by_landlock(confinement, argv, env, os.path.abspath(cwd), real)
         case "seatbelt":
             from .seatbelt import profile
 
@@ -79,17 +81,17 @@ def spawn_request(
             raise OSError(errno.ENOSYS, "commands cannot be confined on this machine")
 
 
-def resolve_confinement(confinement: Confinement) -> Confinement:
+def resolve_confinement(confinement: Confinement, real: RealPaths) -> Confinement:
     """With paths that are real now. An earlier command may have put a link in the place of a folder: what was
     writable there is not any more, and what is hidden or stays as it is, is what the link leads to."""
-    writable = [path for path in confinement.writable if os.path.realpath(path) == path]
+    writable = [path for path in confinement.writable if real(path) == path]
     outermost = [path for path in writable if not any(is_below(path, other) for other in writable)]
     return msgspec.structs.replace(
         confinement,
         writable=tuple(outermost),
-        read_only=tuple(dict.fromkeys(map(os.path.realpath, confinement.read_only))),
-        pinned=tuple(dict.fromkeys(map(os.path.realpath, confinement.pinned))),
-        hidden=tuple(dict.fromkeys(map(os.path.realpath, confinement.hidden))),
+        read_only=tuple(dict.fromkeys(map(real, confinement.read_only))),
+        pinned=tuple(dict.fromkeys(map(real, confinement.pinned))),
+        hidden=tuple(dict.fromkeys(map(real, confinement.hidden))),
     )
 
 
@@ -100,6 +102,7 @@ def _by_bubblewrap(
     env: Mapping[str, str],
     cwd: str,
     entered: tuple[int, ...],
+    real: RealPaths,
 ) -> SpawnRequest:
     from . import bubblewrap, seccomp
 
@@ -108,7 +111,7 @@ def _by_bubblewrap(
         number = len(confinement.hidden)
         advice = "close their folders by rules such as deny read(FOLDER/**)"
         raise OSError(errno.E2BIG, f"{number} files are closed to commands, more than {_MOST_HIDDEN}: {advice}")
-    ground = bubblewrap.look(confinement, cwd, os.environ)  # not `env`, which earlier commands have a say in
+    ground = bubblewrap.look(confinement, cwd, os.environ, real)  # not `env`, which earlier commands have a say in
     _make_way(confinement.tmp, bubblewrap.tops(confinement, ground))
     words = bubblewrap.arguments(
         confinement,
@@ -170,11 +173,13 @@ def _make_way(tmp: str, places: Sequence[str]) -> None:
                 os.unlink(mine)
 
 
-def _by_landlock(confinement: Confinement, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> SpawnRequest:
+def _by_landlock(
+    confinement: Confinement, argv: Sequence[str], env: Mapping[str, str], cwd: str, real: RealPaths
+) -> SpawnRequest:
     from . import landlock, seccomp
 
     inner = _with_tmp(env, confinement.tmp)
-    rules = landlock.rules(confinement, cwd, os.environ)
+    rules = landlock.rules(confinement, cwd, os.environ, real)
     if any(b"\0" in path for _, path in rules):
         raise ValueError("embedded null byte")
     filter_program = seccomp.filter_program(os.uname().machine, landlock.families(confinement))
