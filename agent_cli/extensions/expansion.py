@@ -79,11 +79,6 @@ def expand(
     return Expanded(said, tuple(insertions))
 
 
-def has_commands(text: str, product: Product) -> bool:
-    """Return whether expanding a text finds commands to run."""
-    return any(part.is_command for part in (_braced(text) if product == "gemini" else _parts(text)))
-
-
 def _parts(text: str) -> Iterator[_Part]:
     """Yield the parts of a text; a fenced block is words, unless it is marked as one to run."""
     end = 0

@@ -358,9 +358,3 @@ def _renamed(root: str, path: str, new: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def name_paths(paths: Iterable[str]) -> str:
-    """Changed paths for a sentence: at most five, then how many more."""
-    all_ = list(paths)
-    return ", ".join(all_[:5]) + (f" and {len(all_) - 5} more" if len(all_) > 5 else "")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.sandbox import git_tamper_guard
-from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, accept_changes, name_paths, runs_nothing
+from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, accept_changes, runs_nothing
 from agent_cli.tools.shell.tamper_watch import places_of
 from agent_cli.workspace.git.programs import run_by_git
 
@@ -383,8 +383,3 @@ def test_what_was_read_before_is_not_read_again(work: Path) -> None:
     second = taken(str(work), first)
     assert second == first
     assert second.contents[".git/config"] is first.contents[".git/config"]
-
-
-def test_many_names_become_a_few() -> None:
-    assert name_paths(["a", "b"]) == "a, b"
-    assert name_paths("abcdefg") == "a, b, c, d, e and 2 more"

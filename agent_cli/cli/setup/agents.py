@@ -15,11 +15,6 @@ def agent_types(setup: Setup) -> tuple[AgentType, ...]:
     return found_agents(setup).types if setup.agent_places() else ()
 
 
-def agent_notes(setup: Setup) -> tuple[tuple[str, str], ...]:
-    """Return what is wrong with files that define sub-agents or has no effect, each with the path of the file."""
-    return found_agents(setup).notes if setup.agent_places() else ()
-
-
 def found_agents(setup: Setup) -> "FoundAgents":
     """Return what the files define; they are read once, until the configuration is read again."""
     return setup.once(_found)

@@ -101,11 +101,6 @@ class Tracing:
         return f"the trace {file.path} {lacks or 'lacks its end'}: {self._problem}"
 
 
-def is_wanted(trace_file: str | None, otlp: bool, env: Mapping[str, str]) -> bool:
-    """Return whether a session is traced: into a file, or to a collector."""
-    return bool(trace_file) or is_switched_on(otlp, env)
-
-
 def open_tracing(
     trace_file: str | None, otlp: bool, content: Collection[ContentKind], state: Path, session_id: str,
     env: Mapping[str, str] = os.environ,

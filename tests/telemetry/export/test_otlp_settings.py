@@ -9,7 +9,6 @@ from agent_cli.telemetry.export.otlp_settings import (
     otlp_settings,
     resource_attributes,
 )
-from agent_cli.telemetry.export.tracing import is_wanted
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,6 @@ from agent_cli.telemetry.export.tracing import is_wanted
 )
 def test_only_the_user_switches_it_on(configured: bool, env: dict[str, str], wanted: bool) -> None:
     assert is_switched_on(configured, env) is wanted
-    assert is_wanted(None, configured, env) is wanted and is_wanted("t.jsonl", configured, env)
 
 
 def test_without_variables_it_is_the_usual_place() -> None:
