@@ -5,6 +5,8 @@ model is not sent any more are let go of, and read again from the file where the
 not grow with the conversation.
 """
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,11 +29,15 @@ from agent_cli.protocol.usage import Totals
 from .placeholders import without_long_texts
 from .projection import Projection
 
+_SYNC_AFTER_S = 0.2
+
 
 class Journal(Protocol):
     """Where records go. `store.SessionFile` is one; a session that is not saved has none."""
 
-    def append(self, records: Sequence[AnyRecord]) -> None: ...
+    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None: ...
+
+    def sync(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -64,6 +70,7 @@ class Session:
         self._is_released = False
         self._let_go: set[str] = set()
         """Ids of the messages whose long texts are on the disk only."""
+        self._sync_is_due = False
         self._unsaved: list[AnyRecord] = [] if saved else list(self.records)
         self.call_ids: set[str] = set()
         """Every call id ever used in this session."""
@@ -88,8 +95,9 @@ class Session:
         """What all model calls have used."""
         return self.view.costs.totals
 
-    def append(self, *records: AnyRecord) -> None:
-        """Add records, saved before this returns.
+    def append(self, *records: AnyRecord, durable: bool = True) -> None:
+        """Add records, saved before this returns. If not `durable`, they survive the end of this program at
+        once, and a power cut after the next append or a moment: for what is followed by others anyway.
 
         Raises:
             store.StoreError: they could not be saved; the session is as it was before.
@@ -102,7 +110,9 @@ class Session:
             for index, record in enumerate(records, start=1)
         ]
         if self._journal is not None:
-            self._journal.append([*self._unsaved, *numbered])
+            self._journal.append([*self._unsaved, *numbered], durable=durable)
+            if not durable:
+                self._sync_soon()
         self._unsaved = []
         self.records.extend(numbered)
         for record in numbered:
@@ -114,6 +124,30 @@ class Session:
                     self._booked(record)
         if any(isinstance(record, CompactionSaved | Shortened) for record in numbered):
             self._release()
+
+    def sync(self) -> None:
+        """Wait until the disk has all that was added.
+
+        Raises:
+            store.StoreError: it has not.
+        """
+        if self._journal is not None:
+            self._journal.sync()
+
+    def _sync_soon(self) -> None:
+        """Have the disk told within a moment, whatever happens next: a question may be open for hours."""
+        if self._sync_is_due:
+            return
+        try:
+            asyncio.get_running_loop().call_later(_SYNC_AFTER_S, self._sync_now)
+            self._sync_is_due = True
+        except RuntimeError:  # no event loop: nothing would come back to it
+            self.sync()
+
+    def _sync_now(self) -> None:
+        self._sync_is_due = False
+        with contextlib.suppress(Exception):  # the next append says what is wrong
+            self.sync()
 
     def whole(self) -> Sequence[AnyRecord]:
         """Return all records with every text. What was let go of is read from the file, and not kept.

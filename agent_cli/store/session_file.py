@@ -196,6 +196,7 @@ class SessionFile:
         self.path = path
         self._end = end
         self._disk = disk
+        self._is_synced = True
         self._hold(descriptor)
 
     def _hold(self, descriptor: int) -> None:
@@ -253,9 +254,10 @@ class SessionFile:
             raise
         return cls(path, descriptor, loaded.end, disk), loaded
 
-    def append(self, records: Sequence[AnyRecord]) -> None:
+    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
         """Write records behind the last one and wait until the disk has them. A file that was removed meanwhile is
-        written anew.
+        written anew. If not `durable`, the next append or `sync` waits for these too; at most one append at a time
+        is left like that, so that a power cut takes no more than the last one.
 
         Raises:
             StoreError: the disk is full or gone, or another file has taken the place of this one; the file is as
@@ -265,11 +267,29 @@ class SessionFile:
         lines = _SEPARATOR.join(encode(record) for record in records)
         lead = b"\n" if self._end <= len(_OPEN) else _SEPARATOR
         data = lead + lines
-        self._write(data + _CLOSE, self._end)
+        durable = durable or not self._is_synced
+        self._write(data + _CLOSE, self._end, durable=durable)
         self._end += len(data)
+        self._is_synced = durable
+
+    def sync(self) -> None:
+        """Wait until the disk has all that was appended.
+
+        Raises:
+            StoreError: the disk is gone.
+        """
+        if self._is_synced or self._fd < 0:
+            return
+        try:
+            self._disk.sync(self._fd)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._is_synced = True
 
     def close(self) -> None:
-        """Release the lock. Safe to call twice."""
+        """Release the lock, when the disk has everything. Safe to call twice."""
+        with contextlib.suppress(StoreError):
+            self.sync()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -316,15 +336,18 @@ class SessionFile:
             "session is then written there whole. Or leave, and `agent resume` goes on with that file."
         )
 
-    def _write(self, data: bytes, at: int) -> None:
+    def _write(self, data: bytes, at: int, *, durable: bool = True) -> None:
         try:
-            write_end(self._fd, data, at, disk=self._disk)
+            write_end(self._fd, data, at, durable=durable, disk=self._disk)
         except OSError as error:
             self._restore(at)
-            raise StoreError(
-                f"cannot write session {self.path}: {error.strerror}. Nothing said so far is lost; "
-                "free some space and try again."
-            ) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"cannot write session {self.path}: {error.strerror}. Nothing said so far is lost; "
+            "free some space and try again."
+        )
 
     def _restore(self, at: int) -> None:
         """Put the closing bracket back where a failed write began; its bytes were there before."""
@@ -363,7 +386,7 @@ class NewSessionFile:
         self._disk = disk
         self._file: SessionFile | None = None
 
-    def append(self, records: Sequence[AnyRecord]) -> None:
+    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
         """As `SessionFile.append`, creating the file first.
 
         Raises:
@@ -371,7 +394,16 @@ class NewSessionFile:
         """
         if self._file is None:
             self._file = SessionFile.create(self.path, self._disk)
-        self._file.append(records)
+        self._file.append(records, durable=durable)
+
+    def sync(self) -> None:
+        """As `SessionFile.sync`.
+
+        Raises:
+            StoreError: likewise.
+        """
+        if self._file is not None:
+            self._file.sync()
 
     def close(self) -> None:
         """Release the lock, if there is a file."""

@@ -77,10 +77,13 @@ class _Failing:
         self._left = good
         self._error = error
 
-    def append(self, records: Sequence[AnyRecord]) -> None:
+    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
         self._left -= 1
         if self._left < 0:
             raise self._error
+
+    def sync(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

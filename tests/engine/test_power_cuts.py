@@ -1,7 +1,9 @@
 """The power fails, or the disk is full, at any byte of any write of a session: it opens again with everything that
 had been saved, invents nothing, sends the request that would have been sent, and can be written on."""
 
+import asyncio
 import json
+import os
 import random
 import resource
 import shutil
@@ -16,6 +18,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 
+from agent_cli.fs.files import Disk
 from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.events import TurnCompleted
 from agent_cli.protocol.messages import Message, UserMessage
@@ -28,7 +31,7 @@ from agent_cli.store.session_file import NewSessionFile, SessionFile, StoreError
 from tests.engine import long_talk
 from tests.engine.harness import engine, header, same_facts
 from tests.fuzz import LEVEL
-from tests.model.scripted import Reply
+from tests.model.scripted import Reply, ScriptedModel, call, say
 
 ROOT = Path(__file__).parents[2]
 POINTS = 40
@@ -81,16 +84,19 @@ class Watched:
         self.visible: dict[int, tuple[Message, ...]] = {}
         """Number of records → what the running session would send at that moment."""
 
-    def append(self, records: Sequence[AnyRecord]) -> None:
+    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
         self.look()
         before = self._path.read_bytes() if self._path.exists() else b"[\n]\n"
-        self._file.append(records)
+        self._file.append(records, durable=durable)
         saved = sum(len(write.records) for write in self.writes)
         self.writes.append(Write(before, self._path.read_bytes(), saved, tuple(records)))
 
     def look(self) -> None:
         assert self.session is not None
         self.visible[len(self.session.records)] = history.repair(self.session.visible())
+
+    def sync(self) -> None:
+        self._file.sync()
 
     def close(self) -> None:
         self._file.close()
@@ -129,6 +135,61 @@ async def play(base: Path) -> Undisturbed:
     assert {record["type"] for record in json.loads((base / "session.json").read_bytes())} >= KINDS
     assert all(write.after.startswith(write.before[: write.at]) for write in journal.writes), "append only"
     return Undisturbed(base, records, tuple(journal.writes), journal.visible, requests)
+
+
+class Told(Disk):
+    """Notes how large the file was each time the disk was waited for."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def sync(self, descriptor: int) -> None:
+        super().sync(descriptor)
+        self.sizes.append(os.fstat(descriptor).st_size)
+
+
+class Noted(NewSessionFile):
+    """Notes which appends wait for the disk."""
+
+    waited: list[bool]
+
+    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
+        super().append(records, durable=durable)
+        self.waited.append(durable)
+
+
+async def test_what_a_request_or_a_command_depends_on_is_on_the_disk_and_a_step_waits_for_it_twice(
+    tmp_path: Path,
+) -> None:
+    disk, path, steps = Told(), tmp_path / "session.json", []
+    (tmp_path / "work").mkdir()
+    file = Noted(path, disk)
+    file.waited = []
+
+    def asked(request: ModelRequest) -> Reply:
+        assert disk.sizes[-1] == path.stat().st_size
+        steps.append(file.waited[:])
+        return say("", call("shell", command=f"cp {path} {len(steps)}")) if len(steps) < 5 else say("done")
+
+    session = Session([header(tmp_path / "work", mode="yolo")], file, saved=False)
+    async with engine(tmp_path, model=ScriptedModel(then=asked), session=session, mode="yolo") as it:
+        await it.prompt("go")
+        assert disk.sizes[-1] == path.stat().st_size
+    copies = {(tmp_path / "work" / str(number)).stat().st_size for number in range(1, 5)}
+    assert len(copies) == 4 and copies <= set(disk.sizes)
+    assert steps[-1][len(steps[-2]) :] == [False, True, False, True], "answer, start of its call, result, request"
+
+
+async def test_what_an_append_leaves_is_on_the_disk_soon(tmp_path: Path) -> None:
+    disk, path = Told(), tmp_path / "session.json"
+    session = Session([header(tmp_path)], NewSessionFile(path, disk), saved=False)
+    session.append(UserMessage(id="m1", text="one"))
+    session.append(UserMessage(id="m2", text="two"), durable=False)
+    assert disk.sizes[-1] < path.stat().st_size
+    async with asyncio.timeout(30):
+        while disk.sizes[-1] < path.stat().st_size:
+            await asyncio.sleep(0.01)
+    session.close()
 
 
 Manner = Literal["cut", "pages"]

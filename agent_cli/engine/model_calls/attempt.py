@@ -111,11 +111,11 @@ class ModelCall:
             self._append(entry)
             return answer, None
         message = self._message(answer, self._unique(calls), answer.finish)
-        self._append(entry, message)
+        self._append(entry, message, durable=not message.calls)  # the start of a call that has an effect is
         return answer, message
 
-    def _append(self, entry: ModelCalled, *messages: AssistantMessage) -> None:
-        self._session.append(entry, *messages)
+    def _append(self, entry: ModelCalled, *messages: AssistantMessage, durable: bool = True) -> None:
+        self._session.append(entry, *messages, durable=durable)
         self._book(entry)
 
     def _message(self, answer: Answer, calls: tuple[ToolCall, ...], finish: Finish) -> AssistantMessage:

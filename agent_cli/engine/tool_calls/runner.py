@@ -122,6 +122,7 @@ class ToolRunner:
             for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
                 batch = [pending for _, pending in group]
                 if self._hooks is not None:
+                    self._session.sync()
                     await self._hooks.before(batch)
                 if end := self._ending_call(prepared):
                     self._close(batch, f"Not run: `{end.call.name}`, called before it, has ended the turn.")
@@ -496,7 +497,7 @@ class ToolRunner:
             pending.result = result
             self._recorded.add(pending.call.id)
         else:
-            self._session.append(result)
+            self._session.append(result, durable=False)  # the next request, or the end of the turn, is
         self._context.seen.update(result.seen)
         self._guard.record(pending.call, result)
         if pending.tool is not None:
