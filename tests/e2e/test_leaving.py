@@ -102,7 +102,8 @@ EXITS: list[tuple[str, Callable[[AtAShell], None], int]] = [
     ("end of input", _typed("\x04"), 0),
     ("Ctrl-C twice", _twice, 0),
     ("terminated", _signalled(signal.SIGTERM), 143),
-    ("hung up", _signalled(signal.SIGHUP), 143),
+    ("interrupted", _signalled(signal.SIGINT), 130),
+    ("hung up", _signalled(signal.SIGHUP), 129),
     ("killed", _signalled(signal.SIGKILL), -9),
     ("crashed", _signalled(signal.SIGSEGV), -11),
     ("aborted", _signalled(signal.SIGABRT), -6),
@@ -111,13 +112,13 @@ EXITS: list[tuple[str, Callable[[AtAShell], None], int]] = [
 ]
 
 
-_IN_A_TURN = ("quit", "terminated", "killed", "crashed", "hung up")
+_IN_A_TURN = [each for each in EXITS if each[0] in ("quit", "interrupted", "hung up", "killed", "crashed")]
 
 
 @pytest.mark.parametrize(
     ("name", "leave", "code", "busy"),
-    [(*each, False) for each in EXITS] + [(*each, True) for each in EXITS if each[0] in _IN_A_TURN],
-    ids=[each[0] for each in EXITS] + [f"{name} in a turn" for name in _IN_A_TURN],
+    [(*each, False) for each in EXITS] + [(*each, True) for each in _IN_A_TURN],
+    ids=[each[0] for each in EXITS] + [f"{each[0]} in a turn" for each in _IN_A_TURN],
 )
 def test_the_terminal_is_as_it_was(
     world: World, name: str, leave: Callable[[AtAShell], None], code: int, busy: bool
