@@ -158,6 +158,11 @@ class Keyboard(Vt100Input):
         """Take the terminal after another program has had it."""
         self._ahead.again()
 
+    @property
+    def is_settling(self) -> bool:
+        """Whether that was done a moment ago, so that a signal that comes now has been answered."""
+        return time.monotonic() - self._ahead.set_again_at < _SETTLED_S
+
     def read_keys(self) -> list[KeyPress]:
         """Return the keys that have arrived."""
         if self._early:
@@ -220,7 +225,9 @@ class JobControl:
 
     def stop(self) -> None:
         """Give the terminal back and stop, as Ctrl-Z does with any program, until a shell's `fg`."""
-        if self._stopping or not self._app.is_running or signal.getsignal(signal.SIGTSTP) == signal.SIG_IGN:
+        if self._stopping or self._keyboard.is_settling or not self._app.is_running:
+            return
+        if signal.getsignal(signal.SIGTSTP) == signal.SIG_IGN:
             return
         self._stopping = True
         if self._has_editor():  # it has the terminal, and has stopped as well
@@ -243,7 +250,7 @@ class JobControl:
     def _continued(self) -> None:
         """Somebody else has stopped the program and lets it go on: the terminal is another's work by now, so its
         modes are set anew, and what stands there stays."""
-        if self._stopping or self._has_editor() or not self._app.is_running:
+        if self._stopping or self._keyboard.is_settling or self._has_editor() or not self._app.is_running:
             return
         self._keyboard.again()
         self._app.renderer.reset()

@@ -49,6 +49,8 @@ class TypeAhead:
         """The terminal's modes as they were found, while they are others."""
         self._typed = b""
         self._interrupted_at = float("-inf")
+        self.set_again_at = float("-inf")
+        """When the modes were set anew last."""
         self._loop: AbstractEventLoop | None = None
         """The loop that watches."""
         self._has_reader = False
@@ -63,6 +65,7 @@ class TypeAhead:
         """Set the modes anew, which another program has changed."""
         if self._before is not None:
             self._set_raw()
+        self.set_again_at = time.monotonic()
 
     def lend(self) -> None:
         """Set the modes that were found, until `again`."""
