@@ -136,7 +136,8 @@ def test_the_terminal_is_as_it_was(
 
 
 def test_stopped_from_the_keyboard_and_brought_back(world: World) -> None:
-    """Ctrl-Z as at any program: the shell has the terminal, `fg` gives it back, and the turn goes on."""
+    """Ctrl-C and Ctrl-Z when the prompt stands and nothing reads it yet, and Ctrl-Z at the line editor: the shell has
+    the terminal as it was, `fg` gives it back, and nothing typed is lost."""
     env = world.environment({"PS1": "shell> "})
     program = (
         "import fcntl, os, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
@@ -144,19 +145,22 @@ def test_stopped_from_the_keyboard_and_brought_back(world: World) -> None:
     )
     with Terminal(program, columns=100, rows=30) as term:
         term.wait("shell>")
+        term.send("stty -a > before\r")
         term.send(f"{AGENT} --mode yolo\r")
         term.wait("/help for commands")
-        term.wait_for_editor()
-        term.send("half a draft")
-        term.wait("(?m)^> half a draft$")
-        term.send("\x1a")
-        term.wait("Stopped")
-        term.send("echo in$((1))between; stty -a | grep -o ' icanon'\r")
-        term.wait("in1between\n icanon")
-        term.send("fg\r")
-        term.pump(0.5)
-        term.send("ed")
-        term.wait("(?m)^> half a drafted$")
+        term.send("lost\x03half a draft\x1a")
+        for stop, draft in (1, "half a draft"), (2, "half a drafted"):
+            term.until(lambda stop=stop: term.text.count("Stopped") == stop)
+            term.send(f"stty -a | diff before - && echo as$(({stop}))before\r")
+            term.wait(f"as{stop}before")
+            term.send("fg\r")
+            term.until(lambda stop=stop: term.text.count("shell> fg\n") == stop)
+            term.wait_for_editor()
+            term.wait(f"(?m)^> {draft}$")
+            assert len(re.findall("(?m)^>", term.text.rpartition("shell> fg\n")[2])) == 1, term.text
+            term.pump(0.6)  # a stop right behind `fg` is the one before
+            term.send("ed\x1a" if stop == 1 else "it")
+        term.wait("(?m)^> half a draftedit$")
         term.send("\x03")
         term.pump(0.2)
         term.send("/quit\r")

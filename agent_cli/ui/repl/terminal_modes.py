@@ -117,7 +117,7 @@ class TypeAhead:
             typed += self._waiting()
             while _is_cut(typed) and (rest := self._waiting(_REST_S)):
                 typed += rest
-        if time.monotonic() - self._interrupted_at <= _TWICE_S:
+        if time.monotonic() - self._interrupted_at <= _TWICE_S and _CTRL_C not in typed:
             typed = _CTRL_C + typed  # the hint stands for the rest of its time
         text = typed.decode("utf-8", "replace")
         if text.count("\r") > _TYPED_LINES and not _NO_PASTE.search(text):
@@ -125,16 +125,17 @@ class TypeAhead:
         return text
 
     def _key(self, keys: bytes, leave: Callable[[], None], hint: Callable[[], None]) -> None:
-        """Take in keys. Behind a whole line, which will be sent, all of them are for the line editor."""
-        is_line = not set(self._typed) & set(b"\r\n")
+        """Take in keys. Behind a whole line, which will be sent, Ctrl-C is for the line editor too."""
+        has_sent = bool(set(self._typed) & set(b"\r\n"))
         if keys == _CTRL_Z:
             os.kill(0, SIGTSTP)
-        elif keys == _CTRL_C and is_line and self._typed:
-            self._typed = b""
-        elif keys == _CTRL_C and is_line and time.monotonic() - self._interrupted_at <= _TWICE_S:
+        elif keys == _CTRL_C and time.monotonic() - self._interrupted_at <= _TWICE_S:
             leave()
-        elif keys == _CTRL_C and is_line:
+        elif keys == _CTRL_C and self._typed and not has_sent:
+            self._typed = b""
+        elif keys == _CTRL_C:
             self._interrupted_at = time.monotonic()
+            self._typed += _CTRL_C if has_sent else b""
             hint()
         elif keys == _CTRL_D and not self._typed:
             leave()
