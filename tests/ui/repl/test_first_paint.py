@@ -94,3 +94,19 @@ asyncio.run(main())
         terminal.send("\x04")
         assert terminal.finish() == 0, terminal.text
         assert terminal.text.count("/help") == 1 and "(could not" not in terminal.text
+
+
+@pytest.mark.parametrize("number", ["SIGTSTP", "SIGCONT"])
+def test_what_was_painted_stands_again_when_the_program_goes_on(number: str) -> None:
+    """After a stop, which a program without a shell does not notice, and where somebody else has stopped it."""
+    steps = f"""
+import os, signal, termios
+paint.show(now)
+cooked = termios.tcgetattr(0)
+cooked[3] |= termios.ECHO | termios.ICANON
+termios.tcsetattr(0, termios.TCSANOW, cooked)
+os.write(1, b"\\r\\x1b[A\\x1b[J" if {number!r} == "SIGCONT" else b"")
+os.kill(os.getpid(), signal.{number})
+assert not termios.tcgetattr(0)[3] & (termios.ECHO | termios.ICANON)
+"""
+    assert shown(steps) == shown("paint.show(now)")
