@@ -13,7 +13,9 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.store.catalog import MOST_LISTED, NoSession, SessionInfo
 from agent_cli.ui.commands.api import Choice, FirstInput
+from agent_cli.ui.headless.early_signals import EARLY
 from agent_cli.ui.repl.first_paint import FirstPaint
+from agent_cli.ui.repl.terminal_modes import CLEAR_BELOW, RESET, TypeAhead
 from agent_cli.ui.text.lines import ago
 from agent_cli.ui.text.theme import choose as choose_theme
 from agent_cli.ui.text.theme import is_plain
@@ -81,8 +83,9 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
     Raises:
         NoModel, MissingKey: nobody could be asked for a key.
     """
+    keyboard = TypeAhead()
     try:
-        return _paint_and_run(setup, first_input)
+        return _paint_and_run(setup, first_input, keyboard)
     except (NoModel, MissingKey) as error:
         provider = error.provider if isinstance(error, MissingKey) else ""
         helps = bool(provider) or isinstance(error, NoModel)
@@ -91,20 +94,24 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         code = cannot_start(error)
     from .services.key_entry import ask_for_key
 
-    return _paint_and_run(setup, first_input) if ask_for_key(setup, provider) else code
+    return _paint_and_run(setup, first_input, keyboard) if ask_for_key(setup, provider) else code
 
 
-def _paint_and_run(setup: Setup, first_input: FirstInput) -> int:
-    """Paint what is known of the first session, then load the rest and run the sessions."""
-    painted = FirstPaint(setup.config.ui)
+def _paint_and_run(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -> int:
+    """Paint what is known of the first session, then load the rest and run the sessions. Signals wait meanwhile:
+    an exception in the middle of loading can crash an extension module."""
+    painted = FirstPaint(setup.config.ui, current_branch(setup.root), keyboard)
+    EARLY.hold()
     try:
+        painted.take()
         if (expected := _expected_start(setup)) is not None:
-            painted.show_expected(expected, current_branch(setup.root))
+            painted.show_expected(expected)
         from .repl_sessions import run_sessions
 
         return run_sessions(setup, first_input, painted)
     finally:
-        painted.give_way()
+        painted.end()
+        EARLY.drop()
 
 
 def _first_input(chosen: ParsedOptions) -> FirstInput:
@@ -140,7 +147,6 @@ def _guarded(setup: Setup) -> Callable[[], None]:
     if is_plain(setup.config.ui, sys.stdin, sys.stdout):
         return lambda: None
     from agent_cli.sandbox.process.terminal_guard import guard_terminal
-    from agent_cli.ui.repl.terminal_modes import CLEAR_BELOW, RESET
 
     return guard_terminal(sys.stdout.fileno(), (RESET + CLEAR_BELOW).encode())
 

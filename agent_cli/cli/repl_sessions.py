@@ -1,20 +1,21 @@
 """The sessions of a REPL: opening each, and moving from one to the next without leaving it."""
 
 import asyncio
-import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 from agent_cli.model.routing import MissingKey, NoModel, preload
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean
-from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.store.session_file import StoreError
 from agent_cli.ui.commands.api import NOTHING, ExitReason, FirstInput
+from agent_cli.ui.headless.early_signals import EARLY
 from agent_cli.ui.repl.first_paint import FirstPaint
 from agent_cli.ui.repl.start import run_repl
-from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.signals import ENDING, signal_handlers
 from agent_cli.ui.text.theme import NONE
 from agent_cli.ui.text.theme import choose as choose_theme
 from agent_cli.workspace.git.repository import current_branch
@@ -35,7 +36,42 @@ _PRUNE_AFTER_S = 5.0
 """Old sessions go, at most once a day, when nobody waits for it."""
 
 
-async def _run_one_by_one(setup: Setup, first_input: FirstInput, painted: FirstPaint) -> int:
+T = TypeVar("T")
+
+
+class Leaving:
+    """What ends the program where no line editor does: a signal, or keys typed while a session is opened."""
+
+    def __init__(self) -> None:
+        self.reason: ExitReason | None = None
+        """The first one that came."""
+        self._work: asyncio.Task[Any] | None = None
+
+    def leave(self, reason: ExitReason) -> None:
+        """Give up what is being done, if it can be, and end the program."""
+        self.reason = self.reason or reason
+        if self._work is not None:
+            self._work.cancel()
+
+    async def unless(self, work: Coroutine[Any, Any, T]) -> T | ExitReason:
+        """Return what some work gives, or why it was given up."""
+        if self.reason is not None:
+            work.close()
+            return self.reason
+        self._work = task = asyncio.ensure_future(work)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self.reason is None:
+                raise
+            return self.reason
+        finally:
+            self._work = None
+
+
+async def _run_one_by_one(
+    setup: Setup, first_input: FirstInput, painted: FirstPaint, outside: Leaving
+) -> ExitReason:
     """Run one session after another, until the user quits. When one cannot be opened, the one before it is
     opened again."""
     ready: Setup | None = setup
@@ -45,23 +81,23 @@ async def _run_one_by_one(setup: Setup, first_input: FirstInput, painted: FirstP
     while True:
         try:
             setup = ready or session_setup(chosen)
-            opened = await open_session(setup, PERSON)
+            painted.watch(asyncio.get_running_loop(), partial(outside.leave, ExitReason("quit")))
+            opened = await outside.unless(open_session(setup, PERSON))
         except (StoreError, UsageError, NoModel, MissingKey, ModelError) as error:
             if back is None:
                 raise
             print(f"agent: {error}", file=sys.stderr)
             ready, chosen, back = None, back, None
             continue
+        if isinstance(opened, ExitReason):
+            return opened
         before = _in_force(opened)
-        try:
-            leaving = await _one_session(setup, opened, first_input, painted)
-        finally:
-            painted.give_way()
-        if leaving.kind == "quit":
-            return 0
-        if leaving.kind == "terminated":
-            return EXIT_CODES["terminated"]
-        ready, first_input, painted = None, NOTHING, FirstPaint(setup.config.ui)
+        leaving = await _one_session(setup, opened, first_input, painted, outside)
+        if leaving.is_final:
+            return leaving
+        ready, first_input = None, NOTHING
+        painted = FirstPaint(setup.config.ui, current_branch(setup.root), painted.keyboard)
+        painted.take()
         now = _in_force(opened)
         in_repl |= {key: value for key, value in now.items() if value != before[key]}
         back = _naming(setup.chosen, _saved_id(opened), now)
@@ -102,20 +138,44 @@ def _saved_id(opened: OpenSession) -> str:
 
 
 async def _one_session(
-    setup: Setup, opened: OpenSession, first_input: FirstInput, painted: FirstPaint
+    setup: Setup, opened: OpenSession, first_input: FirstInput, painted: FirstPaint, outside: Leaving
 ) -> ExitReason:
-    painted.show(opened.agent.snapshot(), current_branch(setup.root))
+    """Run the REPL on a session until it is left, shut the engine down, and say its last words."""
+    painted.show(opened.agent.snapshot())
     for line in _opening_lines(setup, opened):
         painted.say(line)
     loop = asyncio.get_running_loop()
-    repl = asyncio.current_task()
-    assert repl is not None
     model = opened.agent.snapshot().model
     loading = threading.Thread(target=preload, args=(model, setup.config, setup.environment()), daemon=True)
     loop.call_later(_PRELOAD_AFTER_S, loading.start)
     loop.call_later(_PRUNE_AFTER_S, threading.Thread(target=_prune, args=(setup,), daemon=True).start)
-    with signal_handlers({signal.SIGTERM: repl.cancel, signal.SIGHUP: repl.cancel}):
-        return await _until_left(setup, opened, first_input, painted)
+    try:
+        async with opened.running():
+            if opened.servers is not None:
+                opened.servers.learn_in_background(_LEARN_AFTER_S)
+            return await _left(setup, opened, first_input, painted, outside)
+    finally:
+        painted.give_way()
+        for note in opened.last_words:
+            print(f"agent: {clean(note)}", file=sys.stderr)
+
+
+async def _left(
+    setup: Setup, opened: OpenSession, first_input: FirstInput, painted: FirstPaint, outside: Leaving
+) -> ExitReason:
+    """Run the REPL until it is left."""
+    repl = run_repl(
+        opened.agent,
+        SessionHost(setup, opened),
+        setup.config.ui,
+        history_file=setup.state / "history",
+        first_input=first_input,
+        painted=painted,
+    )
+    leaving = await outside.unless(repl)
+    if outside.reason is not None:
+        opened.agent.stop("interrupted" if leaving.kind == "interrupted" else "terminated")
+    return leaving
 
 
 def _opening_lines(setup: Setup, opened: OpenSession) -> Iterator[str]:
@@ -126,34 +186,6 @@ def _opening_lines(setup: Setup, opened: OpenSession) -> Iterator[str]:
         yield theme.paint("muted", f"Nothing here can be changed: {clean(unwritable)}")
     if loaded := loaded_line(setup, opened):
         yield theme.paint("muted", loaded)
-
-
-async def _until_left(
-    setup: Setup, opened: OpenSession, first_input: FirstInput, painted: FirstPaint
-) -> ExitReason:
-    try:
-        return await _lived(setup, opened, first_input, painted)
-    finally:
-        for note in opened.last_words:
-            print(f"agent: {clean(note)}", file=sys.stderr)
-
-
-async def _lived(setup: Setup, opened: OpenSession, first_input: FirstInput, painted: FirstPaint) -> ExitReason:
-    async with opened.running():
-        if opened.servers is not None:
-            opened.servers.learn_in_background(_LEARN_AFTER_S)
-        try:
-            return await run_repl(
-                opened.agent,
-                SessionHost(setup, opened),
-                setup.config.ui,
-                history_file=setup.state / "history",
-                first_input=first_input,
-                painted=painted,
-            )
-        except asyncio.CancelledError:
-            opened.agent.stop("terminated")
-            return ExitReason("terminated")
 
 
 def _due(setup: Setup) -> Iterator[str]:
@@ -173,19 +205,18 @@ def _prune(setup: Setup) -> None:
 
 def run_sessions(setup: Setup, first_input: FirstInput, painted: FirstPaint) -> int:
     """Run sessions in an event loop until the user quits, and return the exit code; `painted` is what stands on
-    the screen already. An interrupt that comes while the loop is made waits until it stands.
+    the screen already. Signals that came before are answered now.
 
     Raises:
         StoreError, UsageError, NoModel, MissingKey, ModelError: the first one cannot be opened.
     """
-    interrupts = {signal.SIGINT}
 
     async def sessions() -> int:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
-        return await _run_one_by_one(setup, first_input, painted)
+        outside = Leaving()
+        with signal_handlers({each: partial(outside.leave, ExitReason.by_signal(each)) for each in ENDING}):
+            if EARLY.number:
+                outside.leave(ExitReason.by_signal(EARLY.number))
+            leaving = await _run_one_by_one(setup, first_input, painted, outside)
+            return (outside.reason or leaving).exit_code
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
-    try:
-        return asyncio.run(sessions())
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
+    return asyncio.run(sessions())

@@ -14,7 +14,7 @@ import msgspec
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import clean
-from agent_cli.protocol.stop_reason import EXIT_CODES
+from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
 from agent_cli.ui.headless.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import Pipe, RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
@@ -90,10 +90,12 @@ def _with_schema(prompt: UserInput, schema: "AnswerSchema | None") -> UserInput:
 
 async def _run(setup: Setup, prompt: UserInput | None, schema: "AnswerSchema | None") -> int:
     stopper = Stopper()
-    interrupted, terminated = partial(stopper.stop, "interrupted"), partial(stopper.stop, "terminated")
     if (timeout_s := setup.chosen.number("timeout")) is not None:
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
-    with signal_handlers({signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGHUP: terminated}):
+    reasons: dict[signal.Signals, StopReason] = {
+        signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated",
+    }  # fmt: skip
+    with signal_handlers({number: partial(stopper.stop, why, number) for number, why in reasons.items()}):
         opened = await _opened(setup, stopper)
         for note in opened.notes:
             print(f"agent: {note}", file=sys.stderr)
@@ -181,7 +183,7 @@ async def _opened(setup: Setup, stopper: Stopper) -> OpenSession:
     if stopper.reason and not opening.done():
         opening.cancel()
         await asyncio.wait({opening}, timeout=_CANCEL_S)
-        raise StoppedEarly(stopper.reason)
+        raise StoppedEarly(stopper.reason, stopper.signal)
     return await opening
 
 

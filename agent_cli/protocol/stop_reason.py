@@ -52,6 +52,8 @@ DENIED = 6
 """A run that ended normally, but with at least one action denied for lack of approval."""
 UNVERIFIED = 8
 """`--verify` failed, a rule about the end was not met, or the answer does not fit `--output-schema`."""
+HUNG_UP = 129
+"""`agent run` and the REPL: ended by SIGHUP, with the reason `terminated`."""
 USAGE = 2
 """Wrong usage or configuration; nothing was started."""
 

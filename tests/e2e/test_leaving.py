@@ -102,7 +102,8 @@ EXITS: list[tuple[str, Callable[[AtAShell], None], int]] = [
     ("end of input", _typed("\x04"), 0),
     ("Ctrl-C twice", _twice, 0),
     ("terminated", _signalled(signal.SIGTERM), 143),
-    ("hung up", _signalled(signal.SIGHUP), 143),
+    ("interrupted", _signalled(signal.SIGINT), 130),
+    ("hung up", _signalled(signal.SIGHUP), 129),
     ("killed", _signalled(signal.SIGKILL), -9),
     ("crashed", _signalled(signal.SIGSEGV), -11),
     ("aborted", _signalled(signal.SIGABRT), -6),
@@ -111,13 +112,13 @@ EXITS: list[tuple[str, Callable[[AtAShell], None], int]] = [
 ]
 
 
-_IN_A_TURN = ("quit", "terminated", "killed", "crashed", "hung up")
+_IN_A_TURN = [each for each in EXITS if each[0] in ("quit", "interrupted", "hung up", "killed", "crashed")]
 
 
 @pytest.mark.parametrize(
     ("name", "leave", "code", "busy"),
-    [(*each, False) for each in EXITS] + [(*each, True) for each in EXITS if each[0] in _IN_A_TURN],
-    ids=[each[0] for each in EXITS] + [f"{name} in a turn" for name in _IN_A_TURN],
+    [(*each, False) for each in EXITS] + [(*each, True) for each in _IN_A_TURN],
+    ids=[each[0] for each in EXITS] + [f"{each[0]} in a turn" for each in _IN_A_TURN],
 )
 def test_the_terminal_is_as_it_was(
     world: World, name: str, leave: Callable[[AtAShell], None], code: int, busy: bool
@@ -135,7 +136,8 @@ def test_the_terminal_is_as_it_was(
 
 
 def test_stopped_from_the_keyboard_and_brought_back(world: World) -> None:
-    """Ctrl-Z as at any program: the shell has the terminal, `fg` gives it back, and the turn goes on."""
+    """Ctrl-C and Ctrl-Z when the prompt stands and nothing reads it yet, and Ctrl-Z at the line editor: the shell has
+    the terminal as it was, `fg` gives it back, and nothing typed is lost."""
     env = world.environment({"PS1": "shell> "})
     program = (
         "import fcntl, os, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
@@ -143,19 +145,22 @@ def test_stopped_from_the_keyboard_and_brought_back(world: World) -> None:
     )
     with Terminal(program, columns=100, rows=30) as term:
         term.wait("shell>")
+        term.send("stty -a > before\r")
         term.send(f"{AGENT} --mode yolo\r")
         term.wait("/help for commands")
-        term.wait_for_editor()
-        term.send("half a draft")
-        term.wait("(?m)^> half a draft$")
-        term.send("\x1a")
-        term.wait("Stopped")
-        term.send("echo in$((1))between; stty -a | grep -o ' icanon'\r")
-        term.wait("in1between\n icanon")
-        term.send("fg\r")
-        term.pump(0.5)
-        term.send("ed")
-        term.wait("(?m)^> half a drafted$")
+        term.send("lost\x03half a draft\x1a")
+        for stop, draft in (1, "half a draft"), (2, "half a drafted"):
+            term.until(lambda stop=stop: term.text.count("Stopped") == stop)
+            term.send(f"stty -a | diff before - && echo as$(({stop}))before\r")
+            term.wait(f"as{stop}before")
+            term.send("fg\r")
+            term.until(lambda stop=stop: term.text.count("shell> fg\n") == stop)
+            term.wait_for_editor()
+            term.wait(f"(?m)^> {draft}$")
+            assert len(re.findall("(?m)^>", term.text.rpartition("shell> fg\n")[2])) == 1, term.text
+            term.pump(0.6)  # a stop right behind `fg` is the one before
+            term.send("ed\x1a" if stop == 1 else "it")
+        term.wait("(?m)^> half a draftedit$")
         term.send("\x03")
         term.pump(0.2)
         term.send("/quit\r")

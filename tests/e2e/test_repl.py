@@ -359,11 +359,11 @@ def test_leaving_a_session_for_a_new_one_and_back(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
-    [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGHUP, None],
+    ("how", "code"),
+    [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long), (signal.SIGHUP, 129), (None, 129)],
     ids=["TERM", "HUP", "window closed"],
 )
-def test_the_end_comes_from_outside(world: World, how: signal.Signals | None) -> None:
+def test_the_end_comes_from_outside(world: World, how: signal.Signals | None, code: int) -> None:
     """The command dies, the session is saved, the terminal is as it was."""
     world.script(shell("sleep 60"), Reply(text="back"))
     with Person(world) as person:
@@ -371,9 +371,10 @@ def test_the_end_comes_from_outside(world: World, how: signal.Signals | None) ->
         until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
         if how is None:
             person.hang_up()
+            assert person.process.wait(30) == code
         else:
             person.process.send_signal(how)
-            assert person.finish() == 143
+            assert person.finish() == code
             assert b"\x1b[?2004l" in person.log.rpartition(b"\x1b[?2004h")[2]
             person.nothing_forbidden()
         person.process.wait(30)
@@ -550,7 +551,7 @@ def test_the_prompt_is_painted_before_the_line_editor_is_loaded_and_nothing_is_p
         person.wait("(?m)^— ")
         shown = person.log.decode()
         painted = re.search(r"/help for commands\r\n\r\n\S*>", shown)
-        assert painted and painted.end() < shown.index("\x1b[?2004h"), "before the line editor has the terminal"
+        assert painted and painted.end() < shown.index("\x1b[?1004h"), "before the line editor has the terminal"
         assert world.messages(0, "user")[0].endswith("\n\nearly")
         assert person.text.count("/help for commands") == 1 and person.text.count("ask · ") == 2
         assert re.findall("(?m)^>.*", person.text) == ["> " + "next" * 24 + "ne"]

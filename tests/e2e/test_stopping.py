@@ -2,6 +2,7 @@
 
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import pytest
 from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World, shell, until
 from tests.model.server import Reply
+from tests.ui.terminal import Terminal
 
 KEYS = ("\x03", "\x1b")
 STOPPED_S = 30.0
@@ -248,23 +250,43 @@ def test_a_resumed_session_is_in_its_own_mode_and_not_in_that_of_the_command_lin
     assert not (world.work / "made").exists()
 
 
-def test_ctrl_c_while_the_program_starts(world: World) -> None:
-    """At any moment of the start: it ends at once without a trace of ours, or the prompt takes it for a key."""
-    world_path = str(world.work)
-    for step in range(12):
-        person = Person(world, is_awaited=False, is_warm=False)
-        with person:
-            person.pump(0.025 * step)
-            person.process.send_signal(signal.SIGINT)
-            until(lambda p=person: not p.pump(0.02) or "/help for commands" in p.text, timeout_s=60)
-            if person.pump(0.3):
-                person.send("\x03")
-                person.pump(0.2)
-                person.send("\x03\x03")
-                person.pump(0.2)
-                person.send("\x04")
-            person.finish()
-            assert "agent_cli/" not in person.text.replace(world_path, ""), f"a trace of ours: {person.text}"
+AT_AN_IMPORT = """
+import os, sys
+number, name, argv = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+def watch(event, args):
+    if event == "import" and args[0] == name:
+        os.kill(os.getpid(), number)
+sys.addaudithook(watch)
+from agent_cli import __main__
+sys.argv = ["agent", *argv]
+__main__.main()
+"""
+"""Runs the program and sends it a signal when it begins to load a module."""
+
+
+@pytest.mark.parametrize(
+    ("number", "module"),
+    [
+        (signal.SIGINT, "agent_cli.cli.main"),
+        (signal.SIGINT, "agent_cli.cli.repl_sessions"),
+        (signal.SIGTERM, "agent_cli.engine.agent"),
+        (signal.SIGINT, "agent_cli.ui.repl.repl"),
+        (signal.SIGHUP, "prompt_toolkit.layout"),
+    ],
+    ids=["before anything", "painted", "loading the engine", "session open", "loading the editor"],
+)
+def test_a_signal_while_the_program_starts_ends_it_with_its_exit_code(
+    world: World, number: signal.Signals, module: str
+) -> None:
+    world.measured()
+    line = ["-c", AT_AN_IMPORT, str(int(number)), module]
+    place, program = str(world.work), [sys.executable, *line]
+    script = f"import os\nos.chdir({place!r})\nos.execve({sys.executable!r}, {program!r}, {world.environment()!r})"
+    with Terminal(script) as term:
+        before = term.modes()
+        assert term.finish() == 128 + number
+        assert term.modes() == before and "Traceback" not in term.text
+        assert not re.search("(?m)^(>|ask · )", term.text), "neither prompt nor status line stays"
 
 
 def test_what_is_queued_at_an_open_question_waits_for_the_end_of_the_turn(world: World) -> None:

@@ -163,10 +163,11 @@ async def main():
     client.last_words = ("job 1 was ended: make watch",)
     client.emit(ev.Notice(level="info", text="ready"))
     host = Host()
-    painted = FirstPaint(Ui(**SETTINGS))
-    painted.show(client.snapshot(), host.branch())
+    painted = FirstPaint(Ui(**SETTINGS), host.branch())
+    painted.show(client.snapshot())
     leaving = await run_repl(client, host, Ui(**SETTINGS), history_file=Path(HISTORY), painted=painted,
                              first_input=FirstInput(FIRST))
+    painted.end()
     with open(LOG, "w", encoding="utf-8") as file:
         rows = [[at, type(op).__name__, msgspec.to_builtins(op)] for at, op in client.submitted]
         json.dump({"submitted": rows, "leaving": leaving.kind, "commands": host.commands_run}, file)

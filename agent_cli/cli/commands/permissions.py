@@ -256,12 +256,8 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
 
 def _confining(setup: Setup) -> SandboxProfiles:
     """The sandbox by its last measurement, or by one made now."""
-
-    async def known(scratch: Path) -> EnforcedLevel:
-        return strength
-
     wanted = sandbox_setup.wanted_for(setup)
     strength = EnforcedLevel("none")
     if wanted.level != "off":
         strength = sandbox_setup.kept(setup.state) or asyncio.run(sandbox_setup.measured_for(setup))
-    return SandboxProfiles(setup.workspace, wanted, strength, measure=known)
+    return SandboxProfiles(setup.workspace, wanted, strength)

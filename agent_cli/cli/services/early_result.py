@@ -35,12 +35,12 @@ def end_early(arguments: Sequence[str], error: BaseException) -> int | None:
     if wants_json(arguments):
         reason, info = _explained(error)
         with contextlib.suppress(OSError):
-            sys.stdout.write(encode(_result(reason, info)))
+            sys.stdout.write(encode(_result(reason, info, _code(error, reason))))
             sys.stdout.flush()
     if isinstance(error, NoModel | MissingKey):
         return cannot_start(error)
     if isinstance(error, StoppedEarly):
-        return EXIT_CODES[_explained(error)[0]]
+        return _code(error, _explained(error)[0])
     if isinstance(error, ModelError):
         print(f"agent: {error}", file=sys.stderr)
         return EXIT_CODES["bad_model"]
@@ -87,14 +87,18 @@ def _explained(error: BaseException) -> tuple[StopReason, ErrorInfo]:
             return "internal_error", ErrorInfo("internal_error", f"{type(error).__name__}: {error}")
 
 
-def _result(reason: StopReason, error: ErrorInfo) -> RunResult:
+def _code(error: BaseException, reason: StopReason) -> int:
+    return 128 + error.signal if isinstance(error, StoppedEarly) and error.signal else EXIT_CODES[reason]
+
+
+def _result(reason: StopReason, error: ErrorInfo, code: int) -> RunResult:
     """Return a result without a session: nothing was sent, so nothing was used."""
     return RunResult(
         seq=1,
         time=time.time(),
         session_id="",
         stop_reason=reason,
-        exit_code=EXIT_CODES[reason],
+        exit_code=code,
         text="",
         usage=UsageTotals(0, 0, 0, 0, 0, 0),
         cost_usd=0.0,

@@ -48,7 +48,7 @@ async def confining_for(setup: Setup, processes: "ProcessRunner") -> SandboxProf
         keep(setup.state, strength)
         return strength
 
-    strength = _known_strength(setup)
+    strength = setup.once(_known_strength)
     confining = SandboxProfiles(
         setup.workspace,
         wanted,
@@ -72,15 +72,11 @@ async def confining_for(setup: Setup, processes: "ProcessRunner") -> SandboxProf
 def expected_level(setup: Setup) -> str | None:
     """Return the sandbox that a new session will have, in words; None where it is not known before the first
     measurement."""
-    strength = _known_strength(setup)
+    strength = setup.once(_known_strength)
     if strength is None:
         return None
-    profiles = SandboxProfiles(setup.workspace, wanted_for(setup), strength, measure=_never)
+    profiles = SandboxProfiles(setup.workspace, wanted_for(setup), strength)
     return profiles.describe(setup.config.mode, "", setup.rules())
-
-
-async def _never(scratch: Path) -> EnforcedLevel:
-    raise AssertionError("what only describes measures nothing")
 
 
 def _known_strength(setup: Setup) -> EnforcedLevel | None:

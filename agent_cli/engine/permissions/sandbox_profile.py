@@ -44,13 +44,14 @@ class SandboxProfiles:
         wanted: SandboxRequest,
         strength: EnforcedLevel,
         *,
-        measure: Callable[[Path], Awaitable[EnforcedLevel]],
+        measure: Callable[[Path], Awaitable[EnforcedLevel]] | None = None,
         own: tuple[Path, ...] = (),
         cache: Path | None = None,
         scratch: Callable[[], Path | None] = lambda: None,
     ) -> None:
-        """`own` are folders of the agent itself, which no command may read; `cache` is for package managers;
-        `scratch` gives the folder for temporary files, None for the system's."""
+        """`measure` tries out what is enforced; without it `strength` is taken as measured. `own` are folders of
+        the agent itself, which no command may read; `cache` is for package managers; `scratch` gives the folder
+        for temporary files, None for the system's."""
         self._scratch = scratch
         self._workspace = workspace
         self._wanted = wanted
@@ -66,7 +67,7 @@ class SandboxProfiles:
         self._hidden = HiddenFiles(workspace.roots, self._is_closed)
         self._fixed = HiddenFiles(workspace.roots, self._is_fixed)
         self._denied = DeniedFiles(workspace)
-        self._is_measured = False
+        self._is_measured = measure is None
         self.cache = cache
         self.strength = strength
 
@@ -99,7 +100,7 @@ class SandboxProfiles:
     async def measure(self) -> bool:
         """Hide our keys from commands and try, once, what the mechanism really enforces; whether that is another
         one than was known so far."""
-        if self._is_measured:
+        if self._is_measured or self._measure is None:
             return False
         from agent_cli.sandbox.self_protection import hide_keys_of_this_process
 

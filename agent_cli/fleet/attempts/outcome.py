@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, UNVERIFIED
+from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, HUNG_UP, UNVERIFIED
 
 from ..attempt import Failure, Outcome, Used
 
@@ -46,6 +46,7 @@ _BY_CODE: dict[int, Outcome] = {
     UNVERIFIED: "unsolved",
     EXIT_CODES["interrupted"]: "cancelled",
     EXIT_CODES["terminated"]: "cancelled",
+    HUNG_UP: "cancelled",
 }
 _BY_REASON: dict[str, Outcome] = {"content_filter": "refused", "hook_refused": "refused"}
 
@@ -54,7 +55,7 @@ def outcome_of_run(end: RunEnd | None, exit_code: int | None, *, is_agent: bool 
     """Return the outcome by the end of the agent alone; a command in its place writes no result."""
     if not is_agent:
         return "done" if exit_code == 0 else "crash"
-    if exit_code is None or (end is None and exit_code not in (130, 143)):
+    if exit_code is None or (end is None and exit_code not in (HUNG_UP, 130, 143)):
         return "crash"
     if end and (found := _BY_REASON.get(end.stop_reason)):
         return found

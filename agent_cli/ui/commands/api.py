@@ -16,13 +16,32 @@ from ..text.theme import Theme
 class ExitReason(msgspec.Struct, frozen=True):
     """Why the REPL ended, for the composition root."""
 
-    kind: Literal["quit", "new", "resume", "fork", "terminated"]
-    """`fork`: to go on in a copy of a session; `terminated`: by a signal."""
+    kind: Literal["quit", "new", "resume", "fork", "interrupted", "terminated"]
+    """`fork`: to go on in a copy of a session; `interrupted`: by SIGINT; `terminated`: by another signal."""
     session_id: str = ""
     turn_id: str = ""
     """The copy ends before this turn; empty for all of it."""
     add_dir: str = ""
     """A folder to add to the workspace of the same session."""
+    signal: int = 0
+    """The signal that has ended it, which the exit code tells; 0 for none."""
+
+    @classmethod
+    def by_signal(cls, number: int) -> "ExitReason":
+        """Return the reason where a signal ends the program."""
+        from signal import SIGINT
+
+        return cls("interrupted" if number == SIGINT else "terminated", signal=int(number))
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the program ends, and no other session is opened."""
+        return self.kind == "quit" or bool(self.signal)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the program, as a shell counts it."""
+        return 128 + self.signal if self.signal else 0
 
 
 class FirstInput(msgspec.Struct, frozen=True):

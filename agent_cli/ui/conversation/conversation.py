@@ -255,8 +255,8 @@ class Conversation:
         """Shut the engine down and wait for `consumer`, which shows its last notices."""
         self._closing = True
         self.stop_command()
-        if self.exit_reason.kind == "terminated":
-            await self._context.client.submit(Interrupt("terminated"))
+        if self.exit_reason.kind in ("interrupted", "terminated"):
+            await self._context.client.submit(Interrupt(self.exit_reason.kind))
         await self._context.client.submit(Shutdown())
         await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
 

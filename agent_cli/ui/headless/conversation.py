@@ -52,7 +52,7 @@ async def run_conversation(
     `structure` turns an answer into data that fits `schema`, as in `run_task`. A stop from outside interrupts what
     runs and ends the conversation. The engine is shut down at the end.
     """
-    conversation = Conversation(client, out, err, quiet, structure, schema)
+    conversation = Conversation(client, out, err, quiet, structure, schema, stopper)
     work = asyncio.ensure_future(conversation.converse(task, lines))
     watch = asyncio.ensure_future(stopper.wait())
     try:
@@ -86,8 +86,9 @@ class Conversation(Run):
         quiet: bool,
         structure: Callable[[str], object] | None,
         schema: dict[str, Any] | None,
+        stopper: Stopper,
     ) -> None:
-        super().__init__(client, "stream-json", out, err, quiet)
+        super().__init__(client, "stream-json", out, err, quiet, stopper)
         self._reader_is_gone = out.closed
         self._structure, self._schema = structure, schema
         if structure is not None:

@@ -84,11 +84,15 @@ class Stopper:
 
     def __init__(self) -> None:
         self.reason: StopReason | None = None
+        self.signal = 0
+        """The signal that has stopped it, which the exit code tells; 0 for none."""
         self._called = asyncio.Event()
 
-    def stop(self, reason: StopReason) -> None:
-        """Interrupt the run; it ends with this stop reason and still writes its result."""
-        self.reason = self.reason or reason
+    def stop(self, reason: StopReason, number: int = 0) -> None:
+        """Interrupt the run; it ends with this stop reason and still writes its result. `number` is the signal
+        that asks for it, if one does."""
+        if self.reason is None:
+            self.reason, self.signal = reason, int(number)
         self._called.set()
 
     async def wait(self) -> None:
@@ -116,9 +120,9 @@ async def run_task(
     again. With `settings` text on a terminal is rendered as Markdown, and data never is. The engine is
     shut down at the end.
     """
-    run = Run(client, output_format, Pipe(out), Pipe(err), quiet)
-    work = asyncio.ensure_future(run.work(task, verify, structure))
     stopper = stopper or Stopper()
+    run = Run(client, output_format, Pipe(out), Pipe(err), quiet, stopper)
+    work = asyncio.ensure_future(run.work(task, verify, structure))
     watch = asyncio.ensure_future(stopper.wait())
     over = asyncio.ensure_future(run.turn_over.wait())  # what comes after the turn is stopped at once
     try:
@@ -132,7 +136,7 @@ async def run_task(
         await asyncio.gather(work, watch, over, return_exceptions=True)
     run.note_failure(work)
     is_raw = settings is None or structure or is_plain(settings, out, out)
-    result = run.finish(stopper.reason, None if is_raw else settings)
+    result = run.finish(None if is_raw else settings)
     await run.close()
     return result
 
@@ -152,8 +156,11 @@ class Output(Protocol):
 class Run:
     """What has been seen of the run so far."""
 
-    def __init__(self, client: Client, output_format: OutputFormat, out: Output, err: Output, quiet: bool):
+    def __init__(
+        self, client: Client, output_format: OutputFormat, out: Output, err: Output, quiet: bool, stopper: Stopper
+    ) -> None:
         self._client, self._format, self._out, self._err, self._quiet = client, output_format, out, err, quiet
+        self._stopper = stopper
         now = client.snapshot()
         self._outcome = RunOutcome(now.totals, now.session_id)
         self._start = time.monotonic()
@@ -310,8 +317,9 @@ class Run:
         if not self._quiet:
             self._err.write(line + "\n")
 
-    def finish(self, stopped: StopReason | None, rendered: Ui | None) -> RunResult:
+    def finish(self, rendered: Ui | None) -> RunResult:
         """Builds the result and writes it; text as Markdown where there are settings for that."""
+        stopped = self._stopper.reason
         result = self._result(stopped)
         self._tell(result, from_outside=stopped is not None)
         if self._format == "text":
@@ -365,14 +373,17 @@ class Run:
 
     def _result(self, stopped: StopReason | None) -> RunResult:
         outcome = self._outcome
+        reason, number = stopped or outcome.stop_reason, self._stopper.signal
+        is_by_signal = bool(number) and reason == self._stopper.reason
+        code = 128 + number if is_by_signal else outcome.exit_code(stopped, verified=self._verified)
         spent = outcome.spent(self._client.snapshot().totals)
         return RunResult(
             seq=self._seq + 1,
             submission_id=self._id,
             time=time.time(),
             session_id=outcome.session_id,
-            stop_reason=stopped or outcome.stop_reason,
-            exit_code=outcome.exit_code(stopped, verified=self._verified),
+            stop_reason=reason,
+            exit_code=code,
             text=outcome.text,
             structured=outcome.structured,
             usage=usage_of(spent),

@@ -110,7 +110,7 @@ class PlainRepl:
                     task.cancel()
                 await asyncio.gather(consumer, serving, leaving, return_exceptions=True)
         exit_reason = self._conversation.exit_reason
-        if exit_reason.kind == "quit" and (how := resume_note.resume_line(self.client.snapshot())):
+        if exit_reason.is_final and (how := resume_note.resume_line(self.client.snapshot())):
             self._renderer.notice(f"Resume with: {how}")
         self._flush()
         return exit_reason
@@ -132,7 +132,7 @@ class PlainRepl:
         elif self._conversation.open:
             self._stopping = asyncio.ensure_future(self._conversation.interrupt())
         else:
-            self.leave(ExitReason("quit"))
+            self.leave(ExitReason.by_signal(signal.SIGINT))
 
     async def _next_line(self) -> str | None:
         line = await self._reader.next()

@@ -11,6 +11,7 @@ from prompt_toolkit.keys import Keys
 
 from ..commands.registry import is_command, is_note, parse
 from ..dialogs.picker import Picker
+from .first_paint import AGAIN_QUITS
 from .terminal import FOCUS_IN, FOCUS_OUT
 
 if TYPE_CHECKING:
@@ -111,7 +112,6 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
             _hint(screen, "Esc again rewinds")
 
     @keys.add("c-c", filter=~is_searching)
-    @keys.add("<sigint>")
     def _(event: KeyPressEvent) -> None:
         if screen.controller.stop():
             return
@@ -121,7 +121,7 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
             screen.controller.leave()
         else:
             last[0] = time.monotonic()
-            _hint(screen, "Ctrl-C again quits")
+            _hint(screen, AGAIN_QUITS)
 
     @keys.add("c-g", filter=~choosing & ~is_searching)
     def _(event: KeyPressEvent) -> None:

@@ -30,7 +30,7 @@ from ..dialogs.picker import Picker
 from ..notifications import Notifications
 from ..render.renderer import Renderer, warm_up
 from ..services import SHUTDOWN_S, Host
-from ..signals import signal_handlers
+from ..signals import ENDING, signal_handlers
 from ..text import lines
 from ..text.theme import Theme, choose
 from . import pending_input
@@ -82,11 +82,13 @@ class Repl:
         self._turn_began = 0.0
         self._has_started = asyncio.Event()
         """The session is open, and its earlier turns are shown."""
-        self._branch = host.branch()
+        self._branch = painted.branch
         self._painted_at = 0.0
         self._paint_due = False
         completer = InputCompleter(self, lambda: self._now.cwd, self.host.paths)
-        self._screen = Screen(self, self.theme, completer, history_file, settings.vi_mode)
+        self._screen = Screen(
+            self, self.theme, completer, history_file, painted.keyboard, vi_mode=settings.vi_mode
+        )
         self.asking = DialogQueue(self._screen, self.say, self._submit, self._changed)
         self.attention = Notifications(settings, self._screen.send, self._notify, host.prompt_awaited)
         self._title = WindowTitle(self._screen.send) if settings.title else None
@@ -100,8 +102,7 @@ class Repl:
 
     async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves."""
-        terminate = partial(self.leave, ExitReason("terminated"))
-        with signal_handlers({signal.SIGTERM: terminate, signal.SIGHUP: terminate}):
+        with signal_handlers({number: partial(self._end, number) for number in ENDING}):
             consumer = self._spawn(self._consume())
             self._spawn(self._tick())
             self._spawn(self._begin(first_input))
@@ -110,23 +111,28 @@ class Repl:
                     self._first_paint.give_way()
                     await self._screen.run()
                 except (EOFError, OSError):  # the terminal is gone
-                    terminate()
+                    self._end(signal.SIGHUP)
                 await self._conversation.close(consumer)
             finally:
                 await self._stop_tasks()
         leaving = self._conversation.exit_reason
-        if leaving.kind == "terminated":
+        if leaving.signal:
             self._draft.keep(self._screen.text)
         else:
             self._draft.close()
         rest = self._screen.flush_pending() + self._without_banner(self._renderer.take(final=True))
-        if leaving.kind in ("quit", "terminated") and (how := resume_note.resume_line(self.client.snapshot())):
+        if leaving.is_final and (how := resume_note.resume_line(self.client.snapshot())):
             rest += f"Resume with: {how}\n"
         rest += self._title.restore() if self._title else ""
         with contextlib.suppress(OSError):
             sys.stdout.write(rest)
             sys.stdout.flush()
         return leaving
+
+    def _end(self, number: signal.Signals) -> None:
+        """A signal ends the program; that of a key in the user's own editor is for the editor."""
+        if number != signal.SIGINT or not self._screen.has_editor:
+            self.leave(ExitReason.by_signal(number))
 
     async def _stop_tasks(self) -> None:
         self._conversation.stop_command()

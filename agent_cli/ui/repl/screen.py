@@ -44,6 +44,7 @@ from .first_paint import AIRY_ROWS, prompt_mark
 from .keys import bindings
 from .live_renderer import LiveRenderer
 from .terminal import JobControl, Keyboard, open_terminal
+from .terminal_modes import TypeAhead
 
 _CHIP_LINES = 20
 _CHIP_CHARS = 4000
@@ -78,8 +79,16 @@ class Screen:
     """Owns the terminal while the REPL runs."""
 
     def __init__(
-        self, controller: ScreenCallbacks, theme: Theme, completer: Completer, history_file: Path, vi_mode: bool
+        self,
+        controller: ScreenCallbacks,
+        theme: Theme,
+        completer: Completer,
+        history_file: Path,
+        ahead: TypeAhead,
+        *,
+        vi_mode: bool,
     ) -> None:
+        """`ahead` has the keys that were typed before."""
         self.controller = controller
         self.hint = ""
         """Shown in place of the status line, such as `Ctrl-C again quits`."""
@@ -104,7 +113,7 @@ class Screen:
         )
         self.line = Buffer(multiline=True)
         self._output = open_terminal()
-        self._keyboard = Keyboard(sys.stdin)
+        self._keyboard = Keyboard(sys.stdin, ahead)
         self.app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=bindings(self),
@@ -117,7 +126,7 @@ class Screen:
             output=self._output,
         )
         self.app.renderer = LiveRenderer(self.app.renderer.style, self._output)
-        self.jobs = JobControl(self.app, self._keyboard, lambda: self._editor is not None)
+        self.jobs = JobControl(self.app, self._keyboard, lambda: self.has_editor)
         self.app.ttimeoutlen, self.app.timeoutlen = 0.05, 0.1
         self.app.key_processor.before_key_press += lambda _: self._key()
         self.app.before_render += lambda _: self._sync()
@@ -148,8 +157,13 @@ class Screen:
         return bool(self.draft.text) or time.monotonic() - self._key_at < _TYPING_S
 
     @property
+    def has_editor(self) -> bool:
+        """Whether the user's own editor has the terminal."""
+        return self._editor is not None
+
+    @property
     def has_early(self) -> bool:
-        """Whether lines that were typed before the prompt stood are still to be read."""
+        """Whether keys that were typed before the prompt stood are still to be read."""
         return self._keyboard.has_early
 
     @property
@@ -253,7 +267,7 @@ class Screen:
         """Run until `exit`; the terminal is restored whatever happens."""
         with self.jobs.answering():
             try:
-                await self.app.run_async(set_exception_handler=False)
+                await self.app.run_async(set_exception_handler=False, handle_sigint=False)
             finally:
                 self._output.give_back()
 

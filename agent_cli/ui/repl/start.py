@@ -1,7 +1,6 @@
 """Start the interactive loop: load the line editor while the first paint stands on the screen.
 
-Loading it takes longer than everything before it. What is typed meanwhile waits in the terminal, which reads by
-lines; `terminal.Keyboard` tells those lines from what comes later.
+Loading it takes longer than everything before it. What is typed meanwhile waits in `terminal_modes.TypeAhead`.
 """
 
 import sys
@@ -26,14 +25,14 @@ async def run_repl(
     first_input: FirstInput = NOTHING,
 ) -> ExitReason:
     """Talk to the user until they leave, and say why they left. The engine is shut down by then. `painted` is what
-    stands on the screen already."""
+    stands on the screen already, and has the keyboard; it is ended here when no other session follows."""
     if is_plain(settings, sys.stdin, sys.stdout):
         from ..plain.repl import run_plain
 
         return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
-    try:
-        from .repl import Repl
+    from .repl import Repl
 
-        return await Repl(client, host, settings, history_file, painted).run(first_input)
-    finally:
+    leaving = await Repl(client, host, settings, history_file, painted).run(first_input)
+    if leaving.is_final:
         painted.end()
+    return leaving

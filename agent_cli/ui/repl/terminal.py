@@ -6,15 +6,13 @@ Apart from the screen, which knows only rows and keys. What is switched on here 
 """
 
 import asyncio
-import fcntl
 import os
 import select
 import signal
 import sys
-import termios
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
 from prompt_toolkit.application import Application, run_in_terminal
@@ -28,7 +26,7 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 
 from ..signals import signal_handlers
 from ..text import lines
-from .terminal_modes import MODES_OFF, MODES_ON
+from .terminal_modes import MODES_OFF, MODES_ON, PASTE_BEGIN, PASTE_END, TypeAhead
 
 FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
 """Keys that no keyboard has, for the reports of a terminal that its window got or lost the focus."""
@@ -42,7 +40,6 @@ _SEQUENCES: dict[str, Keys | tuple[Keys, ...]] = {
 }
 """What terminals send beyond what the library knows. Enter with any modifier breaks the line."""
 
-_PASTE_BEGIN, _PASTE_END = "\x1b[200~", "\x1b[201~"
 _NO_TEXT = lazy_regex("[\ud800-\udfff]")
 """Bytes that are no UTF-8, as the library hands them on."""
 _LOST_S = 1.0
@@ -51,8 +48,6 @@ _BURST_CHARS = 24
 _GATHER_CHARS = 512
 _GATHER_S = 0.1
 _NEXT_PIECE_S = 0.005
-_TYPED_AHEAD_LINES = 3
-"""More lines than this before the prompt stands are a paste."""
 _SETTLED_S = 0.5
 """How long after `fg` the signals that came with it may still arrive."""
 
@@ -125,57 +120,71 @@ class Keyboard(Vt100Input):
     """Keys from a terminal. What arrives too fast for fingers is read in one go and, when it has several lines,
     is a paste, bracketed or not."""
 
-    def __init__(self, stdin: TextIO) -> None:
+    def __init__(self, stdin: TextIO, ahead: TypeAhead | None = None) -> None:
+        """`ahead` has the keys that were typed before."""
         super().__init__(stdin)
         ANSI_SEQUENCES.update(_SEQUENCES)
         self._in_paste = False
         self._read_at = 0.0
-        self._early_bytes = 0
-        """How much has arrived in whole lines while the terminal was not ours yet, and is unread."""
+        self._ahead = ahead or TypeAhead()
+        self._early = ""
+        """What was typed before the terminal was ours, and is unread."""
 
     @property
     def has_early(self) -> bool:
-        """Whether lines that were typed before the terminal was ours are still to be read."""
-        return self._early_bytes > 0
+        """Whether keys that were typed before the terminal was ours are still to be read."""
+        return bool(self._early)
 
     def raw_mode(self) -> AbstractContextManager[None]:
         """Take the terminal; what was typed before is known from what comes later."""
-        self._early_bytes = _waiting_bytes(self.fileno())
-        return super().raw_mode()
+        mode = super().raw_mode()
+        self._ahead.take()
+        self._early = self._ahead.hand_over()
+        return mode
+
+    @contextmanager
+    def attach(self, input_ready_callback: Callable[[], None]) -> Iterator[None]:
+        """Have keys read in the running loop; those that wait already are read at once."""
+        with super().attach(input_ready_callback):
+            if self._early:
+                asyncio.get_running_loop().call_soon(input_ready_callback)
+            yield
+
+    def lend(self) -> None:
+        """Set the modes that the program found, for whoever has the terminal while it is stopped."""
+        self._ahead.lend()
+
+    def again(self) -> None:
+        """Take the terminal after another program has had it."""
+        self._ahead.again()
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether that was done a moment ago, so that a signal that comes now has been answered."""
+        return time.monotonic() - self._ahead.set_again_at < _SETTLED_S
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys that have arrived."""
-        early, text, is_paste = self._split_early(self._read_available())
-        text = _NO_TEXT.sub("\ufffd", text)
-        if early:
-            self.vt100_parser.feed(early)
+        if self._early:
+            early, self._early = self._early, ""
+            self._parse(early)
+        text = _NO_TEXT.sub("\ufffd", self._read_available())
         if self._in_paste and self._ends_paste(text):
-            text = _PASTE_END + text
+            text = PASTE_END + text
         self._read_at = time.monotonic()
-        if not self._in_paste and (is_paste or _is_burst(text)):
+        if not self._in_paste and _is_burst(text):
             body = text.rstrip("\r\n") if text.count("\r") + text.count("\n") == 1 else text
             self._buffer.append(KeyPress(Keys.BracketedPaste, body))
             text = text[len(body) :]
-        self._in_paste = text.rfind(_PASTE_BEGIN) > text.rfind(_PASTE_END) or (
-            self._in_paste and _PASTE_END not in text
-        )
-        self.vt100_parser.feed(text)
+        self._parse(text)
         keys, self._buffer = self._buffer, []
         return keys
 
-    def _split_early(self, text: str) -> tuple[str, str, bool]:
-        """Return the lines that were typed before the prompt stood, the rest, and whether that is a paste. The
-        terminal has turned Enter into a line break in them. Many lines are a paste, and belong to the rest; so
-        does one in brackets."""
-        size, self._early_bytes = self._early_bytes, 0
-        if not size:
-            return "", text, False
-        data = text.encode("utf-8", "surrogateescape")
-        early = data[:size].decode("utf-8", "replace").replace("\n", "\r")
-        rest = data[size:].decode("utf-8", "surrogateescape")
-        if early.count("\r") > _TYPED_AHEAD_LINES or "\x1b" in early:
-            return "", early + rest, "\x1b" not in early
-        return early, rest, False
+    def _parse(self, text: str) -> None:
+        self._in_paste = text.rfind(PASTE_BEGIN) > text.rfind(PASTE_END) or (
+            self._in_paste and PASTE_END not in text
+        )
+        self.vt100_parser.feed(text)
 
     def _ends_paste(self, text: str) -> bool:
         """Return whether this is a person who wants out of a paste whose end never came."""
@@ -191,16 +200,6 @@ class Keyboard(Vt100Input):
 
     def _more(self) -> bool:
         return bool(select.select([self.fileno()], [], [], _NEXT_PIECE_S)[0])
-
-
-def _waiting_bytes(fd: int) -> int:
-    """Return how many bytes of whole lines wait to be read from a terminal that reads by lines; else 0."""
-    try:
-        if not termios.tcgetattr(fd)[3] & termios.ICANON:
-            return 0
-        return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
-    except (OSError, termios.error):
-        return 0
 
 
 def _is_burst(text: str) -> bool:
@@ -226,7 +225,9 @@ class JobControl:
 
     def stop(self) -> None:
         """Give the terminal back and stop, as Ctrl-Z does with any program, until a shell's `fg`."""
-        if self._stopping or not self._app.is_running:
+        if self._stopping or self._keyboard.is_settling or not self._app.is_running:
+            return
+        if signal.getsignal(signal.SIGTSTP) == signal.SIG_IGN:
             return
         self._stopping = True
         if self._has_editor():  # it has the terminal, and has stopped as well
@@ -237,6 +238,8 @@ class JobControl:
     def _stop(self) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_signal_handler(signal.SIGTSTP)  # the system's own meaning again: only then it stops
+        if not self._has_editor():
+            self._keyboard.lend()
         os.kill(0, signal.SIGTSTP)
         loop.add_signal_handler(signal.SIGTSTP, self.stop)
         loop.call_later(_SETTLED_S, self._end_stop)
@@ -247,9 +250,9 @@ class JobControl:
     def _continued(self) -> None:
         """Somebody else has stopped the program and lets it go on: the terminal is another's work by now, so its
         modes are set anew, and what stands there stays."""
-        if self._stopping or self._has_editor() or not self._app.is_running:
+        if self._stopping or self._keyboard.is_settling or self._has_editor() or not self._app.is_running:
             return
-        self._keyboard.raw_mode().__enter__()
+        self._keyboard.again()
         self._app.renderer.reset()
         self._app.invalidate()
 

@@ -1,4 +1,20 @@
-"""Modes of the terminal that the screen switches on, and what undoes them. Loads no line editor."""
+"""Modes of the terminal that the program switches on, what undoes them, and the keyboard before the line editor
+reads it. Loads no line editor, and no event loop."""
+
+import contextlib
+import os
+import select
+import sys
+import termios
+import time
+from _signal import SIGTSTP  # type: ignore[import-not-found]  # `signal` is slow to load
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.protocol.lazy_regex import lazy_regex
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 MODES_ON = "\x1b[?1004h\x1b[>4;1m\x1b[m"
 """Reports of focus; Shift-Enter told from Enter (xterm's modifyOtherKeys). A terminal that takes the latter for a
@@ -8,3 +24,171 @@ RESET = f"\x1b[?2026l\x1b[?2004l{MODES_OFF}\x1b[?7h\x1b[?25h"
 """Undoes every mode that the screen uses: held updates, bracketed paste, the two above, no wrapping, no cursor."""
 CLEAR_BELOW = "\x1b[J"
 """Takes away what stood below the input line."""
+PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
+
+_BRACKETS_ON, _BRACKETS_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
+_LOCAL, _INPUT, _CHARACTERS = 3, 0, 6
+"""Places in what `tcgetattr` returns."""
+_CTRL_C, _CTRL_D, _CTRL_Z = b"\x03", b"\x04", b"\x1a"
+_TWICE_S = 1.0
+_REST_S = 0.05
+"""How long the rest of a character may take that has begun to arrive."""
+_TYPED_LINES = 3
+"""More lines than this before the line editor reads are a paste."""
+_NO_PASTE = lazy_regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_STOP_KEYS = lazy_regex(rb"([\x03\x04\x1a])")
+
+
+class TypeAhead:
+    """The keyboard from the first paint on, until the line editor reads it. No key is
+    echoed, and none is obeyed by the terminal: all of them wait, in the order they came. Only leaving and stopping
+    do not have to."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] | None = None
+        """The terminal's modes as they were found, while they are others."""
+        self._typed = b""
+        self._interrupted_at = float("-inf")
+        self.set_again_at = float("-inf")
+        """When the modes were set anew last."""
+        self._loop: AbstractEventLoop | None = None
+        """The loop that watches."""
+        self._has_reader = False
+        """Whether the line editor reads now."""
+
+    def take(self) -> None:
+        """Take the terminal; nothing when it is taken, or there is none. What was typed before comes first."""
+        if self._before is None and self._set_raw():
+            self._typed += _as_keys(self._waiting())
+
+    def again(self) -> None:
+        """Set the modes anew, which another program has changed."""
+        if self._before is not None:
+            self._set_raw()
+        self.set_again_at = time.monotonic()
+
+    def lend(self) -> None:
+        """Set the modes that were found, until `again`."""
+        if self._before is not None:
+            _write(_BRACKETS_OFF)
+            with contextlib.suppress(OSError, ValueError, termios.error):
+                termios.tcsetattr(_stdin(), termios.TCSANOW, self._before)
+
+    def give_back(self) -> None:
+        """Give the terminal back as it was found. What was typed for the line editor before there was one is not
+        left to others: a shell would run it."""
+        self.unwatch()
+        if self._before is not None and not self._has_reader:
+            self._typed += self._waiting()
+        self.lend()
+        self._before = None
+
+    def watch(self, loop: "AbstractEventLoop", leave: Callable[[], None], hint: Callable[[], None]) -> None:
+        """Have a loop look for keys that leave (Ctrl-D, or Ctrl-C twice, at an empty line) or stop the program
+        until `hand_over`; `hint` says that another Ctrl-C leaves."""
+        self._has_reader = False
+        if self._before is None:
+            return
+        self._loop = loop
+
+        def read() -> None:
+            data = self._waiting()
+            if not data:
+                self.unwatch()  # the terminal is gone, which the line editor finds out
+            for keys in _STOP_KEYS.split(data):
+                self._key(keys, leave, hint)
+
+        with contextlib.suppress(OSError):
+            loop.add_reader(_stdin(), read)
+
+    def unwatch(self) -> None:
+        """Have nobody look for keys."""
+        loop, self._loop = self._loop, None
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(_stdin())
+
+    def hand_over(self) -> str:
+        """Return all keys so far, for the line editor, which reads the later ones. Many lines without any other
+        key are a paste, since a terminal may have no brackets for it."""
+        self.unwatch()
+        self._has_reader = True
+        typed, self._typed = self._typed, b""
+        if self._before is not None:
+            typed += self._waiting()
+            while _is_cut(typed) and (rest := self._waiting(_REST_S)):
+                typed += rest
+        if time.monotonic() - self._interrupted_at <= _TWICE_S and _CTRL_C not in typed:
+            typed = _CTRL_C + typed  # the hint stands for the rest of its time
+        text = typed.decode("utf-8", "replace")
+        if text.count("\r") > _TYPED_LINES and not _NO_PASTE.search(text):
+            return f"{PASTE_BEGIN}{text}{PASTE_END}"
+        return text
+
+    def _key(self, keys: bytes, leave: Callable[[], None], hint: Callable[[], None]) -> None:
+        """Take in keys. Behind a whole line, which will be sent, Ctrl-C is for the line editor too."""
+        has_sent = bool(set(self._typed) & set(b"\r\n"))
+        if keys == _CTRL_Z:
+            os.kill(0, SIGTSTP)
+        elif keys == _CTRL_C and time.monotonic() - self._interrupted_at <= _TWICE_S:
+            leave()
+        elif keys == _CTRL_C and self._typed and not has_sent:
+            self._typed = b""
+        elif keys == _CTRL_C:
+            self._interrupted_at = time.monotonic()
+            self._typed += _CTRL_C if has_sent else b""
+            hint()
+        elif keys == _CTRL_D and not self._typed:
+            leave()
+        else:
+            self._typed += keys
+
+    def _set_raw(self) -> bool:
+        """Have keys arrive one by one, none of them obeyed; returns whether the terminal could be set so."""
+        try:
+            modes = termios.tcgetattr(_stdin())
+            before = [*modes[:_CHARACTERS], [*modes[_CHARACTERS]]]
+            modes[_LOCAL] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+            modes[_INPUT] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
+            modes[_CHARACTERS][termios.VMIN], modes[_CHARACTERS][termios.VTIME] = 1, 0
+            termios.tcsetattr(_stdin(), termios.TCSANOW, modes)
+        except (OSError, ValueError, termios.error):
+            return False
+        self._before = self._before or before
+        _write(_BRACKETS_ON)
+        return True
+
+    def _waiting(self, patience_s: float = 0.0) -> bytes:
+        """Return what there is to read."""
+        data = b""
+        with contextlib.suppress(OSError, ValueError):
+            while select.select([_stdin()], [], [], 0 if data else patience_s)[0]:
+                piece = os.read(_stdin(), 1 << 16)
+                if not piece:
+                    break
+                data += piece
+        return data
+
+
+def _stdin() -> int:
+    return sys.stdin.fileno()
+
+
+def _write(data: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):  # the terminal is gone, which the screen finds out
+        os.write(sys.stdout.fileno(), data)
+
+
+def _as_keys(data: bytes) -> bytes:
+    """Return what a terminal has made of keys as those keys: it had turned Enter into a line break, and Ctrl-D
+    into a zero."""
+    return data.replace(b"\n", b"\r").replace(b"\0", _CTRL_D)
+
+
+def _is_cut(data: bytes) -> bool:
+    """Return whether the last character in UTF-8 is not all there."""
+    for back, byte in enumerate(reversed(data[-4:]), 1):
+        if byte >= 0xC0:
+            return back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4)
+        if byte < 0x80:
+            return False
+    return False

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import signal
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from agent_cli.protocol.run_outcome import ChangedFile, Denied
 from agent_cli.protocol.usage import Totals
-from agent_cli.ui.headless.runner import RunResult, Stopper, run_task
+from agent_cli.ui.headless.runner import RunResult, Stopper, encode, run_task
 from tests.ui.fake_client import FakeClient
 
 
@@ -187,6 +188,27 @@ async def test_a_failure_still_ends_with_a_result(reason: Any, code: int) -> Non
     assert result.exit_code == code
 
 
+SAID = "busy \x1b[31mred\x1b]0;t\x07 \x9b1m \u202e"
+REFUSED = ev.ErrorInfo("overloaded", SAID)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.RetryScheduled(attempt=1, delay_s=1.0, error=REFUSED),
+        ev.FellBack(model="m", error=REFUSED),
+        ev.TurnFailed(stop_reason="provider_error", error=REFUSED),
+        ev.Notice(level="warning", text=SAID),
+        ev.TextDelta(text=SAID),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_what_others_said_is_in_each_line_as_it_came_and_escaped(event: ev.AnyEvent) -> None:
+    line = encode(event)
+    assert line.isascii() and not set(line) & {"\x1b", "\x07"}
+    assert json.loads(line).get("error", {"message": json.loads(line).get("text")})["message"] == SAID
+
+
 async def test_an_engine_that_dies_is_exit_code_1() -> None:
     async def script(client: FakeClient, submission: str, text: str) -> None:
         client.emit(ev.SessionClosed(session_id="abc123", error=ev.ErrorInfo("bug", "KeyError")))
@@ -198,19 +220,22 @@ async def test_an_engine_that_dies_is_exit_code_1() -> None:
     assert result.error and result.error.message == "KeyError"
 
 
-@pytest.mark.parametrize(("reason", "code"), [("interrupted", 130), ("terminated", 143)])
-async def test_a_signal_interrupts_and_the_result_is_still_written(reason: Any, code: int) -> None:
+@pytest.mark.parametrize(
+    ("reason", "number", "code"),
+    [("interrupted", signal.SIGINT, 130), ("terminated", signal.SIGTERM, 143), ("terminated", signal.SIGHUP, 129)],
+)
+async def test_a_signal_interrupts_and_the_result_is_still_written(reason: Any, number: int, code: int) -> None:
     async def script(client: FakeClient, submission: str, text: str) -> None:
         await asyncio.sleep(30)
 
     client, out, stopper = FakeClient(script), io.StringIO(), Stopper()
-    asyncio.get_running_loop().call_later(0.05, stopper.stop, reason)
+    asyncio.get_running_loop().call_later(0.05, stopper.stop, reason, number)
     result = await run_task(
         client, UserInput("task"), output_format="stream-json", out=out, err=io.StringIO(), stopper=stopper
     )
     assert client.operations(Interrupt)
-    assert json.loads(out.getvalue().splitlines()[-1])["stop_reason"] == reason
-    assert result.exit_code == code
+    last = json.loads(out.getvalue().splitlines()[-1])
+    assert (last["stop_reason"], last["exit_code"], result.exit_code) == (reason, code, code)
     assert result.text == "so far"
 
 

@@ -24,14 +24,16 @@ def expected(of):
     )
 
 print("$ agent")
-paint = FirstPaint(Ui())
+paint = FirstPaint(Ui(), 'main')
 """
 BANNER = ["test/model · ask · sandbox workspace-write", "/work/project  /help for commands"]
 
 
 def shown(steps: str, rows: int = 24) -> list[str]:
     """What stands on the screen after some steps, without the program's version."""
-    with Terminal(f"{PROGRAM}{steps}\nsys.stdout.write('here')", rows=rows) as terminal:
+    with Terminal(
+        f"{PROGRAM}{steps}\nsys.stdout.write('here'); paint.keyboard.give_back()", rows=rows
+    ) as terminal:
         assert terminal.finish() == 0, terminal.text
     first, *rest = terminal.text.rstrip().split("\n")
     assert first == "$ agent"
@@ -39,36 +41,36 @@ def shown(steps: str, rows: int = 24) -> list[str]:
 
 
 def test_what_is_expected_is_painted_and_completed_when_it_is_there() -> None:
-    early = shown("paint.show_expected(expected(now), 'main')")
+    early = shown("paint.show_expected(expected(now))")
     assert early[:4] == [*BANNER, "", "> here"]
     assert early[4].split() == ["ask", "·", "test/model", "·", "main"]
-    late = shown("paint.show_expected(expected(now), 'main'); paint.show(now, 'main')")
+    late = shown("paint.show_expected(expected(now)); paint.show(now)")
     assert late[:4] == early[:4] and late[4].startswith(early[4]) and late[4].endswith("%")
-    assert late == shown("paint.show(now, 'main')")
+    assert late == shown("paint.show(now)")
 
 
 @pytest.mark.parametrize("facts", ["model='other/model'", "sandbox='none (no bwrap)', cwd='/a/long/' + 'x' * 90"])
 def test_what_was_expected_wrongly_is_painted_anew(facts: str) -> None:
-    corrected = shown(f"paint.show_expected(expected(other({facts})), 'main'); paint.show(now, 'main')")
-    assert corrected == shown("paint.show(now, 'main')")
+    corrected = shown(f"paint.show_expected(expected(other({facts}))); paint.show(now)")
+    assert corrected == shown("paint.show(now)")
 
 
 def test_what_is_said_stands_between_banner_and_prompt() -> None:
-    rows = shown("paint.show_expected(expected(now), ''); paint.show(now, ''); paint.say('one'); paint.say('two')")
+    rows = shown("paint.show_expected(expected(now)); paint.show(now); paint.say('one'); paint.say('two')")
     assert rows[:6] == [*BANNER, "one", "two", "", "> here"]
 
 
 def test_the_banner_stays_when_the_screen_takes_over() -> None:
-    assert shown("paint.show(now, ''); paint.give_way(); paint.give_way()") == [*BANNER, "here"]
+    assert shown("paint.show(now); paint.give_way(); paint.give_way()") == [*BANNER, "here"]
 
 
 @pytest.mark.parametrize("went_on", ["turns=1", "totals=Totals(requests=2)", "unsent=('never sent',)"])
 def test_a_session_that_goes_on_is_not_painted_also_where_all_its_turns_are_undone(went_on: str) -> None:
-    assert shown(f"paint.show_expected(expected(now), ''); paint.show(other({went_on}), '')") == ["here"]
+    assert shown(f"paint.show_expected(expected(now)); paint.show(other({went_on}))") == ["here"]
 
 
 def test_nothing_is_painted_where_there_is_no_room() -> None:
-    assert shown("paint.show_expected(expected(now), ''); paint.say('one'); paint.show(now, '')", rows=13) == [
+    assert shown("paint.show_expected(expected(now)); paint.say('one'); paint.show(now)", rows=13) == [
         "one",
         "here",
     ]
@@ -80,7 +82,7 @@ import asyncio, fcntl, struct, termios
 from pathlib import Path
 from agent_cli.ui.repl.start import run_repl
 from tests.ui.fake_client import STARTED, FakeClient, FakeHost
-paint.show_expected(STARTED, '')
+paint.show_expected(STARTED)
 fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
 async def main():
     client = FakeClient(None, turns=0, totals=Totals(), unsent=())
@@ -92,3 +94,19 @@ asyncio.run(main())
         terminal.send("\x04")
         assert terminal.finish() == 0, terminal.text
         assert terminal.text.count("/help") == 1 and "(could not" not in terminal.text
+
+
+@pytest.mark.parametrize("number", ["SIGTSTP", "SIGCONT"])
+def test_what_was_painted_stands_again_when_the_program_goes_on(number: str) -> None:
+    """After a stop, which a program without a shell does not notice, and where somebody else has stopped it."""
+    steps = f"""
+import os, signal, termios
+paint.show(now)
+cooked = termios.tcgetattr(0)
+cooked[3] |= termios.ECHO | termios.ICANON
+termios.tcsetattr(0, termios.TCSANOW, cooked)
+os.write(1, b"\\r\\x1b[A\\x1b[J" if {number!r} == "SIGCONT" else b"")
+os.kill(os.getpid(), signal.{number})
+assert not termios.tcgetattr(0)[3] & (termios.ECHO | termios.ICANON)
+"""
+    assert shown(steps) == shown("paint.show(now)")
