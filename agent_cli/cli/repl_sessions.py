@@ -198,7 +198,7 @@ def _due(setup: Setup) -> Iterator[str]:
 
 
 def _prune(setup: Setup) -> None:
-    from .commands.sessions.files import prune_quietly
+    from .commands.sessions.pruning import prune_quietly
 
     prune_quietly(setup)
 

@@ -38,7 +38,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
     going: tuple[Expiring, ...]
     total_bytes: int
-    """Of all sessions before, with all that belongs to them."""
+    """Of all sessions before, with all that belongs to them; 0 where nobody had to know."""
     kept: tuple[str, ...] = ()
     """Sessions that were to go and stayed, with the reason."""
 
@@ -134,7 +134,9 @@ def prune_if_due(
         if not _is_due(state / "cache" / "pruned", now):
             return None
         newest = max((info.updated for info in sessions.list(limit=1)), default=now)
-        planned = plan(sessions, state, keep_days, keep_mb, min(now, newest))
+        today = min(now, newest)
+        is_beyond = _may_be_beyond(sessions, state, keep_days, keep_mb, today)
+        planned = plan(sessions, state, keep_days, keep_mb, today) if is_beyond else Pruned((), 0)
         announced = read_announced(state, now)
         ripe = announced.ripe(now)
         going = tuple(each for each in planned.going if each.info.id in ripe)
@@ -145,6 +147,20 @@ def prune_if_due(
         return done
     except (StoreError, OSError):
         return None
+
+
+def _may_be_beyond(
+    sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | None, now: float
+) -> bool:
+    """Return whether something may be too old or too much, by listings of folders alone: `plan` opens the index,
+    which a program that prunes nothing need not load."""
+    stats = [path.stat() for path in sessions.paths()]
+    if keep_days is not None and any(now - each.st_mtime > keep_days * DAY_S for each in stats):
+        return True
+    if keep_mb is None:
+        return False
+    beside = sum(folder_bytes(state / name) for name in ("spill", "notes", "projects"))
+    return sum(each.st_size for each in stats) + beside > keep_mb * 1_000_000
 
 
 def _why(keep_days: int | None, keep_mb: int | None) -> str:

@@ -7,6 +7,7 @@ frame, background or padding, so that it can be copied out of the terminal. With
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from markdown_it.token import Token as Mark
@@ -14,11 +15,13 @@ from markdown_it.token import Token as Mark
 from ..text import lines
 from ..text.styled_text import StyledText, look, row, wrap_text
 from ..text.theme import Role, Theme
-from .highlight import CodeLines
 from .inline import PARSER, inline, read, safe
 from .paragraph import Paragraph
 from .splitter import language
 from .tables import table
+
+if TYPE_CHECKING:
+    from .highlight import CodeLines
 
 _MAX_CHARS = 300_000
 _MAX_OPEN = 40
@@ -89,11 +92,18 @@ class StyledBlocks:
         return StyledCode(self, language)
 
 
+def _code_lines(language: str) -> "CodeLines":
+    """Return what colours code; loaded in 15 ms at the first, since many conversations show none."""
+    from .highlight import CodeLines
+
+    return CodeLines(language, ("code",))
+
+
 class StyledCode:
     """`Code` in the colours its blocks have at the time."""
 
     def __init__(self, blocks: StyledBlocks, language: str) -> None:
-        self._blocks, self._lines = blocks, CodeLines(language, ("code",))
+        self._blocks, self._lines = blocks, _code_lines(language)
 
     def line(self, text: str) -> str:
         """Return the next line."""
@@ -227,7 +237,7 @@ class _Page(msgspec.Struct, frozen=True):
     def _code(self, mark: Mark) -> list[_Row]:
         """Code between the fences it was written in, and indented code between some."""
         fence = mark.markup or "```"
-        code = CodeLines(language(mark.info), ("code",))
+        code = _code_lines(language(mark.info))
         body = mark.content.rstrip("\n").split("\n") if mark.content else []
         shown = [code.line(line, self.theme) for line in body]
         ends = StyledBlocks(self.theme)

@@ -22,7 +22,7 @@ from agent_cli.protocol.usage import Totals
 
 from ..markdown.splitter import Blocks, MarkdownStream, PlainBlocks
 from ..text import lines
-from ..text.theme import Theme
+from ..text.theme import NONE, Theme
 from . import notices
 from .live import Live, RunningCall
 from .marks import note, prompt_rows, question_rows, warning, without_bar
@@ -350,9 +350,7 @@ class Renderer:
         if self._settings.plain or not self._settings.markdown:
             return PlainBlocks()
         if self._drawn is None:
-            from ..markdown.blocks import StyledBlocks
-
-            self._drawn = StyledBlocks(self._theme)
+            self._drawn = _styled_blocks(self._theme)
         return self._drawn
 
     def _reasoning(self, text: str) -> None:
@@ -521,12 +519,18 @@ class Renderer:
             self._print("end", [end])
 
 
+def _styled_blocks(theme: Theme) -> "StyledBlocks":
+    from ..markdown.entities import defer_entities
+
+    defer_entities()
+    from ..markdown.blocks import StyledBlocks
+
+    return StyledBlocks(theme)
+
+
 def warm_up() -> None:
     """Import what the first answer will need, in a thread of its own; a failure is reported when it is needed."""
     try:
-        from ..markdown import blocks as blocks
-        from ..markdown.highlight import CodeLines
-
-        CodeLines("python")
+        _styled_blocks(NONE)
     except Exception:
         pass

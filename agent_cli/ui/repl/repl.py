@@ -82,6 +82,7 @@ class Repl:
         self._turn_began = 0.0
         self._has_started = asyncio.Event()
         """The session is open, and its earlier turns are shown."""
+        self._awake = asyncio.Event()
         self._branch = painted.branch
         self._painted_at = 0.0
         self._paint_due = False
@@ -266,6 +267,7 @@ class Repl:
 
     def _changed(self) -> None:
         """Something is new: paint soon, but not more often than a frame's time allows."""
+        self.wake()
         if not self._paint_due:
             self._paint_due = True
             wait = self._painted_at + _FRAME_S - time.monotonic()
@@ -290,13 +292,22 @@ class Repl:
         return text
 
     async def _tick(self) -> None:
-        """Keeps clocks and spinners going while something runs."""
+        """Keep clocks and spinners going while something runs. When nothing does, the program sleeps: it runs all
+        day on battery."""
         while True:
+            await self._awake.wait()
             await asyncio.sleep(_TICK_S)
             self.asking.tick()
             self._draft.keep(self._screen.text)
-            if self.busy():
+            if not self.busy():
+                if not self.asking.waits:
+                    self._awake.clear()
+            elif self._screen.is_outdated:
                 self._changed()
+
+    def wake(self) -> None:
+        """A key was pressed, or something has happened: there may be something to keep going."""
+        self._awake.set()
 
     def frame(self, rows: int) -> list[str]:
         """Return the live region's lines, without a dialog."""

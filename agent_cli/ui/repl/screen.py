@@ -28,7 +28,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.processors import AfterInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.output import ColorDepth
-from prompt_toolkit.widgets import SearchToolbar
+from prompt_toolkit.widgets.toolbars import SearchToolbar
 
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.sanitize import clean, visible
@@ -41,7 +41,7 @@ from ..text import lines
 from ..text.theme import Theme
 from .editor import Edited, Editor
 from .first_paint import AIRY_ROWS, prompt_mark
-from .keys import bindings
+from .keys import bindings, with_vi_keys
 from .live_renderer import LiveRenderer
 from .terminal import JobControl, Keyboard, open_terminal
 from .terminal_modes import TypeAhead
@@ -116,7 +116,7 @@ class Screen:
         self._keyboard = Keyboard(sys.stdin, ahead)
         self.app: Application[None] = Application(
             layout=self._layout(),
-            key_bindings=bindings(self),
+            key_bindings=with_vi_keys(bindings(self)) if vi_mode else bindings(self),
             include_default_pygments_style=False,
             editing_mode=EditingMode.VI if vi_mode else EditingMode.EMACS,
             color_depth=lambda: ColorDepth.DEPTH_24_BIT if self._theme.colour else ColorDepth.DEPTH_1_BIT,
@@ -139,6 +139,7 @@ class Screen:
 
     def _key(self) -> None:
         self._key_at = time.monotonic()
+        self.controller.wake()
         self.controller.attention.key()
         self.is_answering = self.is_answering and self.asking.dialog is not None
 
@@ -362,6 +363,11 @@ class Screen:
         if buffer is self.line and self._entry is not None and self._entry.editor:
             self.asking.entered(buffer.text)
         self.repaint()
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the lines above the input would be others now than in the last frame."""
+        return self._live_lines() != self._lines
 
     def _sync(self) -> None:
         """Before each frame: what is shown, and where the focus belongs."""

@@ -217,7 +217,7 @@ def test_the_quiet_pruning_of_a_long_running_program_works_in_a_thread(world: Wo
     script = (
         "import threading\n"
         "from agent_cli.cli.setup.options import ParsedOptions\n"
-        "from agent_cli.cli.commands.sessions.files import prune_quietly\n"
+        "from agent_cli.cli.commands.sessions.pruning import prune_quietly\n"
         "from agent_cli.cli.setup.setup import Setup\n"
         "setup = Setup(ParsedOptions('agent', {}))\n"
         "thread = threading.Thread(target=prune_quietly, args=(setup,))\n"

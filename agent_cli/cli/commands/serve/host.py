@@ -114,7 +114,7 @@ class SessionHost:
         """See `Host`."""
         from agent_cli.store.retention import discard
 
-        from ..sessions.files import forgetting
+        from ..sessions.pruning import forgetting
 
         try:
             setup = Setup(self._chosen)

@@ -21,8 +21,9 @@ from ...services.completion import session_ids
 from ...setup.options import UsageError
 from ...setup.redactor import redactor_of
 from ...setup.session_selection import copy_beside
-from .files import Mask, export, forgetting, import_, prune_command, repair_command
+from .files import Mask, export, import_, prune_command, repair_command
 from .output import emit, one_line, parse_moment, setup_for_sessions, when
+from .pruning import forgetting
 
 app = typer.Typer(help="Work with saved sessions.", no_args_is_help=True)
 app.command()(export)

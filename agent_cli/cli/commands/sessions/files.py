@@ -1,6 +1,5 @@
 """`agent sessions export`, `import`, `prune` and `repair`: session files as a whole."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -14,15 +13,15 @@ from agent_cli.protocol.records import AnyRecord
 from agent_cli.store.child_sessions import agent_names
 from agent_cli.store.export.formats import ENDINGS, Format, exported, masked
 from agent_cli.store.import_repair import import_session, repair
-from agent_cli.store.retention import OnDelete, Pruned, plan, prune, prune_if_due
+from agent_cli.store.retention import Pruned, plan, prune
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.text.lines import number
 
 from ...services.completion import session_ids
 from ...setup.options import UsageError
 from ...setup.redactor import redactor_of
-from ...setup.setup import Setup
 from .output import emit, one_line, setup_for_sessions, size, stop_writing, when
+from .pruning import forgetting
 
 Mask = Callable[[str], str]
 _Id = Annotated[
@@ -167,13 +166,6 @@ def prune_command(
     return 1 if done.kept else 0
 
 
-def prune_quietly(setup: Setup) -> None:
-    """What a long-running program does at its start, in a thread: prune as the configuration says, at most once a
-    day, what `due_notice` has announced a day before."""
-    keep = setup.config.sessions
-    prune_if_due(setup.sessions, setup.state, keep.keep_days, keep.keep_mb, forgetting(quiet=True))
-
-
 def _pruned(done: Pruned, verb: str) -> list[str]:
     lines = [
         f"{each.info.id}  {when(each.info.updated)}  {size(each.size_bytes):>8}  {one_line(each.info.title)}"
@@ -195,29 +187,3 @@ def repair_command(identifier: _Id) -> int:
     kept = f"{number(done.records, 'record')} kept. The file as it was: {done.copy}"
     emit([*(one_line(problem) for problem in done.problems), kept])
     return 0
-
-
-def forgetting(quiet: bool = False) -> OnDelete:
-    """Lets go of the checkpoints of a session. What fails is said unless `quiet`, and goes with the next."""
-
-    def forget(project_state: Path, session_id: str) -> None:
-        if not any(any(project_state.glob(kind)) for kind in ("checkpoints*", "copies*")):
-            return
-        from agent_cli.sandbox.process.runner import ProcessRunner
-        from agent_cli.workspace.checkpoints.maintenance import forget_session
-        from agent_cli.workspace.checkpoints.types import CheckpointError
-
-        async def carry_out() -> None:
-            processes = ProcessRunner()
-            try:
-                await forget_session(project_state, session_id, processes.run)
-            finally:
-                await processes.aclose()
-
-        try:
-            asyncio.run(carry_out())
-        except (CheckpointError, OSError) as error:
-            if not quiet:
-                print(f"agent: checkpoints of {session_id} were not all removed: {error}", file=sys.stderr)
-
-    return forget
