@@ -41,7 +41,7 @@ def main() -> None:
         # An exception in the middle of loading can crash an extension module. Nothing is open yet.
         _signal.signal(_signal.SIGINT, lambda number, frame: os._exit(130))
     if arguments[:1] in (["run"], ["-p"]):
-        from agent_cli.ui.headless.early_signals import EARLY
+        from agent_cli.ui.early_signals import EARLY
 
         is_ours = False
         EARLY.hold()

@@ -13,7 +13,7 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.store.catalog import MOST_LISTED, NoSession, SessionInfo
 from agent_cli.ui.commands.api import Choice, FirstInput
-from agent_cli.ui.headless.early_signals import EARLY
+from agent_cli.ui.early_signals import EARLY
 from agent_cli.ui.repl.first_paint import FirstPaint
 from agent_cli.ui.repl.terminal_modes import CLEAR_BELOW, RESET, TypeAhead
 from agent_cli.ui.text.lines import ago
@@ -21,7 +21,6 @@ from agent_cli.ui.text.theme import choose as choose_theme
 from agent_cli.ui.text.theme import is_plain
 from agent_cli.workspace.git.repository import current_branch
 
-from .services.first_run import cannot_start
 from .services.trust_prompt import ask_for_trust
 from .setup.options import ParsedOptions, UsageError
 from .setup.sandbox_setup import expected_level
@@ -45,7 +44,7 @@ def interactive_command(chosen: ParsedOptions) -> int:
         ask_for_trust(setup)
         return _started(setup, first_input)
     except (NoModel, MissingKey) as error:
-        return cannot_start(error)
+        return _cannot_start(error)
     except ModelError as error:
         print(f"agent: {error}", file=sys.stderr)
         return EXIT_CODES["bad_model"]
@@ -91,10 +90,16 @@ def _started(setup: Setup, first_input: FirstInput) -> int:
         helps = bool(provider) or isinstance(error, NoModel)
         if not helps or first_input.is_data or is_plain(setup.config.ui, sys.stdin, sys.stdout):
             raise
-        code = cannot_start(error)
+        code = _cannot_start(error)
     from .services.key_entry import ask_for_key
 
     return _paint_and_run(setup, first_input, keyboard) if ask_for_key(setup, provider) else code
+
+
+def _cannot_start(error: NoModel | MissingKey) -> int:
+    from .services.first_run import cannot_start
+
+    return cannot_start(error)
 
 
 def _paint_and_run(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -> int:

@@ -62,7 +62,7 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from agent_cli.ui.headless.early_signals import EARLY, StoppedEarly
+    from agent_cli.ui.early_signals import EARLY, StoppedEarly
 
     from .run import run_command
 

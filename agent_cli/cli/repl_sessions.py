@@ -12,7 +12,7 @@ from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean
 from agent_cli.store.session_file import StoreError
 from agent_cli.ui.commands.api import NOTHING, ExitReason, FirstInput
-from agent_cli.ui.headless.early_signals import EARLY
+from agent_cli.ui.early_signals import EARLY
 from agent_cli.ui.repl.first_paint import FirstPaint
 from agent_cli.ui.repl.start import run_repl
 from agent_cli.ui.signals import ENDING, signal_handlers

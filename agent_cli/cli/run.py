@@ -15,7 +15,7 @@ from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
-from agent_cli.ui.headless.early_signals import StoppedEarly
+from agent_cli.ui.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import Pipe, RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
 

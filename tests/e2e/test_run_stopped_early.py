@@ -21,7 +21,7 @@ def watch(event, args):
             os.kill(os.getpid(), number)
 from agent_cli import __main__
 sys.argv[1:] = sys.argv[3:]
-hold = __import__("agent_cli.ui.headless.early_signals", fromlist=["EARLY"]).EARLY.hold
+hold = __import__("agent_cli.ui.early_signals", fromlist=["EARLY"]).EARLY.hold
 hold()
 sys.addaudithook(watch)
 __main__.main()

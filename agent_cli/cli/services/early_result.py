@@ -17,7 +17,7 @@ from agent_cli.protocol.run_outcome import UsageTotals
 from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
-from agent_cli.ui.headless.early_signals import StoppedEarly
+from agent_cli.ui.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import OutputFormat, RunResult, encode
 
 from ..setup.options import UsageError

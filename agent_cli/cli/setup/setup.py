@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -116,6 +115,8 @@ class Setup:
 
     def elsewhere(self, root: Path) -> "Setup":
         """Return the same configuration for another folder, such as a worktree of the repository."""
+        from copy import copy
+
         other = copy(self)
         other.root, other.workspace, other._found = root, Workspace(root), {}
         return other

@@ -82,12 +82,15 @@ class FirstPaint:
                     _signal.signal(number, answer)
 
     def watch(self, loop: "AbstractEventLoop", leave: Callable[[], None]) -> None:
-        """Have a loop look for keys that leave, as long as there is no line editor."""
+        """Have a loop look for keys that leave, as long as there is no line editor. Where no prompt stands, Ctrl-C
+        is a SIGINT, as in any program."""
 
         def hint() -> None:
             if live := self._live:
                 self._show_live(self._rows(AGAIN_QUITS))
                 loop.call_later(_HINT_S, lambda: self._show_live(live) if self._live else None)
+            else:
+                os.kill(os.getpid(), _signal.SIGINT)
 
         self.keyboard.watch(loop, leave, hint)
 

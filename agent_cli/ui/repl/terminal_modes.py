@@ -2,8 +2,8 @@
 reads it. Loads no line editor, and no event loop."""
 
 import contextlib
+import fcntl
 import os
-import select
 import sys
 import termios
 import time
@@ -33,6 +33,7 @@ _CTRL_C, _CTRL_D, _CTRL_Z = b"\x03", b"\x04", b"\x1a"
 _TWICE_S = 1.0
 _REST_S = 0.05
 """How long the rest of a character may take that has begun to arrive."""
+_POLL_S = 0.001
 _TYPED_LINES = 3
 """More lines than this before the line editor reads are a paste."""
 _NO_PASTE = lazy_regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -115,8 +116,10 @@ class TypeAhead:
         typed, self._typed = self._typed, b""
         if self._before is not None:
             typed += self._waiting()
-            while _is_cut(typed) and (rest := self._waiting(_REST_S)):
-                typed += rest
+            end = time.monotonic() + _REST_S
+            while _is_cut(typed) and time.monotonic() < end:
+                time.sleep(_POLL_S)
+                typed += self._waiting()
         if time.monotonic() - self._interrupted_at <= _TWICE_S and _CTRL_C not in typed:
             typed = _CTRL_C + typed  # the hint stands for the rest of its time
         text = typed.decode("utf-8", "replace")
@@ -157,15 +160,12 @@ class TypeAhead:
         _write(_BRACKETS_ON)
         return True
 
-    def _waiting(self, patience_s: float = 0.0) -> bytes:
+    def _waiting(self) -> bytes:
         """Return what there is to read."""
         data = b""
         with contextlib.suppress(OSError, ValueError):
-            while select.select([_stdin()], [], [], 0 if data else patience_s)[0]:
-                piece = os.read(_stdin(), 1 << 16)
-                if not piece:
-                    break
-                data += piece
+            while size := int.from_bytes(fcntl.ioctl(_stdin(), termios.FIONREAD, bytes(4)), sys.byteorder):
+                data += os.read(_stdin(), size)
         return data
 
 
