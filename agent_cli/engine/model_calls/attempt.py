@@ -161,7 +161,7 @@ class ModelCall:
         used: set[str] = set()
         unique = []
         for call in calls:
-            is_new = call.id and call.id not in used and call.id not in self._session.call_ids
+            is_new = call.id and call.id not in used and not self._session.has_call(call.id)
             identifier = call.id if is_new else new_id("call")
             used.add(identifier)
             unique.append(msgspec.structs.replace(call, id=identifier, name=sys.intern(call.name)))
