@@ -1,8 +1,9 @@
 """The conversation in our own words: user text, assistant answers, tool calls and their results.
 
 Provider shapes exist only in `model/`. Values are frozen and hold JSON-ready data only, because every
-one of them can reach the session file. A message's `origin` says who really spoke: undo, rewind and
-previews count `human` messages only.
+one of them can reach the session file; none can hold itself, so the garbage collection need not know those of
+which there are thousands. A message's `origin` says who really spoke: undo, rewind and previews count `human`
+messages only.
 """
 
 import os
@@ -55,7 +56,7 @@ class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True):
     """Calls of the answer that came before it."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A request by the model to run a tool."""
 
     id: str
@@ -123,7 +124,7 @@ class PlanItem(msgspec.Struct, frozen=True):
     status: Literal["pending", "in_progress", "done"] = "pending"
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
     """What one line of a session file has in common: an id, its place, and when it was written."""
 
     id: str

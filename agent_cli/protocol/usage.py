@@ -13,7 +13,7 @@ BESIDE: frozenset[CallKind] = frozenset({"summary", "sampling", "subagent"})
 """Calls whose answers are no part of the conversation."""
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens of one model call. `input` leaves out what came from or went to the cache."""
 
     input: int | None = None

@@ -47,7 +47,7 @@ from agent_cli.protocol.events import (
     TurnStarted,
 )
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage, begins_with
+from agent_cli.protocol.messages import Message, ToolResult, UserMessage, begins_with
 from agent_cli.protocol.records import AnyRecord, CompactionSaved, HookNoted
 from agent_cli.redaction.fingerprints import Recognizer
 from agent_cli.redaction.redactor import Redactor
@@ -87,8 +87,6 @@ _FAILURES = (TurnFailed, OperationFailed, SessionClosed, RetryScheduled, FellBac
 _SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml", ".properties", ".ini", ".cfg", ".conf", ".tfvars")
 """Ends of names of files in which every value that is assigned to a secret's name is masked for the model too."""
 _MOST_STREAMS = 64
-_SPARE = 100
-"""So many messages more than twice those sent are remembered before the rest is forgotten."""
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -226,28 +224,20 @@ class RequestRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._done: dict[str, tuple[Message, Message]] = {}
-        """By message id: as it was, and as it is sent."""
         self._before: tuple[Message, ...] = ()
         self._sent: tuple[Message, ...] = ()
         """The messages of the request before, and as they were sent."""
 
     def masked(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return the messages of a request. Costs next to nothing for those that were sent before."""
-        done = self._done
         messages = tuple(messages)
-        sent = list(self._sent) if begins_with(messages, self._before) else []
-        for message in messages[len(sent) :]:
-            if isinstance(message, AssistantMessage):
-                sent.append(message)
-                continue
-            known = done.get(message.id)
-            if known is None or known[0] is not message:
-                known = done[message.id] = (message, masked(message, self._redactor))
-            sent.append(known[1])
-        if len(done) > 2 * len(messages) + _SPARE:
-            self._done = {each.id: done[each.id] for each in messages if each.id in done}
-        self._before, self._sent = messages, tuple(sent)
+        if begins_with(messages, self._before):
+            new = messages[len(self._before) :]
+            sent = (*self._sent, *(masked(message, self._redactor) for message in new))
+        else:  # by identity: what is held here keeps its address
+            known = {id(message): shown for message, shown in zip(self._before, self._sent, strict=True)}
+            sent = tuple(known.get(id(message)) or masked(message, self._redactor) for message in messages)
+        self._before, self._sent = messages, messages if begins_with(sent, messages) else sent
         return self._sent
 
 

@@ -140,7 +140,8 @@ class RepairedHistory:
         if self._repaired and not isinstance(self._repaired[0], UserMessage):
             start = UserMessage(id="start", text="[The beginning could not be read.]", origin="hint")
             self._repaired.insert(0, start)
-        return tuple(self._repaired)
+        whole = len(messages) == len(self._repaired) and begins_with(self._repaired, messages)
+        return messages if whole else tuple(self._repaired)
 
     def _exchange(self, message: AssistantMessage) -> list[Message]:
         calls = tuple(_sendable(call) for call in message.calls)
@@ -149,7 +150,9 @@ class RepairedHistory:
             text = f"{text}\n\n{INTERRUPTED}"
         if not text.strip() and not calls:
             return []
-        return [msgspec.structs.replace(message, text=text, calls=calls), *map(self._result, calls)]
+        if text != message.text or not begins_with(calls, message.calls):
+            message = msgspec.structs.replace(message, text=text, calls=calls)
+        return [message, *map(self._result, calls)]
 
     def _result(self, call: ToolCall) -> ToolResult:
         if found := self._results.get(call.id):

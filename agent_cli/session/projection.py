@@ -56,6 +56,9 @@ class Projection:
         self._whole = whole or (lambda: records)
         self._root = root or Path()
         self._fed = 0
+        self._shown: tuple[Message, ...] = ()
+        self._shown_of: list[Message] = []
+        """The list that `_shown` has the messages of, unless it has grown since; it never changes otherwise."""
         self._started: set[str] = set()
         """Ids of the calls that had begun to act."""
         self.settings: tuple[str, Mode, str] = ("", "ask", "")
@@ -115,7 +118,9 @@ class Projection:
     def visible(self) -> tuple[Message, ...]:
         """Messages the model is sent, before repair: undo, marks, placeholders, shortening and folding applied. A
         result is shortened once, and then stays as it is until it is folded away."""
-        return tuple(self._visible)
+        if self._shown_of is not self._visible or len(self._shown) != len(self._visible):
+            self._shown_of, self._shown = self._visible, tuple(self._visible)
+        return self._shown
 
     def fold_in_force(self) -> CompactionSaved | None:
         """Return the fold whose summary the messages begin with."""

@@ -72,10 +72,10 @@ class Session:
         """Ids of the messages whose long texts are on the disk only."""
         self._sync_is_due = False
         self._unsaved: list[AnyRecord] = [] if saved else list(self.records)
-        self.call_ids: set[str] = set()
-        """Every call id ever used in this session."""
         self.answered: set[str] = set()
         """Ids of the calls that have a result."""
+        self._unanswered: set[str] = set()
+        """Ids of the calls that have none."""
         self._untrusted: dict[str, None] = {}
         for record in records:
             self._count(record)
@@ -242,6 +242,10 @@ class Session:
         """Return where all untrusted text in it came from, in the order it came."""
         return tuple(self._untrusted)
 
+    def has_call(self, call_id: str) -> bool:
+        """Return whether a call of this session has ever had this id."""
+        return call_id in self._unanswered or call_id in self.answered
+
     def partial_text(self, turn_id: str) -> str:
         """Return what a stopped turn was saying when it was stopped; empty when it said nothing."""
         for record in reversed(self.records):
@@ -251,9 +255,10 @@ class Session:
 
     def _count(self, record: AnyRecord) -> None:
         if isinstance(record, AssistantMessage):
-            self.call_ids.update(call.id for call in record.calls)
+            self._unanswered.update(call.id for call in record.calls if call.id not in self.answered)
         elif isinstance(record, ToolResult):
             self.answered.add(record.call_id)
+            self._unanswered.discard(record.call_id)
             self._untrusted.update(dict.fromkeys(filter(None, (record.untrusted,))))
         elif isinstance(record, UserMessage):
             self._untrusted.update(dict.fromkeys(each.untrusted for each in record.attachments if each.untrusted))

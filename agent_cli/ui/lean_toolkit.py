@@ -1,5 +1,5 @@
 """Load prompt_toolkit without what few use: its dialogs, progress bars and prompts, which its packages import on
-their own, its vi keys, and the XML parser behind its HTML.
+their own, its vi keys, the XML parser behind its HTML, and the compression of archives that `shutil` can unpack.
 
 Each part is still there for whoever asks for it, who waits for it then.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
 
 _PACKAGE = "prompt_toolkit"
-_SELDOM = ("prompt_toolkit.widgets", "xml.dom.minidom")
+_SELDOM = ("prompt_toolkit.widgets", "xml.dom.minidom", "bz2", "lzma")
 _VI = "prompt_toolkit.key_binding.bindings.vi"
 
 

@@ -1,6 +1,7 @@
 """The running attempt at a model call: what has arrived so far, what it cost, and what of it is saved."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable
 
@@ -157,12 +158,13 @@ class ModelCall:
 
     def _unique(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
         """Ids that no call of this session has had before; providers repeat or omit them."""
-        used = set(self._session.call_ids)
+        used: set[str] = set()
         unique = []
         for call in calls:
-            identifier = call.id if call.id and call.id not in used else new_id("call")
+            is_new = call.id and call.id not in used and not self._session.has_call(call.id)
+            identifier = call.id if is_new else new_id("call")
             used.add(identifier)
-            unique.append(msgspec.structs.replace(call, id=identifier))
+            unique.append(msgspec.structs.replace(call, id=identifier, name=sys.intern(call.name)))
         return tuple(unique)
 
 

@@ -117,7 +117,8 @@ class TurnRules:
 
     def record_start(self, tool: str, actions: tuple[Action, ...]) -> None:
         """A call is made; others may be made while it runs."""
-        self._begun.append((tool, actions))
+        if self._rules:
+            self._begun.append((tool, actions))
 
     def resume_after(self, calls: "Iterable[CallMade]") -> None:
         """Count the calls that were made for the same input before, in turns that did not come to their end."""
@@ -136,7 +137,7 @@ class TurnRules:
     def record_result(self, tool: str, actions: tuple[Action, ...], result: ToolResult) -> None:
         """A call has its result."""
         self._was_tried = True
-        if was_made(result):
+        if self._rules and was_made(result):
             changed = tuple(os.path.join(self._root, each.path) for each in result.changes)
             self._done.append(_Done(tool, actions, result.status == "ok", changed))
             self._output = result.text

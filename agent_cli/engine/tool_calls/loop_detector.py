@@ -34,6 +34,8 @@ class LoopDetector:
     def __init__(self, hint_at: Sequence[int] = HINT_AT, stop_at: Sequence[int] = STOP_AT) -> None:
         self._hint_at = hint_at
         self._stop_at = stop_at
+        self._most = max(length * enough for at in (hint_at, stop_at) for length, enough in enumerate(at, start=1))
+        """Calls of the longest cycle that counts; older ones tell nothing."""
         self._signatures: list[str] = []
         self._tools: list[str] = []
         self._hinted = False
@@ -93,6 +95,8 @@ class LoopDetector:
         for signature, tool in dict.fromkeys(self._now):
             self._signatures.append(signature)
             self._tools.append(tool)
+        if len(self._signatures) > 2 * self._most:
+            del self._signatures[: -self._most], self._tools[: -self._most]
         if self._unreadable:
             self._malformed.append(self._unreadable[0])
         elif self._readable:

@@ -33,7 +33,8 @@ class KeptParts(Generic[Item, Part]):
         if how != self._how:
             self._items, self._parts = (), []
         if begins_with(items, self._items):
-            parts = [*self._parts, *map(write, items[len(self._items) :])]
+            parts = self._parts
+            parts += [write(item) for item in items[len(self._items) :]]
         else:  # by identity: what is held here keeps its address
             known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
             parts = [known[id(item)] if id(item) in known else write(item) for item in items]

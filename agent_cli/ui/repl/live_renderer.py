@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from prompt_toolkit import utils
 from prompt_toolkit.application import Application
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.layout.screen import Screen
@@ -16,6 +17,10 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
 
+_WIDTHS: dict[str, int] = getattr(utils, "_CHAR_SIZES_CACHE", {})
+"""The width of each row of up to 64 characters that was ever drawn: the library lets go of none, and a row with a
+clock is another one ten times a second."""
+_MOST_WIDTHS = 1_000
 _SAY_SO = frozenset({
     "ALACRITTY_WINDOW_ID", "GHOSTTY_RESOURCES_DIR", "ITERM_SESSION_ID", "KITTY_WINDOW_ID", "KONSOLE_VERSION",
     "TMUX", "VTE_VERSION", "WEZTERM_PANE", "WT_SESSION",
@@ -46,6 +51,8 @@ class LiveRenderer(Renderer):
         if self._is_narrower():
             self.erase(leave_alternate_screen=False)
         super().render(app, layout, is_done)
+        if len(_WIDTHS) > _MOST_WIDTHS:
+            _WIDTHS.clear()
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
         """Away with what was drawn; the cursor is where it began."""
