@@ -207,12 +207,12 @@ class World:
 def _has(pid: str, mark: bytes, word: bytes) -> bool:
     """Whether a process has `mark` in its environment and `word` in its command line."""
     try:
-        return mark in _read(f"/proc/{pid}/environ") and word in _read(f"/proc/{pid}/cmdline")
+        return mark in read_kernel_file(f"/proc/{pid}/environ") and word in read_kernel_file(f"/proc/{pid}/cmdline")
     except OSError:
         return False
 
 
-def _read(path: str) -> bytes:
+def read_kernel_file(path: str) -> bytes:
     """What a file of the kernel holds, with nothing in between: all processes are looked at after each test."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
