@@ -207,7 +207,9 @@ class World:
 def _has(pid: str, mark: bytes, word: bytes) -> bool:
     """Whether a process has `mark` in its environment and `word` in its command line."""
     try:
-        return mark in read_kernel_file(f"/proc/{pid}/environ") and word in read_kernel_file(f"/proc/{pid}/cmdline")
+        return mark in read_kernel_file(f"/proc/{pid}/environ") and word in read_kernel_file(
+            f"/proc/{pid}/cmdline"
+        )
     except OSError:
         return False
 
