@@ -145,18 +145,26 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(text_of(path))
 
 
-def _type_checking(tree: ast.AST) -> set[ast.AST]:
-    blocks = [
-        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-    ]
-    return {inner for block in blocks for each in block.body for inner in ast.walk(each)}
+@cache
+def statements(path: Path, *, types: bool = True) -> list[ast.AST]:
+    """All statements of a file, at any depth; without `types` not those for type checkers. Expressions, which are
+    most of a tree, are not entered."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = [tree_of(path)]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        is_skipped = not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in ("orelse", "handlers", "finalbody", "cases", *(() if is_skipped else ("body",))):
+            waiting += getattr(node, part, ())
+    return found
 
 
+@cache
 def libraries(path: Path) -> set[str]:
     """Top-level names of the libraries that a file imports."""
-    tree = tree_of(path)
-    plain = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    named = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    plain = {alias.name for node in statements(path) if isinstance(node, ast.Import) for alias in node.names}
+    named = {node.module or "" for node in statements(path) if isinstance(node, ast.ImportFrom) and not node.level}
     return {name.split(".")[0] for name in plain | named} - {"agent_cli"}
 
 
@@ -166,12 +174,10 @@ MODULES = {".".join(("agent_cli", *path.relative_to(PACKAGE).with_suffix("").par
 @cache
 def own_imports(path: Path, *, types: bool = True) -> set[Path]:
     """Files of the package that a file imports, late imports included; without `types` only those that run."""
-    tree = tree_of(path)
-    skipped = set() if types else _type_checking(tree)
     package = ("agent_cli", *path.relative_to(PACKAGE).with_suffix("").parts)
     found: set[Path] = set()
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.ImportFrom) or node in skipped:
+    for node in statements(path, types=types):
+        if not isinstance(node, ast.ImportFrom):
             continue
         base = (
             [*package[: len(package) - node.level], *(node.module or "").split(".")]
@@ -279,7 +285,7 @@ def test_small_files_have_a_reason_to_stand_alone() -> None:
 
 def test_constructors_take_few_values() -> None:
     for path in FILES:
-        for node in ast.walk(tree_of(path)):
+        for node in statements(path):
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
                 values = len(node.args.args) + len(node.args.kwonlyargs) - 1
                 assert values <= MOST_VALUES, f"{path.relative_to(PACKAGE)}:{node.lineno} takes {values}"
@@ -342,7 +348,7 @@ def test_functions_stay_small() -> None:
     wrong = [
         f"{path.relative_to(PACKAGE)}: {node.name} has {length} lines"
         for path in FILES
-        for node in ast.walk(tree_of(path))
+        for node in statements(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (length := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
     ]

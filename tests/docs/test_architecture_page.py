@@ -25,6 +25,9 @@ def test_every_folder_has_a_row() -> None:
     assert sorted(rows) == sorted(FOLDERS)
 
 
+_HOLDS_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
 @cache
 def imported(path: Path) -> list[Path]:
     """Files of the package that a file imports, late imports included, those for type checkers not."""
@@ -35,8 +38,8 @@ def imported(path: Path) -> list[Path]:
         node = waiting.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
-        waiting += ast.iter_child_nodes(node)
         if not isinstance(node, ast.ImportFrom):
+            waiting += (each for each in ast.iter_child_nodes(node) if isinstance(each, _HOLDS_STATEMENTS))
             continue
         base = package[: len(package) - node.level + 1] if node.level else ()
         module = Path(*base, *(node.module or "").split("."))

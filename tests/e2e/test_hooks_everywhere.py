@@ -70,7 +70,8 @@ def test_a_hook_that_always_refuses_stops_every_tool(world: World, surface: str,
     prepare(world, share)
     of_servers = {"mcp__demo__echo"} if share else {"find_tools", "call_tool"}
     left_out = {"find_tools", "call_tool", "mcp__demo__echo"} - of_servers
-    names = sorted(ARGUMENTS.keys() - left_out - (PEOPLE_ONLY if surface != "repl" else set()))
+    usual = ARGUMENTS.keys() - left_out - (PEOPLE_ONLY if surface != "repl" else set())
+    names = sorted(usual if share else of_servers | {"write_file", "read_file"})  # the others are the same
     world.script(*calls(*names))
     refusing(world)
     if surface == "repl":

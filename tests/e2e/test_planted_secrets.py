@@ -8,13 +8,13 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.e2e.world import World
+from tests.e2e.world import World, read_kernel_file
 from tests.model.server import Call, Reply
 from tests.redaction.secrets import ALNUM, HEX, join, key_block, some
 
@@ -201,11 +201,9 @@ def watching_command_lines(leaks: Leaks) -> Iterator[None]:
 
     def watch() -> None:
         while not done.wait(0.02):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    seen.add(path.read_bytes())
-                except OSError:
-                    continue
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                with suppress(OSError):
+                    seen.add(read_kernel_file(f"/proc/{pid}/cmdline"))
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -257,8 +257,9 @@ def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World, befor
 @pytest.mark.parametrize(
     ("before", "without"),
     [
-        pytest.param(ANY, "", id="strongest"),
+        pytest.param(ANY, "--without-pip", id="strongest"),
         pytest.param(LANDLOCK_ONLY, "--without-pip", id="landlock"),
+        pytest.param(ANY, "", marks=pytest.mark.long, id="strongest and pip"),
         pytest.param(LANDLOCK_ONLY, "", marks=pytest.mark.long, id="landlock and pip"),
     ],
 )

@@ -20,6 +20,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from .mechanisms import FILTER, is_filter
@@ -104,11 +105,7 @@ def _load() -> None:
     for name in _LAZY:
         importlib.import_module(name)
     _compile_expressions()
-    from agent_cli.policy.rules import rule, secret_paths
-
-    secret_paths.is_secret("/x")  # compiles its expression
-    for each in rule.BUILT_IN:
-        rule.matches_path(each, "/x", "/")
+    _fill_caches()
     gc.freeze()
     gc.enable()
 
@@ -122,6 +119,25 @@ def _compile_expressions() -> None:
         for each in [*vars(module).values()] if name.startswith("agent_cli.") else ():
             if type(each) is kind:
                 getattr(each, "search")  # noqa: B009
+
+
+def _fill_caches() -> None:
+    """Build what each new process would build anew: mostly expressions that are made of tables."""
+    from agent_cli.policy.rules import rule, secret_paths
+    from agent_cli.redaction import env_names, patterns, redactor, token_shapes
+
+    secret_paths.is_secret("/x")
+    for each in rule.BUILT_IN:
+        rule.matches_path(each, "/x", "/")
+    env_names.is_secret("A_b", "x")
+    redactor.secret_lines({"A": "b"})
+    for shape in token_shapes.SHAPES:
+        assert shape.whole
+    patterns.begin_of_token("".join(shape.starts[0] for shape in token_shapes.SHAPES), 0)
+    for begin in patterns._begins()[1].values():
+        getattr(begin, "match")  # noqa: B009
+    for pattern in ("*.py", "*"):
+        next(Path("/").glob(pattern), None)
 
 
 def _sibling() -> int:

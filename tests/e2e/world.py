@@ -201,14 +201,26 @@ class World:
     def alive(self, word: bytes = b"") -> list[int]:
         """Processes that programs of this test have started, with `word` in their command line."""
         mark = f"{TAG}={self._tag}".encode()
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (folder / "environ").read_bytes() and word in (folder / "cmdline").read_bytes():
-                    found.append(int(folder.name))
-            except OSError:
-                continue
-        return found
+        return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _has(pid, mark, word)]
+
+
+def _has(pid: str, mark: bytes, word: bytes) -> bool:
+    """Whether a process has `mark` in its environment and `word` in its command line."""
+    try:
+        return mark in read_kernel_file(f"/proc/{pid}/environ") and word in read_kernel_file(
+            f"/proc/{pid}/cmdline"
+        )
+    except OSError:
+        return False
+
+
+def read_kernel_file(path: str) -> bytes:
+    """What a file of the kernel holds, with nothing in between: all processes are looked at after each test."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
+    finally:
+        os.close(descriptor)
 
 
 _measured: list[EnforcedLevel] = []

@@ -46,7 +46,7 @@ from agent_cli.tools.registry import default_registry
 from tests.fuzz import LEVEL
 from tests.model.sdk_types import AS_TEXT, complaint
 
-HISTORIES = 1_000 if LEVEL else 120
+HISTORIES = 1_000 if LEVEL else 60
 TOOLS = tuple(ToolSpec(each.name, each.description, each.parameters) for each in default_registry().specs())
 PICTURE = Image(
     "image/png",

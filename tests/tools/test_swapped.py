@@ -21,7 +21,7 @@ from tests.engine.harness import Engine, engine
 from tests.fuzz import LEVEL
 from tests.model.scripted import Call, say
 
-_RACE_S = 1.5 if LEVEL else 0.7
+_RACE_S = 1.5 if LEVEL else 0.35
 _ROUNDS = 400
 _SECRET = "TOPSECRET"
 _NAME = "name_outside.py"

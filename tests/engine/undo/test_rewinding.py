@@ -323,7 +323,7 @@ async def test_a_rehearsal_counts_from_one_end_to_the_other(tmp_path: Path) -> N
     assert [(change.path, change.added, change.removed) for change in report.restored] == [("a", 1, 1)]
 
 
-@pytest.mark.parametrize("seed", range(tries(6, LEVEL)))
+@pytest.mark.parametrize("seed", range(LEVEL or 3))
 async def test_a_redo_mirrors_its_undo_whatever_the_user_changed_in_between(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     talk = Talk(tmp_path)

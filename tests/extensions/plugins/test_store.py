@@ -14,6 +14,7 @@ from agent_cli.extensions.plugins.layouts import read_plugin
 from agent_cli.extensions.plugins.plugin import PluginError
 from agent_cli.extensions.plugins.store import Installed, PluginStore
 from agent_cli.extensions.plugins.tree import MAX_FILES, copy_tree, digest
+from tests.fuzz import LEVEL
 
 from .made import claude, write
 
@@ -246,7 +247,7 @@ def test_kill_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> None:
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
         put(store, old)
-        kill_at += 7
+        kill_at += 3 if LEVEL else 14
     assert seen == {before, after}
     assert [path.name for path in store.folder.iterdir()] == ["tools"]
     assert {path.name for path in (store.folder / "tools").iterdir()} == {after, f"{after}.stamps"}

@@ -27,7 +27,7 @@ from .test_trees import at_old, base, everything, opened, place, repo, runner
 __all__ = ["base", "place", "repo", "runner"]
 
 
-MANY = 64 if LEVEL else 24
+MANY = 64 if LEVEL else 12
 
 
 async def test_many_at_once_beside_other_gits(repo: Path, place: Path, runner: ProcessRunner, base: Path) -> None:

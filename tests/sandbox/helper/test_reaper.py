@@ -24,6 +24,10 @@ import os, signal
 from agent_cli.sandbox.process.reaper_link import ReaperLink
 link = ReaperLink()
 link.start()
+os.makedirs(link.folder() / "a" / "b")
+os.symlink(os.environ["OUTSIDE"], link.folder() / "a" / "folder")
+os.symlink(os.environ["OUTSIDE"] + "/kept", link.folder() / "file")
+os.mkfifo(link.folder() / "a" / "pipe")
 print(link.folder(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -107,7 +111,10 @@ async def test_nothing_survives_a_signal_to_the_agents_whole_group(
 
 
 def test_the_folder_goes_with_an_agent_that_is_killed_while_the_reaper_loads(tmp_path: Path) -> None:
-    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    env = {**os.environ, "TMPDIR": str(tmp_path), "OUTSIDE": str(outside)}
     with subprocess.Popen(
         [sys.executable, "-c", SHORT_LIVED], stdout=subprocess.PIPE, text=True, env=env
     ) as agent:
@@ -118,6 +125,7 @@ def test_the_folder_goes_with_an_agent_that_is_killed_while_the_reaper_loads(tmp
         while folder.exists() and time.monotonic() < deadline:  # nobody waits for the agent meanwhile: a zombie
             time.sleep(0.01)
     assert not folder.exists() and agent.returncode == -signal.SIGKILL
+    assert [*outside.iterdir()] == [outside / "kept"], "what links lead to stays"
 
 
 async def test_what_was_kept_survives_the_murder_of_the_agent_and_goes_on_writing(

@@ -356,7 +356,7 @@ def test_a_growing_paragraph_is_drawn_as_one_that_is_whole(end: str, width: int)
     source = (
         f"Some words of **plain** prose come first, with `code` in them, {end}, and so on to the last of them."
     )
-    for item in ("", "- ", "> "):
+    for item in ("", "- ", "> ") if width < 60 else ("",):
         for at in range(1, len(source) + 1):
             shown = item + source[:at]
             assert growing.block(shown, width, None) == StyledBlocks(DARK).block(shown, width, None)

@@ -215,7 +215,7 @@ print(" ".join(done))
 
 
 def test_of_many_writers_none_loses_a_change(tmp_path: Path) -> None:
-    writers, rounds = 20, 4
+    writers, rounds = 8, 6
     path = put(tmp_path / "f", "\n".join(f"{number}:" for number in range(writers)).encode())
     children = [
         subprocess.Popen(

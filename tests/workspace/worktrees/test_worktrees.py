@@ -127,7 +127,7 @@ async def test_the_entry_survives_prune_and_says_whose_it_is(
     assert open_worktree(Path(tree.path)) == tree and worktrees(trees) == (tree,)
 
 
-MANY = 64 if LEVEL else 24
+MANY = 64 if LEVEL else 12
 
 
 async def test_many_at_once_while_other_gits_are_at_work(repo: Path, trees: Path, runner: ProcessRunner) -> None:
