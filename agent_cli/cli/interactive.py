@@ -39,17 +39,26 @@ def interactive_command(chosen: ParsedOptions) -> int:
     if chosen.command == "resume" or chosen.text("resume") == "":
         chosen = _named(chosen)
     setup = session_setup(chosen)
-    give_back = _guarded(setup)
+    give_back, keyboard = _guarded(setup), TypeAhead()
     try:
         ask_for_trust(setup)
-        return _started(setup, first_input)
+        return _started(setup, first_input, keyboard)
     except (NoModel, MissingKey) as error:
         return _cannot_start(error)
     except ModelError as error:
         print(f"agent: {error}", file=sys.stderr)
         return EXIT_CODES["bad_model"]
     finally:
+        _keep(keyboard.unread(), setup)
         give_back()
+
+
+def _keep(typed: str, setup: Setup) -> None:
+    """Keep what was typed for a prompt that nothing has ever read: as a draft, which the next start proposes."""
+    if typed:
+        from agent_cli.ui.repl.drafts import DraftFile
+
+        DraftFile(setup.state / "drafts", str(setup.workspace.root)).keep(typed)
 
 
 def _expected_start(setup: Setup) -> SessionStarted | None:
@@ -75,14 +84,13 @@ def _expected_start(setup: Setup) -> SessionStarted | None:
     )
 
 
-def _started(setup: Setup, first_input: FirstInput) -> int:
+def _started(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -> int:
     """Run the sessions. Where no model can be used, or that which was named has no key, a person at a terminal may
     paste a key and go on.
 
     Raises:
         NoModel, MissingKey: nobody could be asked for a key.
     """
-    keyboard = TypeAhead()
     try:
         return _paint_and_run(setup, first_input, keyboard)
     except (NoModel, MissingKey) as error:

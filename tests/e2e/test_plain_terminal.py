@@ -156,7 +156,7 @@ def test_ctrl_c_picks_nothing_stops_a_command_then_a_turn_and_then_leaves(world:
         person.hear("Interrupted.")
         person.hear("> ")
         person.send("\x03")
-        assert person.finish() == 0
+        assert person.finish() == 130
         person.only_text()
     assert "then this" not in str(world.bodies())
 

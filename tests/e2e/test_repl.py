@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -569,10 +570,24 @@ def test_the_terminal_echoes_again_when_the_program_is_killed_at_its_first_paint
         person.until(lambda: not re.search("(?m)^ask · ", person.text), otherwise="the status line stays")
 
 
-def test_what_was_painted_early_gives_way_to_an_error(world: World) -> None:
-    with Person(world, "--set", "tools.enabled=[nope]", is_awaited=False) as person:
+class Hasty(Person):
+    """Types before the program is there."""
+
+    def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
+        """The program, and text that waits for it."""
+        self.send("a line\rand more")
+        return super().started(script, terminal, env)
+
+
+def test_what_was_painted_early_gives_way_to_an_error_and_what_was_typed_is_proposed_again(world: World) -> None:
+    with Hasty(world, "--set", "tools.enabled=[nope]", is_awaited=False) as person:
         before = person.modes()
         assert person.finish() == 2
         banner = r"agent \S+  openai/mock-model · ask[^>]*/help for commands"
-        assert re.match(rf"{banner}\s+agent: There is no tool named 'nope'", person.text.strip()), person.text
+        assert re.search(rf"(?m)^{banner}\s+agent: There is no tool named 'nope'", person.text), person.text
         assert "\n>" not in person.text and person.modes() == before
+    with Person(world) as person:
+        person.wait(r"(?m)^> a line\n  and more$")
+        person.send("\x03")
+        person.wait("(?m)^>$")
+        person.leave()

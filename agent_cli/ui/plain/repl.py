@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TextIO
 
 import msgspec
@@ -36,7 +37,7 @@ from ..dialogs.answers import is_command_line, runs_now
 from ..dialogs.base import GUARD_S, answer_first
 from ..render.renderer import Renderer
 from ..services import Host
-from ..signals import signal_handlers
+from ..signals import ENDING, signal_handlers
 from ..text import lines
 from ..text.theme import NONE, Theme
 from .approval import ApprovalLines
@@ -96,7 +97,8 @@ class PlainRepl:
     async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves or the input ends."""
         self._reader.start()
-        with signal_handlers({signal.SIGINT: self._interrupt}):
+        ended = {number: partial(self.leave, ExitReason.by_signal(number)) for number in ENDING}
+        with signal_handlers(ended | {signal.SIGINT: self._interrupt}):
             consumer = asyncio.ensure_future(self._consume())
             serving = asyncio.ensure_future(self._serve(first_input))
             leaving = asyncio.ensure_future(self._left.wait())

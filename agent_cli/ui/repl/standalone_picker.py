@@ -16,11 +16,9 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 
 from ..commands.api import Choice
 from ..dialogs.picker import Picker
-from ..signals import signal_handlers
+from ..signals import ENDING, signal_handlers
 from ..text.theme import Theme
 from .terminal import Keyboard, Terminal, open_terminal
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
@@ -108,8 +106,8 @@ async def _ended_well(app: Application[None], cancel: Callable[[], object]) -> b
         cancel()
 
     try:
-        with signal_handlers({number: partial(end, number) for number in _ENDING}):
-            await app.run_async()
+        with signal_handlers({number: partial(end, number) for number in ENDING}):
+            await app.run_async(handle_sigint=False)
     except (EOFError, asyncio.CancelledError):
         return False
     if ended:

@@ -36,7 +36,7 @@ _REST_S = 0.05
 _POLL_S = 0.001
 _TYPED_LINES = 3
 """More lines than this before the line editor reads are a paste."""
-_NO_PASTE = lazy_regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_OTHER_KEYS = lazy_regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _STOP_KEYS = lazy_regex(rb"([\x03\x04\x1a])")
 
 
@@ -84,6 +84,11 @@ class TypeAhead:
         self.lend()
         self._before = None
 
+    def unread(self) -> str:
+        """Return the text that was typed and never read, after `give_back`."""
+        text = self._typed.decode("utf-8", "replace").replace(PASTE_BEGIN, "").replace(PASTE_END, "")
+        return _OTHER_KEYS.sub("", text.replace("\r", "\n")).strip()
+
     def watch(self, loop: "AbstractEventLoop", leave: Callable[[], None], hint: Callable[[], None]) -> None:
         """Have a loop look for keys that leave (Ctrl-D, or Ctrl-C twice, at an empty line) or stop the program
         until `hand_over`; `hint` says that another Ctrl-C leaves."""
@@ -123,7 +128,7 @@ class TypeAhead:
         if time.monotonic() - self._interrupted_at <= _TWICE_S and _CTRL_C not in typed:
             typed = _CTRL_C + typed  # the hint stands for the rest of its time
         text = typed.decode("utf-8", "replace")
-        if text.count("\r") > _TYPED_LINES and not _NO_PASTE.search(text):
+        if text.count("\r") > _TYPED_LINES and not _OTHER_KEYS.search(text):
             return f"{PASTE_BEGIN}{text}{PASTE_END}"
         return text
 
