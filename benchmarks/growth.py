@@ -1,9 +1,16 @@
 """How the cost of a session grows with its length: appending, opening, and one step, at 10, 1,000 and 10,000
 messages. The model is scripted and in the same process, so that nothing hides what the engine itself takes."""
 
+import fcntl
 import http.server
 import json
+import os
+import pty
+import select
+import signal
+import struct
 import subprocess
+import termios
 import threading
 import time
 from pathlib import Path
@@ -18,6 +25,7 @@ from agent_cli.store.session_file import SessionFile
 from tests.engine.harness import engine, header
 from tests.model.scripted import Reply, ScriptedModel, call, say
 
+from .peer_server import PeerServer
 from .startup import AGENT, environment
 
 SIZES = (10, 1_000, 10_000)
@@ -26,6 +34,8 @@ APPENDS = 60
 OPENINGS = 5
 CALLS = 1_000
 _KEPT = 10
+_SETTLED_S = 2.0
+"""So long after it is idle, a program has loaded what it will."""
 
 
 async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
@@ -51,7 +61,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
         (f"an append at {most:,} messages to one at {least}", appends[most] / appends[least], "x", 1.3),
         (f"a step at {most:,} messages to one at {least}", steps[most] / steps[least], "x", 1.3),
     ]
-    return [*rows, *_memory(folder)]
+    return [*rows, *_memory(folder), *_prompt_memory(folder)]
 
 
 def _conversation(work: Path, count: int) -> list[AnyRecord]:
@@ -154,6 +164,45 @@ def _memory(folder: Path) -> list[tuple[str, float, str, float]]:
             1.5,
         ),
     ]
+
+
+def _prompt_memory(folder: Path) -> list[tuple[str, float, str, float]]:
+    """Memory of an interactive session: when its prompt has stood for a while, and after a turn of many calls."""
+    home = folder / "growth-prompt"
+    (home / "work").mkdir(parents=True)
+    with PeerServer() as server:
+        server.begin(CALLS)
+        env = environment(home, server.port) | {"TERM": "xterm-256color"}
+        pid, terminal = pty.fork()
+        if pid == 0:  # pragma: no cover - another program
+            os.chdir(home / "work")
+            os.execvpe(AGENT, [AGENT, "--mode", "yolo", "--set", f"limits.turns={CALLS * 2}"], env)
+        try:
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+            _read_until(terminal, b"\x1b[?1004h")
+            time.sleep(_SETTLED_S)
+            waiting_mb = _mb(pid)
+            os.write(terminal, b"Run many commands.\r")
+            _read_until(terminal, b" steps")
+            time.sleep(_SETTLED_S)
+            worked_mb = _mb(pid)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(terminal)
+    return [
+        ("agent: memory at the prompt, everything loaded", waiting_mb, "MB", 50),
+        (f"agent: memory at the prompt after {CALLS:,} steps", worked_mb, "MB", 58),
+    ]
+
+
+def _read_until(terminal: int, wanted: bytes) -> None:
+    """Read what a program writes until something stands in it."""
+    seen, end = b"", time.monotonic() + 600
+    while wanted not in seen:
+        assert time.monotonic() < end, seen[-400:]
+        if select.select([terminal], [], [], 1.0)[0]:
+            seen = seen[-len(wanted) :] + os.read(terminal, 65536)
 
 
 class _Caller:

@@ -6,6 +6,7 @@ Each part is still there for whoever asks for it, who waits for it then.
 
 import importlib.util
 import sys
+from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,7 @@ def load_toolkit() -> None:
     vi keys by default then: see `with_vi_keys`."""
     if _PACKAGE in sys.modules:
         return
-    for name in (_PACKAGE, *_SELDOM):
-        if name not in sys.modules:
-            _run_when_asked(name)
+    _defer(_PACKAGE, *_SELDOM)
     stand_in = ModuleType(_VI)
     stand_in.load_vi_bindings = stand_in.load_vi_search_bindings = _no_bindings  # type: ignore[attr-defined]
     sys.modules[_VI] = stand_in
@@ -40,23 +39,44 @@ def _no_bindings() -> "KeyBindings":
     return KeyBindings()
 
 
-def _run_when_asked(name: str) -> None:
-    """Have a module in place, a package with what it contains to be imported, and run its code when one of its own
-    names is asked for. (`importlib.util.LazyLoader` runs it when it is imported a second time.)"""
-    spec = importlib.util.find_spec(name)
-    assert spec is not None and spec.loader is not None
-    module, loader = importlib.util.module_from_spec(spec), spec.loader
+def _defer(*names: str) -> None:
+    """Have modules in place, packages with what they contain to be imported, and run the code of each when one of
+    its own names is asked for, by any thread. Those that are loaded already stay as they are, and names of modules
+    that are not there are left to whoever imports them. (`importlib.util.LazyLoader` runs a module that is
+    imported twice.)"""
+    for name in names:
+        if name in sys.modules or (spec := importlib.util.find_spec(name)) is None or spec.loader is None:
+            continue
+        module = importlib.util.module_from_spec(spec)
+        vars(module)["__getattr__"] = _Running(module)
+        sys.modules[name] = module
+        above, _, own = name.rpartition(".")
+        if above:
+            setattr(sys.modules[above], own, module)
 
-    def run(attribute: str) -> Any:
-        is_inside = spec.submodule_search_locations and importlib.util.find_spec(f"{name}.{attribute}")
-        if attribute.startswith("__") or is_inside:
-            raise AttributeError(attribute)  # the import system finds it
-        vars(module).pop("__getattr__", None)
-        loader.exec_module(module)
-        return getattr(module, attribute)
 
-    module.__getattr__ = run  # type: ignore[method-assign]
-    sys.modules[name] = module
-    above, _, own = name.rpartition(".")
-    if above:
-        setattr(sys.modules[above], own, module)
+class _Running:
+    """Finds names of a module that has not run."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._lock = RLock()
+        self._began = False
+
+    def __call__(self, name: str) -> Any:
+        spec = self._module.__spec__
+        assert spec is not None and spec.loader is not None
+        if name.startswith("__") or (
+            spec.submodule_search_locations and importlib.util.find_spec(f"{spec.name}.{name}")
+        ):
+            raise AttributeError(name)  # the import system finds it
+        with self._lock:
+            if not self._began:
+                self._began = True
+                spec.loader.exec_module(self._module)
+        if vars(self._module).get("__getattr__") is self:
+            del self._module.__getattr__
+        try:
+            return getattr(self._module, name)
+        except AttributeError:
+            raise AttributeError(f"module {spec.name!r} has no attribute {name!r}") from None

@@ -156,6 +156,22 @@ def test_the_quiet_pruning_removes_only_what_was_announced_a_day_before(machine:
     assert machine.left() == ["00000002", "00000003"] and (machine.state / "prune.json").stat().st_mode & 0o77 == 0
 
 
+def test_where_nothing_is_beyond_its_bounds_no_index_is_opened(machine: Machine) -> None:
+    machine.add("00000001", 29, spill_bytes=1_000_000)
+    machine.add("00000002", 0)
+    index = machine.state / "cache" / "sessions.db"
+    done = [
+        prune_if_due(machine.sessions, machine.state, 30, mb, machine.on_delete, NOW + day * DAY_S)
+        for day, mb in ((0, None), (0.99, 2), (0, 2))
+    ]
+    assert [None if each is None else ids(each) for each in done] == [[], None, None] and not index.exists()
+    machine.state.joinpath("cache", "pruned").unlink()
+    assert prune_if_due(machine.sessions, machine.state, None, 2, machine.on_delete, NOW) == Pruned((), 0)
+    assert not index.exists()
+    machine.state.joinpath("cache", "pruned").unlink()
+    assert prune_if_due(machine.sessions, machine.state, None, 1, machine.on_delete, NOW) and index.exists()
+
+
 def test_two_months_away_delete_nothing_before_it_is_told(machine: Machine) -> None:
     for identifier, days in (("00000001", 61), ("00000002", 60.5), ("00000003", 0)):
         machine.add(identifier, days)

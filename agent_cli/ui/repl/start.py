@@ -37,14 +37,14 @@ async def run_repl(
     load_toolkit()
     from .repl import Repl
 
-    _collect_often()
+    collect_often()
     leaving = await Repl(client, host, settings, history_file, painted).run(first_input)
     if leaving.is_final:
         painted.end()
     return leaving
 
 
-def _collect_often() -> None:
+def collect_often() -> None:
     """Leave what is loaded out of garbage collections, and look at the rest every few frames: each frame of the
     line editor leaves 35 kB in a cycle, which come to 7 MB before the threshold of the start is reached."""
     if not gc.get_freeze_count():
