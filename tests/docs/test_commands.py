@@ -74,7 +74,11 @@ def project(folder: Path) -> None:
         (folder / file).write_text((PROJECT / file).read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "Makefile").write_text("test build:\n\t@true\n", encoding="utf-8")
     for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "A basket"]):
-        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *command], cwd=folder, check=True)
+        subprocess.run(
+            ["git", "-c", "user.name=x", "-c", "maintenance.auto=false", "-c", "user.email=x@x", *command],
+            cwd=folder,
+            check=True,
+        )
     with (folder / "basket.py").open("a", encoding="utf-8") as file:
         file.write("\n# more to come\n")
 

@@ -268,7 +268,7 @@ def isolated(world: World, base: str = "one\n") -> None:
     """A repository with a file, and a type of agent that works in a worktree of its own."""
     (world.work / "a.txt").write_text(base, encoding="utf-8")
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words]
+        git = ["git", "-c", "user.name=a", "-c", "maintenance.auto=false", "-c", "user.email=a@b.c", *words]
         subprocess.run(git, cwd=world.work, check=True, capture_output=True)
     (world.config / "agents").mkdir()
     text = "---\nname: builder\ndescription: Builds.\nisolation: worktree\n---\nBuild it."

@@ -142,7 +142,7 @@ def _plant_history(world: World) -> list[Plant]:
     (world.work / "old.env").write_text(text, encoding="utf-8")
     (world.work / ".gitignore").write_text("x*\n", encoding="utf-8")
     env = {**os.environ, "HOME": str(world.home), "GIT_CONFIG_GLOBAL": "/dev/null"}
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+    identity = ("-c", "user.name=t", "-c", "maintenance.auto=false", "-c", "user.email=t@example.com")
     for command in (
         ("init", "-q"),
         ("add", "old.env", ".gitignore"),

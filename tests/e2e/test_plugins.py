@@ -298,7 +298,18 @@ def test_every_layout_is_added_listed_and_shown(world: World, make: object, name
 
 
 def git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "protocol.file.allow=always", *arguments]
+    command = [
+        "git",
+        "-c",
+        "user.name=x",
+        "-c",
+        "maintenance.auto=false",
+        "-c",
+        "user.email=x@x",
+        "-c",
+        "protocol.file.allow=always",
+        *arguments,
+    ]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
@@ -332,7 +343,7 @@ def test_a_repository_is_fetched_at_a_commit_and_nothing_of_git_runs(world: Worl
     assert f"from: {address} at {commit}" in shown and not traces(world)
     assert not (stored(world) / ".git").exists()
     (repository / "guard.py").write_text("pass\n", encoding="utf-8")
-    subprocess.run(["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qam", "two"],
+    subprocess.run(["git", "-C", str(repository), "-c", "user.name=x", "-c", "maintenance.auto=false", "-c", "user.email=x@x", "commit", "-qam", "two"],
                    check=True, env={"PATH": os.environ["PATH"]})  # fmt: skip
     assert "up to date" in world.run("plugin", "update").out
     assert not traces(world)

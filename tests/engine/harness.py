@@ -104,10 +104,12 @@ class Engine:
     async def until(self, wanted: Callable[[AnyEvent], bool], timeout_s: float = 60.0) -> AnyEvent:
         """The first event, past or to come, that is wanted."""
         async with asyncio.timeout(timeout_s), self._arrived:
+            looked_at = 0
             while True:
-                for event in self.events:
+                for event in self.events[looked_at:]:
                     if wanted(event):
                         return event
+                looked_at = len(self.events)
                 await self._arrived.wait()
 
     async def until_type(self, kind: type[E], timeout_s: float = 60.0) -> E:

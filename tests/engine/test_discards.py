@@ -14,7 +14,7 @@ from tests.rows import each_row
 
 
 def git(root: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=n", "-c", "user.email=e@e", *arguments]
+    command = ["git", "-c", "user.name=n", "-c", "maintenance.auto=false", "-c", "user.email=e@e", *arguments]
     return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True, timeout=90).stdout
 
 

@@ -10,7 +10,7 @@ from agent_cli.fs.git_files import GITLINK, index_entries, settings
 
 def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(
-        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+        ["git", "-c", "user.name=a", "-c", "maintenance.auto=false", "-c", "user.email=a@b", *arguments],
         cwd=folder, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
 

@@ -27,7 +27,7 @@ def branch(root: Path) -> str:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=n", "-c", "user.email=e@e", *arguments]
+    command = ["git", "-c", "user.name=n", "-c", "maintenance.auto=false", "-c", "user.email=e@e", *arguments]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 

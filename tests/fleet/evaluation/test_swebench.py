@@ -44,7 +44,7 @@ RIGHT = 'def add(text):\n    return sum(int(part) for part in text.split(" + "))
 
 def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(
-        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments], cwd=folder, check=True, capture_output=True, text=True
+        ["git", "-c", "user.name=t", "-c", "maintenance.auto=false", "-c", "user.email=t@example.org", *arguments], cwd=folder, check=True, capture_output=True, text=True
     ).stdout.strip()  # fmt: skip
 
 

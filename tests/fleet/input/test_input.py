@@ -110,7 +110,11 @@ async def test_a_commit_is_resolved_and_an_option_is_no_commit(tmp_path: Path) -
     repo = tmp_path / "repo"
     repo.mkdir()
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
-        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=repo, check=True)
+        subprocess.run(
+            ["git", "-c", "user.name=x", "-c", "maintenance.auto=false", "-c", "user.email=x@x", *words],
+            cwd=repo,
+            check=True,
+        )
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=repo, check=True, capture_output=True, text=True
     ).stdout
