@@ -189,9 +189,6 @@ def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
     """
     import asyncio
 
-    from agent_cli.ui.lean_toolkit import load_toolkit
-
-    load_toolkit()
     from agent_cli.ui.repl.standalone_picker import choose
 
     rows = [Choice(info.id, clean(info.title), f"{ago(info.updated)} · {info.id}") for info in infos]

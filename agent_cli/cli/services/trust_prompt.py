@@ -249,9 +249,6 @@ def _answer(settings: Ui) -> str:
     import asyncio
 
     from agent_cli.ui.commands.api import Choice
-    from agent_cli.ui.lean_toolkit import load_toolkit
-
-    load_toolkit()
     from agent_cli.ui.repl.standalone_picker import choose
 
     choices = [Choice(key, label, key=key) for key, label in _ANSWERS.items()]

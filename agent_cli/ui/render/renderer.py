@@ -520,9 +520,6 @@ class Renderer:
 
 
 def _styled_blocks(theme: Theme) -> "StyledBlocks":
-    from ..markdown.entities import defer_entities
-
-    defer_entities()
     from ..markdown.blocks import StyledBlocks
 
     return StyledBlocks(theme)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_mode
-from prompt_toolkit.key_binding import ConditionalKeyBindings, KeyBindings, KeyPressEvent, merge_key_bindings
-from prompt_toolkit.key_binding.key_bindings import KeyBindingsBase
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from ..commands.registry import is_command, is_note, parse
@@ -30,15 +29,6 @@ def bindings(screen: "Screen") -> KeyBindings:
     _bind_dialog(keys, screen)
     _bind_picker(keys, screen)
     return keys
-
-
-def with_vi_keys(keys: KeyBindings) -> KeyBindingsBase:
-    """Return bindings with those of vi below them, which `lean_toolkit` leaves out of the library's defaults."""
-    from prompt_toolkit.filters import buffer_has_focus
-    from prompt_toolkit.key_binding.bindings.vi import load_vi_bindings, load_vi_search_bindings
-
-    vi = merge_key_bindings([load_vi_bindings(), load_vi_search_bindings()])
-    return merge_key_bindings([ConditionalKeyBindings(vi, buffer_has_focus), keys])
 
 
 def _bind_input(keys: KeyBindings, screen: "Screen") -> None:

@@ -44,7 +44,7 @@ from ..text import lines
 from ..text.theme import Theme
 from .editor import Edited, Editor
 from .first_paint import AIRY_ROWS, prompt_mark
-from .keys import bindings, with_vi_keys
+from .keys import bindings
 from .live_renderer import LiveRenderer
 from .terminal import JobControl, Keyboard, open_terminal
 from .terminal_modes import TypeAhead
@@ -120,7 +120,7 @@ class Screen:
         self._keyboard = Keyboard(sys.stdin, ahead)
         self.app: Application[None] = Application(
             layout=self._layout(),
-            key_bindings=with_vi_keys(bindings(self)) if vi_mode else bindings(self),
+            key_bindings=bindings(self),
             include_default_pygments_style=False,
             editing_mode=EditingMode.VI if vi_mode else EditingMode.EMACS,
             color_depth=lambda: ColorDepth.DEPTH_24_BIT if self._theme.colour else ColorDepth.DEPTH_1_BIT,

@@ -11,7 +11,6 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol.client import Client
 
 from ..commands.api import NOTHING, ExitReason, FirstInput
-from ..lean_toolkit import load_toolkit
 from ..services import Host
 from ..text.theme import is_plain
 from .first_paint import FirstPaint
@@ -34,7 +33,6 @@ async def run_repl(
         from ..plain.repl import run_plain
 
         return await run_plain(client, host, settings, sys.stdin, sys.stdout, first_input=first_input)
-    load_toolkit()
     from .repl import Repl
 
     collect_often()
