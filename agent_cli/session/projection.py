@@ -60,7 +60,7 @@ class Projection:
         self._shown_of: list[Message] = []
         """The list that `_shown` has the messages of, unless it has grown since; it never changes otherwise."""
         self._started: set[str] = set()
-        """Ids of the calls that had begun to act."""
+        """Ids of the calls that had begun to act and have no result."""
         self.settings: tuple[str, Mode, str] = ("", "ask", "")
         """Model, mode and effort in force."""
         self.name = ""
@@ -155,6 +155,8 @@ class Projection:
                     self.waiting.pop(queued_id, None)
             case CallStarted(call_id=call_id):
                 self._started.add(call_id)
+            case ToolResult(call_id=call_id):
+                self._started.discard(call_id)
             case _ if isinstance(record, REWRITES):
                 self.last_call = None
             case _:
