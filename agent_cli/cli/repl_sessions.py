@@ -1,6 +1,7 @@
 """The sessions of a REPL: opening each, and moving from one to the next without leaving it."""
 
 import asyncio
+import signal
 import sys
 import threading
 from collections.abc import Coroutine, Iterator
@@ -53,6 +54,16 @@ class Leaving:
         if self._work is not None:
             self._work.cancel()
 
+    def watch(self, painted: FirstPaint, *, is_start: bool) -> None:
+        """Have keys end the program while a session is opened; at its start also a single Ctrl-C, where no prompt
+        stands yet."""
+        interrupted = ExitReason.by_signal(signal.SIGINT)
+        painted.watch(
+            asyncio.get_running_loop(),
+            partial(self.leave, ExitReason("quit")),
+            partial(self.leave, interrupted) if is_start else lambda: None,
+        )
+
     async def unless(self, work: Coroutine[Any, Any, T]) -> T | ExitReason:
         """Return what some work gives, or why it was given up."""
         if self.reason is not None:
@@ -81,7 +92,7 @@ async def _run_one_by_one(
     while True:
         try:
             setup = ready or session_setup(chosen)
-            painted.watch(asyncio.get_running_loop(), partial(outside.leave, ExitReason("quit")))
+            outside.watch(painted, is_start=back is None)
             opened = await outside.unless(open_session(setup, PERSON))
         except (StoreError, UsageError, NoModel, MissingKey, ModelError) as error:
             if back is None:

@@ -1,5 +1,7 @@
 """Lists to pick from, with arrows or by typing: sessions, prompts to go back to, models."""
 
+import signal
+
 from tests.e2e.person import Person
 from tests.e2e.world import World
 from tests.model.server import Reply
@@ -31,6 +33,11 @@ def test_picking_none(world: World) -> None:
         assert person.finish() == 2
         assert "none was picked" in person.text
         person.nothing_forbidden()
+    with Person(world, "--resume", is_awaited=False) as person:
+        before = person.modes()
+        person.wait("Which session")
+        person.process.send_signal(signal.SIGINT)
+        assert person.finish() == 130 and person.modes() == before
 
 
 def test_going_back_to_a_prompt(world: World) -> None:

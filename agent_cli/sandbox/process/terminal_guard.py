@@ -12,7 +12,7 @@ from collections.abc import Callable
 NAME = "agent-guard"
 _ENOUGH_FDS = 1 << 16
 _MODES = termios.ICANON | termios.ISIG | termios.ECHO
-"""Without any of them is the prompt, without echo alone what is painted before it; a shell's editor is neither."""
+"""None of them is on while the prompt stands; a shell's own line editor leaves the signal keys on."""
 
 
 def guard_terminal(terminal: int, reset: bytes) -> Callable[[], None]:
@@ -57,7 +57,7 @@ def _watch(terminal: int, reader: int, before: list[object], reset: bytes) -> No
     if os.read(reader, 1):
         return
     now = termios.tcgetattr(terminal)
-    if _local(now) & _MODES in (0, termios.ICANON | termios.ISIG):
+    if not _local(now) & _MODES:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)  # type: ignore[arg-type]
     os.write(terminal, reset)
 

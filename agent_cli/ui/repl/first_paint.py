@@ -81,16 +81,16 @@ class FirstPaint:
                 if _signal.getsignal(number) == _signal.SIG_DFL:
                     _signal.signal(number, answer)
 
-    def watch(self, loop: "AbstractEventLoop", leave: Callable[[], None]) -> None:
-        """Have a loop look for keys that leave, as long as there is no line editor. Where no prompt stands, Ctrl-C
-        is a SIGINT, as in any program."""
+    def watch(self, loop: "AbstractEventLoop", leave: Callable[[], None], interrupt: Callable[[], None]) -> None:
+        """Have a loop look for keys that leave, as long as there is no line editor. `interrupt` is what a Ctrl-C
+        means where no prompt stands."""
 
         def hint() -> None:
-            if live := self._live:
-                self._show_live(self._rows(AGAIN_QUITS))
-                loop.call_later(_HINT_S, lambda: self._show_live(live) if self._live else None)
-            else:
-                os.kill(os.getpid(), _signal.SIGINT)
+            before, hinted = self._live, self._rows(AGAIN_QUITS)
+            if not before:
+                return interrupt()
+            self._show_live(hinted)
+            loop.call_later(_HINT_S, lambda: self._show_live(before) if self._live == hinted else None)
 
         self.keyboard.watch(loop, leave, hint)
 

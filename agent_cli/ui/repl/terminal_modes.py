@@ -41,15 +41,16 @@ _STOP_KEYS = lazy_regex(rb"([\x03\x04\x1a])")
 
 
 class TypeAhead:
-    """The keyboard from the first paint on, until the line editor reads it. No key is
-    echoed, and none is obeyed by the terminal: all of them wait, in the order they came. Only leaving and stopping
-    do not have to."""
+    """The keyboard from the first paint on, until the line editor reads it. No key is echoed, and none is obeyed
+    by the terminal: all of them wait, in the order they came. Only leaving and stopping do not have to."""
 
     def __init__(self) -> None:
         self._before: list[Any] | None = None
         """The terminal's modes as they were found, while they are others."""
         self._typed = b""
         self._interrupted_at = float("-inf")
+        self._has_hint = False
+        """Whether the last Ctrl-C was at an empty line, so that only a hint came of it."""
         self.set_again_at = float("-inf")
         """When the modes were set anew last."""
         self._loop: AbstractEventLoop | None = None
@@ -125,7 +126,7 @@ class TypeAhead:
             while _is_cut(typed) and time.monotonic() < end:
                 time.sleep(_POLL_S)
                 typed += self._waiting()
-        if time.monotonic() - self._interrupted_at <= _TWICE_S and _CTRL_C not in typed:
+        if self._has_hint and time.monotonic() - self._interrupted_at <= _TWICE_S:
             typed = _CTRL_C + typed  # the hint stands for the rest of its time
         text = typed.decode("utf-8", "replace")
         if text.count("\r") > _TYPED_LINES and not _OTHER_KEYS.search(text):
@@ -142,7 +143,7 @@ class TypeAhead:
         elif keys == _CTRL_C and self._typed and not has_sent:
             self._typed = b""
         elif keys == _CTRL_C:
-            self._interrupted_at = time.monotonic()
+            self._interrupted_at, self._has_hint = time.monotonic(), not has_sent
             self._typed += _CTRL_C if has_sent else b""
             hint()
         elif keys == _CTRL_D and not self._typed:

@@ -61,3 +61,20 @@ def test_keys_are_handed_over_in_their_order_and_none_is_echoed(before: str, the
         terminal.send(then)
         assert terminal.finish() == 0
         assert terminal.text.partition("taken\n")[2].rstrip() == repr(handed)
+
+
+def test_a_ctrl_c_that_was_answered_with_the_hint_counts_for_the_line_editor_too() -> None:
+    """The second one may come when the first is answered and the line editor does not read yet."""
+    program = PROGRAM.replace(
+        'print("hint", flush=True)', '(ahead.unwatch(), print("hint", flush=True), over.set())'
+    )
+    waiting = "    __import__('select').select([0], [], [], 30)\n    print(repr(ahead.hand_over()))\n    ahead.give_back()\n"
+    with Terminal(
+        program.replace("    ahead.give_back()\n    print(repr(ahead.hand_over()))\n", waiting)
+    ) as terminal:
+        terminal.wait("taken")
+        terminal.send("\x03")
+        terminal.wait("hint")
+        terminal.send("\x03")
+        assert terminal.finish() == 0
+        assert terminal.text.rstrip().endswith(repr("\x03\x03"))
