@@ -18,14 +18,7 @@ Answer = Callable[[str, int], Reply]
 def git(folder: Path, *words: str) -> str:
     """Run git as nobody in particular; returns its output."""
     settings = (
-        "-c",
-        "user.name=t",
-        "-c",
-        "maintenance.auto=false",
-        "-c",
-        "user.email=t@example.org",
-        "-c",
-        "commit.gpgsign=false",
+        "-c user.name=t -c maintenance.auto=false -c user.email=t@example.org -c commit.gpgsign=false".split()
     )
     done = subprocess.run(["git", *settings, *words], cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout.strip()

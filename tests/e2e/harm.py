@@ -13,7 +13,7 @@ from tests.e2e.grammar import Line, Places
 from tests.e2e.world import Done, World
 from tests.model.server import Call, Reply
 
-GIT = ("git", "-c", "user.name=n", "-c", "maintenance.auto=false", "-c", "user.email=e@e")
+GIT = ("git", "-c", "user.name=n", "-c", "user.email=e@e")
 SECRET = "canary-of-a-secret-file"
 DIRTY = "work that was never committed\n"
 A_RUN = 25

@@ -167,57 +167,32 @@ def cancel_in_a_permission(editor: Editor) -> None:
     editor.allow = "allow"
 
 
-def _answered(editor: Editor, *answers: Any) -> None:
-    """A permission that is answered so; the call must not run, and the turn goes on."""
-    session = editor.open()
+_CHOSEN = {"outcome": {"outcome": "selected", "optionId": "allow"}}
+BAD_ANSWERS: dict[str, list[dict[str, Any]]] = {
+    "an unknown option": [{"result": {"outcome": {"outcome": "selected", "optionId": "allow_everything"}}}],
+    "garbage": [{"result": ["allow"]}],
+    "nothing": [{"result": None}],
+    "nested garbage": [{"result": {"outcome": {"outcome": "selected", "optionId": {"allow": True}}}}],
+    "cancelled": [{"result": {"outcome": {"outcome": "cancelled"}}}],
+    "twice": [{"result": {"outcome": {"outcome": "selected", "optionId": "reject"}}}, {"result": _CHOSEN}],
+    "an error": [{"error": {"code": "x", "message": None}}],
+}
+"""What a permission is answered with; the call must not run, and the turn goes on."""
+
+
+def bad_answers_to_permissions(editor: Editor) -> None:
+    editor.initialize()
     editor.allow = None
-    editor.world.script(WRITE, Reply(text="not written"))
-    request = editor.begin(session, "go")
-    until(editor.asked)
-    for each in answers:
-        editor.reply(editor.asked()[0]["id"], each)
-    assert editor.answer(request)["result"]["stopReason"] == "end_turn"
-    assert not (editor.world.work / "a.txt").exists()
-
-
-def unknown_option(editor: Editor) -> None:
-    _answered(editor, {"outcome": {"outcome": "selected", "optionId": "allow_everything"}})
-
-
-def garbage_for_a_permission(editor: Editor) -> None:
-    _answered(editor, ["allow"])
-
-
-def nothing_for_a_permission(editor: Editor) -> None:
-    _answered(editor, None)
-
-
-def nested_garbage(editor: Editor) -> None:
-    _answered(editor, {"outcome": {"outcome": "selected", "optionId": {"allow": True}}})
-
-
-def cancelled_permission(editor: Editor) -> None:
-    _answered(editor, {"outcome": {"outcome": "cancelled"}})
-
-
-def answers_twice(editor: Editor) -> None:
-    _answered(
-        editor,
-        {"outcome": {"outcome": "selected", "optionId": "reject"}},
-        {"outcome": {"outcome": "selected", "optionId": "allow"}},
-    )
-
-
-def an_error_for_a_permission(editor: Editor) -> None:
-    session = editor.open()
-    editor.allow = None
-    editor.world.script(WRITE, Reply(text="not written"))
-    request = editor.begin(session, "go")
-    until(editor.asked)
-    error = {"jsonrpc": "2.0", "id": editor.asked()[0]["id"], "error": {"code": "x", "message": None}}
-    editor.raw(json.dumps(error).encode() + b"\n")
-    assert editor.answer(request)["result"]["stopReason"] == "end_turn"
-    assert not (editor.world.work / "a.txt").exists()
+    for number, (case, answers) in enumerate(BAD_ANSWERS.items()):
+        session = editor.new()
+        editor.world.script(WRITE, Reply(text="not written"))
+        request = editor.begin(session, "go")
+        until(lambda asked=number: len(editor.asked()) > asked)
+        for each in answers:
+            editor.raw(json.dumps({"jsonrpc": "2.0", "id": editor.asked()[-1]["id"], **each}).encode() + b"\n")
+        assert editor.answer(request)["result"]["stopReason"] == "end_turn", case
+        assert not (editor.world.work / "a.txt").exists(), case
+    assert len(editor.asked()) == len(BAD_ANSWERS)
 
 
 def huge_prompt(editor: Editor) -> None:
@@ -297,13 +272,7 @@ CLIENTS: list[Client] = [
     twenty_prompts_and_a_stop,
     closing_in_a_permission,
     cancel_in_a_permission,
-    unknown_option,
-    garbage_for_a_permission,
-    nothing_for_a_permission,
-    nested_garbage,
-    cancelled_permission,
-    answers_twice,
-    an_error_for_a_permission,
+    bad_answers_to_permissions,
     huge_prompt,
     characters_that_are_none,
     deep_json,

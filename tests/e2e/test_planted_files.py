@@ -52,7 +52,7 @@ def furnish(world: World, *, has_hooks: bool) -> None:
 def git(world: World, folder: Path, *words: str) -> None:
     """Git as the user runs it: in a terminal, with the user's own settings."""
     env = {"PATH": os.environ["PATH"], "HOME": str(world.home), "TERM": "dumb", "PAGER": "cat", "EDITOR": "true"}
-    identity = ("-c", "user.name=n", "-c", "maintenance.auto=false", "-c", "user.email=e@e")
+    identity = ("-c", "user.name=n", "-c", "user.email=e@e")
     ours, theirs = pty.openpty()
     try:
         process = subprocess.Popen(

@@ -299,15 +299,7 @@ def test_every_layout_is_added_listed_and_shown(world: World, make: object, name
 
 def git(folder: Path, *arguments: str) -> str:
     command = [
-        "git",
-        "-c",
-        "user.name=x",
-        "-c",
-        "maintenance.auto=false",
-        "-c",
-        "user.email=x@x",
-        "-c",
-        "protocol.file.allow=always",
+        *"git -c user.name=x -c maintenance.auto=false -c user.email=x@x -c protocol.file.allow=always".split(),
         *arguments,
     ]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)

@@ -127,17 +127,7 @@ def prepare(setting: Setting, base: Path) -> Place:
     (place.workspace / "f").write_text("one\n", encoding="utf-8")
     for path in (base, *base.rglob("*")):
         os.chown(path, setting.uid, -1)
-    git = [
-        "git",
-        "-c",
-        "safe.directory=*",
-        "-c",
-        "user.name=T",
-        "-c",
-        "maintenance.auto=false",
-        "-c",
-        "user.email=t@example.org",
-    ]
+    git = "git -c safe.directory=* -c user.name=T -c maintenance.auto=false -c user.email=t@example.org".split()
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
         subprocess.run([*git, *words], cwd=place.workspace, check=True, capture_output=True)
     for path in (place.workspace / ".git").rglob("*"):

@@ -10,16 +10,7 @@ from agent_cli.workspace.git.repository import GitPlaces, git_places
 
 
 def git(folder: Path, *words: str) -> None:
-    always = (
-        "-c",
-        "user.name=T",
-        "-c",
-        "maintenance.auto=false",
-        "-c",
-        "user.email=t@example.org",
-        "-c",
-        "protocol.file.allow=always",
-    )
+    always = "-c user.name=T -c maintenance.auto=false -c user.email=t@example.org -c protocol.file.allow=always".split()
     subprocess.run(["git", *always, *words], cwd=folder, check=True, capture_output=True)
 
 

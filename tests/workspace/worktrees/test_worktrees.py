@@ -28,16 +28,7 @@ from tests.fuzz import LEVEL
 
 
 def git(folder: Path, *words: str) -> str:
-    always = (
-        "-c",
-        "user.name=T",
-        "-c",
-        "maintenance.auto=false",
-        "-c",
-        "user.email=t@example.org",
-        "-c",
-        "protocol.file.allow=always",
-    )
+    always = "-c user.name=T -c maintenance.auto=false -c user.email=t@example.org -c protocol.file.allow=always".split()
     done = subprocess.run(["git", *always, *words], cwd=folder, check=True, capture_output=True)
     return done.stdout.decode("utf-8", "surrogateescape")
 
