@@ -3,6 +3,7 @@ beside the tests."""
 
 import gc
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,7 +20,16 @@ gc.disable()  # until all tests are found: they stay, and looking through them a
 
 
 def pytest_configure() -> None:
-    """Let `python3` be an interpreter: that of a version manager is a script that looks for one each time."""
+    """Let programs start as from a terminal: in the background of a script interrupts are ignored, and `nohup` has
+    SIGHUP ignored. Let `python3` be an interpreter: that of a version manager is a script that looks for one each
+    time."""
+    for number, action in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGQUIT, signal.SIG_DFL),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, action)
     folders = os.environ["PATH"].split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(sorted(folders, key=_has_scripts))
 

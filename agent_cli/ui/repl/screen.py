@@ -6,13 +6,11 @@ knows the engine: `ScreenCallbacks` is what the screen asks, and what it tells o
 """
 
 import asyncio
-import contextlib
 import os
 import re
-import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -39,7 +37,6 @@ from ..commands.registry import is_command
 from ..dialogs.base import Entry
 from ..dialogs.dialog_queue import DialogQueue
 from ..notifications import Notifications
-from ..signals import signal_handlers
 from ..text import lines
 from ..text.theme import Theme
 from .editor import Edited, Editor
@@ -270,20 +267,11 @@ class Screen:
 
     async def run(self) -> None:
         """Run until `exit`; the terminal is restored whatever happens."""
-        with self.jobs.answering(), self._interrupt_as_key():
+        with self.jobs.answering():
             try:
                 await self.app.run_async(set_exception_handler=False, handle_sigint=False)
             finally:
                 self._output.give_back()
-
-    @contextlib.contextmanager
-    def _interrupt_as_key(self) -> Iterator[None]:
-        """Have SIGINT be a key, as the library does with `handle_sigint`, which loads `ctypes` for programs with a
-        handler in C."""
-        before = signal.getsignal(signal.SIGINT)
-        with signal_handlers({signal.SIGINT: self.app.key_processor.send_sigint}):
-            yield
-        signal.signal(signal.SIGINT, before)
 
     def exit(self) -> None:
         """End `run`; the live region disappears."""
