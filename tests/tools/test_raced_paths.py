@@ -23,6 +23,8 @@ from tests.model.scripted import Call, say
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="folders are swapped by a call of Linux")
 CHANGING = ("read_file", "write_file", "edit_file", "apply_patch")
 """They fail on most forms of a path; of a few paths it may be all."""
+TURN_S = 180.0
+"""ripgrep may wait at a pipe that was a file when it looked, until its 30 s are over."""
 LINKED, HARD_LINKED, LISTED = "TOPSECRET", "HARDSECRET", "name_outside"
 
 
@@ -122,7 +124,7 @@ async def race(base: Path, numbers: range) -> tuple[list[ToolCallFinished], int]
                 if not number:
                     assert naive_leaks(folder / "d" / "f", out), "the control: looked at first and opened then"
                 submission = await it.submit(UserInput("go"))
-                await it.until(partial(_is_end, submission), timeout_s=60)
+                await it.until(partial(_is_end, submission), timeout_s=TURN_S)
                 swapping.stop()
     assert min(swapping.rounds) > 0
     return it.of(ToolCallFinished), sum(swapping.rounds)
