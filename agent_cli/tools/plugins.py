@@ -223,7 +223,8 @@ class ProjectModules(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
         path, source = self._files.get(name) or self._files.get(f"{name}.__init__") or ("", b"")
-        module.__file__ = path
+        if path:  # an empty one would end every search of `inspect` for a module
+            module.__file__ = path
         exec(compile(source, path, "exec"), module.__dict__)
 
 

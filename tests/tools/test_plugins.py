@@ -93,6 +93,17 @@ async def test_a_tool_imports_what_was_read_with_it_and_not_what_stands_on_the_d
         assert (await shout.run(params, context)).text == f"HI{end.decode() * 2}"
 
 
+def test_libraries_can_still_look_through_all_modules(tmp_path: Path) -> None:
+    tools, problems = of_project({".agent/tools/loud.py": GOOD}, set())
+    assert tools and not problems and "agent_project_tools" in sys.modules
+    code = compile(
+        "import inspect, sys\nfound = inspect.getmodule(sys._getframe())", str(tmp_path / "x.py"), "exec"
+    )
+    (tmp_path / "x.py").touch()
+    exec(code, names := {"__name__": "nowhere"})
+    assert names["found"] is None
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [
