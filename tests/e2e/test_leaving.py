@@ -37,12 +37,12 @@ class AtAShell(Terminal):
     def __init__(self, world: World, *arguments: str) -> None:
         self._world = world
         super().__init__(_SHELL.format(argv=[AGENT, *arguments]), columns=100, rows=30)
-        self.before = self.modes()
         self.wait("/help for commands")
         self.wait_for_editor()
 
     def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
         """The shell."""
+        self.before = termios.tcgetattr(terminal)
         return warm.WarmProcess(
             ["-c", script], stdin=terminal, stdout=terminal, stderr=terminal, cwd=self._world.work,
             env=self._world.environment({"TERM_PROGRAM": "test"}), start_new_session=True,
