@@ -24,7 +24,7 @@ test: $(COMPILED)
 
 # What front ends and commands do, on a machine that offers nothing: no home, no locale, a terminal that can do
 # nothing, no standard input, output to a file.
-BARE := tests/config tests/cli/setup/test_options.py tests/ui/plain/test_repl.py tests/ui/headless/test_runner.py \
+BARE := tests/config tests/bootstrap/test_options.py tests/ui/plain/test_repl.py tests/ui/headless/test_runner.py \
 	tests/ui/commands/test_registry.py tests/e2e/test_run.py tests/e2e/test_surroundings.py
 
 test-bare: $(TEST_STAMP)

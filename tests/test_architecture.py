@@ -53,7 +53,6 @@ STANDS_ALONE = {
 
 MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
-    "ranking": set(),
     "fs": {"protocol"},
     "redaction": {"protocol"},
     "config": {"protocol", "fs"},
@@ -65,9 +64,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"protocol", "config", "net"},
     "session": {"protocol", "redaction", "config", "sandbox"},
     "tools": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace"},
-    "mcp": {"protocol", "ranking", "redaction", "fs", "config", "net", "sandbox", "workspace", "tools"},
+    "mcp": {"protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "tools"},
     "hooks": {"protocol", "fs", "config", "net", "policy", "sandbox", "workspace"},
-    "extensions": {"protocol", "ranking", "fs", "config", "policy", "tools", "hooks"},
+    "extensions": {"protocol", "fs", "config", "policy", "tools", "hooks"},
     "engine": {
         *("protocol", "redaction", "fs", "config", "net", "sandbox", "workspace", "store"),
         *("policy", "model", "session", "tools", "hooks"),
@@ -77,9 +76,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fleet": {"protocol", "redaction", "fs", "config", "sandbox", "workspace", "store", "session"},
     "telemetry": {"protocol", "redaction", "fs", "config", "net", "model", "session", "store"},
     "review": {"protocol", "redaction", "fs", "config", "sandbox", "workspace"},
+    "bootstrap": {
+        *("protocol", "redaction", "fs", "config", "policy", "sandbox", "workspace", "store", "model", "session"),
+        *("tools", "mcp", "hooks", "extensions", "engine", "telemetry"),
+    },
+    "sdk": {"protocol", "config", "model", "policy", "store", "tools", "hooks", "engine", "ui", "bootstrap"},
 }
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
-MAY_IMPORT["sdk"] = {"protocol", "config", "model", "policy", "store", "tools", "hooks", "engine", "ui", "cli"}
 
 ORDER: dict[str, tuple[str, ...]] = {
     "policy": ("rules", "shell", ""),
@@ -87,7 +90,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "workspace": ("files", "editing", "documents", "git", "symbols", "", "checkpoints", "worktrees"),
     "store": ("", "state", "export"),
     "model": ("types", "transport", "catalog", "text_calls", "wire", "litellm", ""),
-    "tools": ("kit", "search", "files", "shell", "web", "session", ""),
+    "tools": ("ranking", "kit", "search", "files", "shell", "web", "session", ""),
     "mcp": ("types", "sources", "catalog", "client", "tools", ""),
     "extensions": ("", "skills", "plugins", "agents"),
     "engine": ("model_calls", "permissions", "context", "undo", "user_hooks", "tool_calls", "", "subagents"),
@@ -96,7 +99,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     "telemetry": ("", "export", "recorded"),
     "review": ("", "formats"),
     "fleet": ("", "input", "trees", "attempts", "engines", "report", "batch", "evaluation"),
-    "cli": ("setup", "services", "commands", ""),
+    "bootstrap": ("", "answers"),
+    "cli": ("services", "commands", ""),
 }
 """Inside a room, from the lowest folder up; the empty name stands for the room's own files."""
 
@@ -122,8 +126,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "tree_sitter": ("workspace/symbols/parse.py",),
     "bs4": ("workspace/documents/html_text.py",),
     "markdown_it": ("store/export/html.py", "ui"),
-    "jsonschema": ("cli/services/answers",),
-    "regex": ("cli/services/answers/bounded_validator.py",),
+    "jsonschema": ("bootstrap/answers",),
+    "regex": ("bootstrap/answers/bounded_validator.py",),
     "distributed": ("fleet/engines/dask_engine.py", "fleet/engines/worker.py"),
     "dask": ("fleet/engines/dask_engine.py",),
     "opentelemetry": ("telemetry/export/otlp_protobuf.py",),

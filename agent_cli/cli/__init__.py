@@ -1,1 +1,1 @@
-"""The entry point: options to configuration to objects to exit code."""
+"""The entry point of the program: command line, ways to run, exit codes."""

@@ -14,11 +14,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from agent_cli import __version__
+from agent_cli.bootstrap.options import TABLES, UsageError
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.stop_reason import USAGE
 
 from .services.completion import keyword, option_parameter, session_ids
-from .setup.options import TABLES, UsageError
 
 _MODES = get_args(Mode)
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")

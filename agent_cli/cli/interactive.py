@@ -5,6 +5,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from agent_cli import __version__
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.sandbox_setup import expected_level
+from agent_cli.bootstrap.setup import Setup, session_setup, with_values
 from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import MissingKey, NoModel, known_default, resolve
 from agent_cli.model.types.base import ModelError, NotSent
@@ -22,9 +25,6 @@ from agent_cli.ui.text.theme import is_plain
 from agent_cli.workspace.git.repository import current_branch
 
 from .services.trust_prompt import ask_for_trust
-from .setup.options import ParsedOptions, UsageError
-from .setup.sandbox_setup import expected_level
-from .setup.setup import Setup, session_setup, with_values
 
 _MOST_PICKED = 200
 
@@ -138,7 +138,7 @@ def _first_input(chosen: ParsedOptions) -> FirstInput:
     prompt = (chosen.positional or "") if chosen.command == "agent" else ""
     if sys.stdin.isatty() or chosen.flag("plain"):
         return FirstInput(prompt)
-    from .setup.piped_input import beside, read_piped, take_terminal
+    from .services.piped_input import beside, read_piped, take_terminal
 
     piped = read_piped(patient=not prompt or sys.stdout.isatty())
     if piped is None:

@@ -4,13 +4,13 @@ served by typer, which is imported only then. Errors become one line and an exit
 import sys
 from collections.abc import Sequence
 
+from agent_cli.bootstrap.options import COMMANDS, UsageError, asks_to_print, parse
 from agent_cli.config.layer import ConfigError
 from agent_cli.policy.rules.rule import RuleError
 from agent_cli.protocol.stop_reason import USAGE
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 
-from .setup.options import COMMANDS, UsageError, asks_to_print, parse
 from .stdio import make_safe
 
 COMPLETION = ("--show-completion", "--install-completion")

@@ -8,6 +8,10 @@ from collections.abc import Coroutine, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
+from agent_cli.bootstrap.compose import open_session
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.session_builder import PERSON, OpenSession
+from agent_cli.bootstrap.setup import Setup, session_setup, with_values
 from agent_cli.model.routing import MissingKey, NoModel, preload
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean
@@ -23,10 +27,6 @@ from agent_cli.workspace.git.repository import current_branch
 
 from .services.extensions.loaded_line import loaded_line
 from .services.repl_services import SessionHost
-from .setup.compose import open_session
-from .setup.options import ParsedOptions, UsageError
-from .setup.session_builder import PERSON, OpenSession
-from .setup.setup import Setup, session_setup, with_values
 
 _PRELOAD_AFTER_S = 0.2
 """After the prompt is painted, what the first request needs is imported in a thread."""

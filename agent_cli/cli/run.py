@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_cli.bootstrap.compose import open_session
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.session_builder import NOBODY, FrontEnd, OpenSession
+from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import clean
@@ -20,13 +24,9 @@ from agent_cli.ui.headless.runner import Pipe, RunResult, Stopper, run_task
 from agent_cli.ui.signals import signal_handlers
 
 from .services.trust_prompt import inert_lines, offers
-from .setup.compose import open_session
-from .setup.options import ParsedOptions, UsageError
-from .setup.session_builder import NOBODY, FrontEnd, OpenSession
-from .setup.setup import Setup, with_values
 
 if TYPE_CHECKING:
-    from .services.answers.answer_schema import AnswerSchema
+    from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
 
 _CANCEL_S = 5.0
 """How long it may take to stop opening a session."""
@@ -217,7 +217,7 @@ def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
     Raises:
         UsageError: the command cannot be used, or comes with the project and is not approved.
     """
-    from .setup.piped_input import beside
+    from .services.piped_input import beside
 
     if setup.chosen.positional in (None, "-"):
         return UserInput(given, is_data=True)
@@ -249,7 +249,7 @@ def _task(chosen: ParsedOptions) -> tuple[str, str]:
     Raises:
         UsageError: there is none.
     """
-    from .setup.piped_input import read_all, read_piped
+    from .services.piped_input import read_all, read_piped
 
     given = chosen.positional
     if given is None or given == "-":
@@ -278,7 +278,7 @@ def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":
     name = chosen.text("output_schema")
     if name is None:
         return None
-    from .services.answers.answer_schema import AnswerSchema
+    from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
 
     return AnswerSchema.of_file(name)
 

@@ -1,6 +1,6 @@
 """What a front end holds of the engine: submissions in, events out, and a few facts to show."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -11,6 +11,9 @@ from .events import AnyEvent
 from .messages import PlanItem
 from .operations import Mark, Operation
 from .usage import CostLine, Totals
+
+SHUTDOWN_S = 8.0
+"""How long a front end waits for the engine to end and to send its last events."""
 
 
 class ContextPart(msgspec.Struct, frozen=True):
@@ -159,6 +162,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     def queued(self) -> tuple[str, ...]:
         """Prompts and commands that wait for the running turn."""
         return tuple(each.text for each in self.waiting if each.kind != "steer")
+
+
+class AgentTranscript(msgspec.Struct, frozen=True):
+    """Turns of a sub-agent's session so far."""
+
+    turns: Iterator[Sequence[AnyEvent]]
+    """Newest first, each as the events that it emitted."""
+    count: int
 
 
 class Client(Protocol):

@@ -21,7 +21,7 @@ from .result import Result, result_of
 from .session import Session
 
 if TYPE_CHECKING:
-    from agent_cli.cli.setup.session_builder import OpenSession
+    from agent_cli.bootstrap.session_builder import OpenSession
     from agent_cli.ui.headless.partial_output import PartialAnswer, PartialOutput
 
     from .output import Shape
@@ -151,7 +151,7 @@ class Agent:
         return chain.from_iterable(reversed(tuple(turns)))
 
     def _turns_of(self, session: str) -> Iterator[Sequence[AnyEvent]]:
-        from agent_cli.cli.services.agent_transcripts import agent_transcript
+        from agent_cli.bootstrap.agent_transcripts import agent_transcript
         from agent_cli.store.session_file import StoreError
 
         self._live()

@@ -13,8 +13,8 @@ from .options import AgentDefinition, AgentError, AgentOptions
 from .tool import adapted
 
 if TYPE_CHECKING:
-    from agent_cli.cli.setup.session_builder import OpenSession
-    from agent_cli.cli.setup.setup import Setup
+    from agent_cli.bootstrap.session_builder import OpenSession
+    from agent_cli.bootstrap.setup import Setup
 
     from .tool import FunctionTool
 
@@ -34,9 +34,9 @@ async def open_engine(options: AgentOptions) -> "OpenSession":
     Raises:
         AgentError: it cannot be opened, or no model can be used.
     """
-    from agent_cli.cli.setup.compose import open_session
-    from agent_cli.cli.setup.options import UsageError
-    from agent_cli.cli.setup.session_builder import FrontEnd
+    from agent_cli.bootstrap.compose import open_session
+    from agent_cli.bootstrap.options import UsageError
+    from agent_cli.bootstrap.session_builder import FrontEnd
     from agent_cli.config.layer import ConfigError
     from agent_cli.model.routing import NoModel
     from agent_cli.model.types.base import ModelError
@@ -66,8 +66,8 @@ def answers_of(options: AgentOptions) -> Answers:
 
 
 def _setup_of(options: AgentOptions) -> "Setup":
-    from agent_cli.cli.setup.options import ParsedOptions
-    from agent_cli.cli.setup.setup import Embedding, Setup
+    from agent_cli.bootstrap.options import ParsedOptions
+    from agent_cli.bootstrap.setup import Embedding, Setup
 
     state = options.get("state")
     embedding = Embedding(

@@ -29,8 +29,8 @@ def shape_of(output: Any) -> Shape:
     Raises:
         AgentError: there is no schema for it, or it is none.
     """
-    from agent_cli.cli.services.answers.answer_schema import AnswerSchema
-    from agent_cli.cli.setup.options import UsageError
+    from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
+    from agent_cli.bootstrap.options import UsageError
 
     try:
         definition = output if isinstance(output, dict) else msgspec.json.schema(output)

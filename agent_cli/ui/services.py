@@ -1,20 +1,17 @@
 """What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from agent_cli.protocol.agent_types import AgentType
-from agent_cli.protocol.events import AnyEvent
+from agent_cli.protocol.client import AgentTranscript
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 
 if TYPE_CHECKING:
     import asyncio
-
-SHUTDOWN_S = 8.0
-"""How long a front end that is done waits for the engine's end and its last words."""
 
 
 class SessionLine(msgspec.Struct, frozen=True):
@@ -198,14 +195,6 @@ class PluginLine(msgspec.Struct, frozen=True):
     """How much of what."""
     source: str
     problem: str = ""
-
-
-class AgentTranscript(msgspec.Struct, frozen=True):
-    """What a sub-agent's session holds so far."""
-
-    turns: Iterator[Sequence[AnyEvent]]
-    """Newest first, each as the events that it emitted."""
-    count: int
 
 
 class TracedSpan(msgspec.Struct, frozen=True):

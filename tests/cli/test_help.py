@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import agent_cli
+from agent_cli.bootstrap.options import COMMANDS, TABLES
 from agent_cli.cli.app import SHELLS
 from agent_cli.cli.commands.help import TOPICS
-from agent_cli.cli.setup.options import COMMANDS, TABLES
 from tests.cli.running import kept, said
 from tests.e2e.person import Person
 from tests.e2e.world import AGENT, Done, World

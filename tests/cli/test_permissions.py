@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent_cli.cli.setup import sandbox_setup
+from agent_cli.bootstrap import sandbox_setup
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from tests.cli.running import said
 from tests.e2e.world import Done, World

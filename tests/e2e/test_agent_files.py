@@ -14,8 +14,8 @@ CRITIC = (
     "---\nname: critic\ndescription: Criticises\ntools: Read\npermissionMode: plan\ncolor: red\n---\nBe strict.\n"
 )
 TYPES = (
-    "from agent_cli.cli.setup.agents import agent_types, found_agents\nfrom agent_cli.cli.setup.options import parse\n"
-    "from agent_cli.cli.setup.setup import Setup\nsetup = Setup(parse('run', ['x']))\n"
+    "from agent_cli.bootstrap.agents import agent_types, found_agents\nfrom agent_cli.bootstrap.options import parse\n"
+    "from agent_cli.bootstrap.setup import Setup\nsetup = Setup(parse('run', ['x']))\n"
     "print([(each.name, each.tools, each.mode) for each in agent_types(setup)], [n for _, n in found_agents(setup).notes])"
 )
 

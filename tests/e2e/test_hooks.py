@@ -236,7 +236,7 @@ def test_a_hook_is_told_that_a_turn_has_ended_while_the_user_looked_elsewhere(wo
 
 
 SAY_YES = (
-    "from agent_cli.cli.setup.options import parse\nfrom agent_cli.cli.setup.setup import Setup\n"
+    "from agent_cli.bootstrap.options import parse\nfrom agent_cli.bootstrap.setup import Setup\n"
     "from agent_cli.cli.services.trust_prompt import offers\nsetup = Setup(parse('run', ['x']))\n"
     "for offer in offers(setup): setup.trust.remember(offer.place, offer.content)"
 )
@@ -307,7 +307,7 @@ def test_nothing_of_hooks_is_loaded_where_none_is_defined(world: World, has_hook
         "agent_cli.hooks",
         "agent_cli.extensions.hook_files",
         "agent_cli.engine.user_hooks",
-        "agent_cli.cli.setup.hooks",
+        "agent_cli.bootstrap.hooks",
     )
     found = sorted(name for name in loaded if name.startswith(of_hooks))
     assert bool(found) is has_hooks, found

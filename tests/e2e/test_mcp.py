@@ -115,7 +115,7 @@ def project_server(world: World, *options: str) -> Path:
 
 
 SAY_YES = (
-    "from agent_cli.cli.setup.options import parse\nfrom agent_cli.cli.setup.setup import Setup\n"
+    "from agent_cli.bootstrap.options import parse\nfrom agent_cli.bootstrap.setup import Setup\n"
     "from agent_cli.cli.services.trust_prompt import offers\nsetup = Setup(parse('run', ['x']))\n"
     "for offer in offers(setup): setup.trust.remember(offer.place, offer.content)"
 )

@@ -19,7 +19,7 @@ class Greet:
 TOOLS = [Greet]
 """
 SAY_YES = (
-    "from agent_cli.cli.setup.options import parse\nfrom agent_cli.cli.setup.setup import Setup\n"
+    "from agent_cli.bootstrap.options import parse\nfrom agent_cli.bootstrap.setup import Setup\n"
     "setup = Setup(parse('run', ['x']))\nsetup.trust.remember(*setup.tools_as_one())"
 )
 

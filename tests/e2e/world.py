@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from agent_cli.cli.setup.sandbox_setup import keep
+from agent_cli.bootstrap.sandbox_setup import keep
 from agent_cli.sandbox.probe import measure
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.cli.services.extensions.custom_commands import own_prompt
 from agent_cli.cli.services.extensions.file_report import file_lines
 from agent_cli.cli.services.extensions.skill_calls import skill_prompt
-from agent_cli.cli.setup.options import ParsedOptions
-from agent_cli.cli.setup.setup import Setup
 
 
 def _sends(setup: Setup, name: str) -> bool:

@@ -11,7 +11,15 @@ import msgspec
 from agent_cli.extensions.expansion import expand
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import AgentType
-from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, RewindPoint, Snapshot, WaitingInput
+from agent_cli.protocol.client import (
+    AgentTranscript,
+    ContextItem,
+    ContextPart,
+    ContextPicture,
+    RewindPoint,
+    Snapshot,
+    WaitingInput,
+)
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
@@ -26,7 +34,6 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.services import (
-    AgentTranscript,
     CommandEnd,
     ConfigLine,
     HitLine,

@@ -9,6 +9,9 @@ import msgspec
 import msgspec.inspect
 import typer
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.redactor import redactor_of
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import config_dir
 from agent_cli.config.edit import set_key
 from agent_cli.config.example_file import example, words
@@ -17,11 +20,8 @@ from agent_cli.config.schema import Config
 from agent_cli.fs.files import create_file, make_private, replace_file
 from agent_cli.ui.repl.editor import Editor
 
+from ..services.config_file import rewrite, text_of
 from ..services.listings import flatten, shown_value
-from ..setup.config_file import rewrite, text_of
-from ..setup.options import ParsedOptions, UsageError
-from ..setup.redactor import redactor_of
-from ..setup.setup import Setup
 
 config = typer.Typer(help="Show and change the configuration.", no_args_is_help=True)
 

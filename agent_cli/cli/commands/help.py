@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from ..setup.options import COMMANDS, TABLES, UsageError
+from agent_cli.bootstrap.options import COMMANDS, TABLES, UsageError
 
 _HERE = Path(__file__).resolve().parents[2]
 _FOLDERS = (_HERE / "docs", _HERE.parent / "docs")

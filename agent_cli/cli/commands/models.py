@@ -11,6 +11,8 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import keyed
 from agent_cli.model.catalog.catalog import known
 from agent_cli.model.routing import bad_addresses, probe_of, resolve
@@ -20,8 +22,6 @@ from agent_cli.protocol.learned import LearnedLimits
 from agent_cli.store.state.learned_limits import LearntFile
 
 from ..services.listings import SERVERS_S, offered_models
-from ..setup.options import ParsedOptions
-from ..setup.setup import Setup
 
 _ABILITIES = {"tools": "tools", "images": "pictures", "reasoning": "reasoning"}
 

@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
+from agent_cli.bootstrap import sandbox_setup
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config import yaml_file
 from agent_cli.config.dirs import plugins_dir
 from agent_cli.config.layer import ConfigError, Layer
@@ -35,10 +38,6 @@ from agent_cli.protocol.actions import (
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.store.state.grants import GrantFile
 from agent_cli.workspace.paths import PathError
-
-from ..setup import sandbox_setup
-from ..setup.options import ParsedOptions, UsageError
-from ..setup.setup import Setup
 
 permissions = typer.Typer(help="Show what is allowed, asked or denied, and by which rule.", no_args_is_help=True)
 

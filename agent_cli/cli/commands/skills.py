@@ -8,6 +8,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import Setup
+from agent_cli.bootstrap.skills import skill_library
 from agent_cli.extensions.skills.check import Violation, check_skill, skill_files
 from agent_cli.extensions.skills.find import FoundSkills
 from agent_cli.extensions.skills.skill import Skill
@@ -17,9 +20,6 @@ from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.text.lines import one_line
 
 from ..services.extensions.skill_calls import skill_lines
-from ..setup.options import ParsedOptions, UsageError
-from ..setup.setup import Setup
-from ..setup.skills import skill_library
 
 skills = typer.Typer(help="List, show and check skills.", no_args_is_help=True)
 _NONE = "There are no skills. Put one into .agents/skills or ~/.agents/skills; `agent help skills` explains it."

@@ -9,6 +9,9 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.session_builder import snapshots
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.engine.undo.turn_checkpoints import Saved
 from agent_cli.engine.undo.turn_undo import NothingToRestore, TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
@@ -19,10 +22,6 @@ from agent_cli.session.event_bus import EventBus
 from agent_cli.session.session import Session
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import Loaded, SessionFile, SessionLocked, read_session
-
-from ..setup.options import ParsedOptions, UsageError
-from ..setup.session_builder import snapshots
-from ..setup.setup import Setup
 
 Word = Literal["undo", "redo"]
 _CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}

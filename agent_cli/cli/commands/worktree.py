@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.config.dirs import state_dir, worktrees_dir
 from agent_cli.protocol.sanitize import clean as sanitized
 from agent_cli.store.session_file import StoreError
@@ -18,7 +19,6 @@ from agent_cli.workspace.worktrees.merge import MergeResult, merge, patch
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, this_process, worktrees
 
 from ..services.worktree_session import with_git
-from ..setup.options import UsageError
 from .sessions.output import emit, one_line, size
 
 worktree = typer.Typer(help="List, merge and clean git worktrees.", no_args_is_help=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli import __version__
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.fs.files import create_file, make_private, read_regular
 from agent_cli.fs.which import program
 from agent_cli.protocol.client import Snapshot
@@ -25,7 +26,6 @@ from agent_cli.store.export.formats import exported, masked
 from agent_cli.store.session_file import read_session
 from agent_cli.ui.text.lines import number
 
-from ..setup.setup import Setup
 from .listings import config
 
 FOLDER = "bugs"

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli.bootstrap.options import Option, ParsedOptions, UsageError
 from agent_cli.config.layer import ConfigError
 from agent_cli.store.session_file import StoreError
-
-from ..setup.options import Option, ParsedOptions, UsageError
 
 _OFFERED = 20
 _TITLE_CHARS = 60
@@ -21,9 +20,8 @@ _TITLE_CHARS = 60
 def session_ids(incomplete: str) -> list[tuple[str, str]]:
     """Return the sessions of this directory whose ids begin so, newest first, each with its title, which is the
     first prompt where none was given; none where they cannot be read."""
+    from agent_cli.bootstrap.setup import Setup
     from agent_cli.ui.text.lines import one_line
-
-    from ..setup.setup import Setup
 
     try:
         setup = Setup(ParsedOptions("agent", {}))
@@ -35,8 +33,8 @@ def session_ids(incomplete: str) -> list[tuple[str, str]]:
 
 def server_names(incomplete: str) -> list[str]:
     """Return the MCP servers whose names begin so; none where they cannot be read."""
-    from ..setup.mcp_servers import every_server, found_servers
-    from ..setup.setup import Setup
+    from agent_cli.bootstrap.mcp_servers import every_server, found_servers
+    from agent_cli.bootstrap.setup import Setup
 
     try:
         found = found_servers(Setup(ParsedOptions("agent", {})))
@@ -47,10 +45,9 @@ def server_names(incomplete: str) -> list[str]:
 
 def plugin_names(incomplete: str) -> list[str]:
     """Return the plug-ins whose names begin so; none where they cannot be read."""
+    from agent_cli.bootstrap.plugins import store_of
+    from agent_cli.bootstrap.setup import Setup
     from agent_cli.extensions.plugins.plugin import PluginError
-
-    from ..setup.plugins import store_of
-    from ..setup.setup import Setup
 
     try:
         found = store_of(Setup(ParsedOptions("agent", {}))).installed()

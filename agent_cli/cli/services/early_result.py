@@ -8,6 +8,7 @@ from typing import get_args
 
 from msgspec import convert
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.model.types.base import ModelError
@@ -20,7 +21,6 @@ from agent_cli.store.session_file import StoreError
 from agent_cli.ui.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import OutputFormat, RunResult, encode
 
-from ..setup.options import UsageError
 from .first_run import cannot_start
 
 

@@ -6,6 +6,7 @@ The key is never shown: it goes from the terminal into the keyring, the key file
 import asyncio
 import sys
 
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import (
     KEY_FILE,
     KeyringError,
@@ -22,8 +23,6 @@ from agent_cli.redaction.token_shapes import SHAPES
 from agent_cli.ui.commands.api import Choice
 from agent_cli.ui.repl.standalone_picker import choose, read_secret
 from agent_cli.ui.text.theme import choose as choose_theme
-
-from ..setup.setup import Setup
 
 _STARTS = {
     "sk-ant-": "anthropic",

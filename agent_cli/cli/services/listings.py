@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import KEY_FILE, keyed, read_key_file, unsaved_names
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Config
@@ -37,15 +38,12 @@ from agent_cli.ui.services import (
 from agent_cli.ui.text.lines import count, dollars
 from agent_cli.ui.text.time_shares import SHARES
 
-from ..setup.setup import Setup
-
 if TYPE_CHECKING:
+    from agent_cli.bootstrap.plugins import LoadedPlugins
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.engine import HookEngine
     from agent_cli.mcp.servers import Servers
     from agent_cli.telemetry.span import Span
-
-    from ..setup.plugins import LoadedPlugins
 
 SERVERS_S = 0.5
 """How long servers are waited for, once for their lists and once for what they say of each model."""

@@ -8,14 +8,16 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from agent_cli.bootstrap.session_builder import OpenSession
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.engine.context.prompt_parts import init_prompt
 from agent_cli.fs.files import create_file
 from agent_cli.protocol.agent_types import AgentType
+from agent_cli.protocol.client import AgentTranscript
 from agent_cli.protocol.messages import Image
 from agent_cli.store.catalog import MOST_LISTED, totals
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.services import (
-    AgentTranscript,
     CommandEnd,
     ConfigLine,
     HitLine,
@@ -33,9 +35,6 @@ from agent_cli.ui.services import (
     TracedTurn,
 )
 from agent_cli.ui.text.lines import ago
-
-from ..setup.session_builder import OpenSession
-from ..setup.setup import Setup
 
 if TYPE_CHECKING:
     from .review.repl_review import ReplReviews
@@ -188,12 +187,13 @@ class SessionHost:
             return str(error)
 
     def agent_transcript(self, path: str) -> AgentTranscript:
-        from .agent_transcripts import agent_transcript
+        from agent_cli.bootstrap.agent_transcripts import agent_transcript
 
         return agent_transcript(Path(path), self._opened.tools, self._opened.redactor)
 
     def plugins(self) -> tuple[PluginLine, ...]:
-        from ..setup.plugins import installed_plugins
+        from agent_cli.bootstrap.plugins import installed_plugins
+
         from .listings import plugin_lines
 
         return plugin_lines(installed_plugins(self._setup))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import defines_hooks, defines_servers
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.load import PROJECT_FILE
@@ -17,8 +18,6 @@ from agent_cli.protocol.sanitize import visible
 from agent_cli.ui.text.theme import choose as choose_theme
 from agent_cli.ui.text.theme import is_plain
 from agent_cli.workspace.instructions import InstructionFiles, instruction_bytes
-
-from ..setup.setup import Setup
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
@@ -68,9 +67,8 @@ def _hooks(setup: Setup) -> list[TrustRequest]:
     """Return the hooks that the project brings and the user has not agreed to as they are now."""
     if not defines_hooks(setup.workspace.root):
         return []
+    from agent_cli.bootstrap.hooks import found_hooks
     from agent_cli.extensions.hook_files import PLACE
-
-    from ..setup.hooks import found_hooks
 
     return [
         TrustRequest(
@@ -96,7 +94,7 @@ def _servers(setup: Setup) -> list[TrustRequest]:
     """Return the MCP servers that the project brings and the user has not agreed to as they are now."""
     if not defines_servers(setup.workspace.root):
         return []
-    from ..setup.mcp_servers import found_servers
+    from agent_cli.bootstrap.mcp_servers import found_servers
 
     return [
         TrustRequest(
@@ -113,7 +111,7 @@ def _agents(setup: Setup) -> list[TrustRequest]:
     """Return the sub-agents that the project defines and the user has not agreed to as they are now."""
     if not setup.agent_places():
         return []
-    from ..setup.agents import found_agents
+    from agent_cli.bootstrap.agents import found_agents
 
     return [
         TrustRequest(each.trust_place, each.content, tuple(_about(each.type)), ((each.path, each.content),))
@@ -147,7 +145,7 @@ def _doubtful(setup: Setup) -> list[str]:
 def _skill_files(setup: Setup) -> set[str]:
     if not setup.skill_places():
         return set()
-    from ..setup.skills import skill_library
+    from agent_cli.bootstrap.skills import skill_library
 
     return {os.path.realpath(skill.path) for skill in skill_library(setup).now().skills}
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import with_values
 from agent_cli.config.dirs import state_dir, worktrees_dir
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -16,9 +18,6 @@ from agent_cli.workspace.checkpoints.git import RunProgram
 from agent_cli.workspace.worktrees.create import enter
 from agent_cli.workspace.worktrees.merge import changed_files
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
-
-from ..setup.options import ParsedOptions, UsageError
-from ..setup.setup import with_values
 
 T = TypeVar("T")
 

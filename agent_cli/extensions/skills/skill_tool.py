@@ -140,7 +140,7 @@ class FindSkills(BasicTool):
 
 
 def _matching(skills: Sequence[Skill], params: FindParams) -> list[str]:
-    from agent_cli.ranking.search_index import Document, SearchIndex
+    from agent_cli.tools.ranking.search_index import Document, SearchIndex
 
     documents = (Document(skill.name, skill.name, skill.about, skill.place.plugin) for skill in skills)
     return SearchIndex(documents).find(params.query, params.limit)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from agent_cli.ranking.search_index import Document, SearchIndex
+from agent_cli.tools.ranking.search_index import Document, SearchIndex
 
 from ..types.offer import Entry
 

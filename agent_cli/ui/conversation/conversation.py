@@ -10,7 +10,7 @@ from typing import get_args
 import msgspec
 
 from agent_cli.protocol.actions import Mode
-from agent_cli.protocol.client import Snapshot
+from agent_cli.protocol.client import SHUTDOWN_S, Snapshot
 from agent_cli.protocol.events import TERMINAL, AnyEvent, Notice, TurnStarted
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import (
@@ -26,7 +26,6 @@ from agent_cli.protocol.operations import (
 
 from ..commands import registry
 from ..commands.api import Choice, CommandContext, ExitReason, FirstInput
-from ..services import SHUTDOWN_S
 from ..text import lines
 
 CYCLED_MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit")

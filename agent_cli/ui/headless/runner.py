@@ -17,7 +17,7 @@ import msgspec
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED, AgentState
-from agent_cli.protocol.client import Client
+from agent_cli.protocol.client import SHUTDOWN_S, Client
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
     Interrupt,
@@ -38,7 +38,6 @@ from agent_cli.protocol.run_outcome import (
 from agent_cli.protocol.sanitize import clean, escape_json
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason
 
-from ..services import SHUTDOWN_S
 from ..text import lines
 from ..text.theme import NONE, is_plain
 

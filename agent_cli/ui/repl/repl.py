@@ -17,7 +17,7 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.agent_types import ENDED
-from agent_cli.protocol.client import Client, Snapshot
+from agent_cli.protocol.client import SHUTDOWN_S, Client, Snapshot
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import Operation, UserInput
 
@@ -29,7 +29,7 @@ from ..dialogs.dialog_queue import DialogQueue
 from ..dialogs.picker import Picker
 from ..notifications import Notifications
 from ..render.renderer import Renderer, warm_up
-from ..services import SHUTDOWN_S, Host
+from ..services import Host
 from ..signals import ENDING, signal_handlers
 from ..text import lines
 from ..text.theme import Theme, choose

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.cli.services.bug_report import ReportedSession, running, saved, write_report
-from agent_cli.cli.setup.options import ParsedOptions
-from agent_cli.cli.setup.setup import Setup
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, ModelCalled, TurnEnded
 from agent_cli.redaction.redactor import Redactor

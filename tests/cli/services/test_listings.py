@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.cli.services.listings import config, models, tools
-from agent_cli.cli.setup.options import ParsedOptions
-from agent_cli.cli.setup.setup import Setup
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.plugins import Extension
 from agent_cli.tools.registry import default_registry

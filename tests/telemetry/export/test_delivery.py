@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.cli.commands.sessions.trace import MOST_SHOWN_BYTES, show_command
-from agent_cli.cli.setup.options import UsageError
 from agent_cli.telemetry.export import otlp_json
 from agent_cli.telemetry.export.delivery import BusyError, deliver, grouped, kept_files
 from agent_cli.telemetry.export.otlp_settings import OtlpSettings

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...setup.options import UsageError
+from agent_cli.bootstrap.options import UsageError
+
 from .start import BatchRequest, start_batch
 
 batch = typer.Typer(

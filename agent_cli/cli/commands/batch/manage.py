@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.batch.folder import Batch, BatchError, is_held, lock_holder, read_batch, read_results
 from agent_cli.fleet.batch.kept_trees import KeptTree, bound, kept_trees
@@ -20,7 +21,6 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.text.lines import number, one_line
 
-from ...setup.options import UsageError
 from ..sessions.output import size
 
 _MOST_NAMED = 10

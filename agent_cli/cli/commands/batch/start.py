@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 
 from agent_cli import __version__
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.attempts.run import batch_place
 from agent_cli.fleet.batch.events import BatchEnd
@@ -37,9 +39,7 @@ from agent_cli.store.session_file import StoreError
 from agent_cli.ui.signals import signal_handlers
 from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
-from ...setup.config_file import refuse_for_the_model
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.setup import Setup
+from ...services.config_file import refuse_for_the_model
 from .progress import JsonLines, PlainLines, Watcher
 
 _CLOSE_S = 10.0

@@ -6,6 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent_cli.bootstrap.compose import open_session
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.session_builder import NOBODY, OpenSession
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.events import TERMINAL, ToolCallFinished
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import UserInput
@@ -13,11 +17,6 @@ from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.stop_reason import DENIED, exit_code
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.headless.watcher import Watcher
-
-from ...setup.compose import open_session
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.session_builder import NOBODY, OpenSession
-from ...setup.setup import Setup
 
 
 def run_replay(file: Path, cd: str | None, mode: str | None) -> int:

@@ -6,10 +6,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 
-from ...setup.options import ParsedOptions
-from ...setup.setup import Setup
 from .replay import watch
 
 _HERE = Path(__file__).parent

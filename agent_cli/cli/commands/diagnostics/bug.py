@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.redactor import redactor_of
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.store.session_file import StoreError
 
 from ...services.completion import session_ids
-from ...setup.options import ParsedOptions
-from ...setup.redactor import redactor_of
-from ...setup.setup import Setup
 from ..sessions.output import emit
 
 

@@ -7,12 +7,12 @@ from contextlib import aclosing
 
 import msgspec
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text import lines
 
 from ...services.doctor.checks import findings, shown, summary
-from ...setup.options import ParsedOptions
-from ...setup.setup import Setup
 
 _PATH_WIDTH = 60
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import UsageError
+from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.protocol.sanitize import escape_json
 from agent_cli.ui.text.theme import NONE, choose
 
-from ...setup.options import UsageError
-from ...setup.redactor import redactor_of
 from ..sessions.output import emit, one_line, parse_moment, setup_for_sessions
 
 if TYPE_CHECKING:

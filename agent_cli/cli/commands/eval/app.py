@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...setup.options import UsageError
+from agent_cli.bootstrap.options import UsageError
 
 app = typer.Typer(help="Measure models and settings on suites of tasks.", no_args_is_help=True)
 

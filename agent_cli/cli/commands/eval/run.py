@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 
 from agent_cli import __version__
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.fleet.batch.folder import BatchError, read_batch, read_results
 from agent_cli.fleet.evaluation.folder import (
     Record,
@@ -33,8 +35,6 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.text.lines import number
 
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.setup import Setup
 from ..batch.manage import write_reports
 from ..batch.start import BatchRequest, start_batch
 

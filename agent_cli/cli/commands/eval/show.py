@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.batch.folder import BatchError, read_batch, read_results
 from agent_cli.fleet.evaluation.folder import predictions_of, read_summary, trajectory_of
@@ -17,8 +18,6 @@ from agent_cli.fleet.task import Task
 from agent_cli.fs.files import make_private, replace_file
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text.lines import number
-
-from ...setup.options import UsageError
 
 _TRAJECTORY = "trajectory.json"
 

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from agent_cli.bootstrap.mcp_servers import every_server, found_servers, is_server_name
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import config_dir
 from agent_cli.config.edit import remove_key, set_value
 from agent_cli.config.layer import ConfigError
@@ -15,10 +18,7 @@ from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.redaction.env_names import is_secret
 
 from ...services.completion import server_names
-from ...setup.config_file import rewrite
-from ...setup.mcp_servers import every_server, found_servers, is_server_name
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.setup import Setup
+from ...services.config_file import rewrite
 
 _KEY = "mcp_servers"
 _TRANSPORTS = ("stdio", "http", "sse")

@@ -9,6 +9,11 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent_cli.bootstrap.compose import servers_alone
+from agent_cli.bootstrap.mcp_servers import every_server, found_servers, is_trusted, named_server
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.redactor import redactor_of
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.mcp.catalog.changes import changed_parts
 from agent_cli.mcp.catalog.offer_store import KnownServer, OfferStore
 from agent_cli.mcp.connection import Connection
@@ -20,13 +25,8 @@ from agent_cli.protocol.sanitize import visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 
 from ...services.completion import server_names
+from ...services.config_file import refuse_for_the_model
 from ...services.listings import shown_value
-from ...setup.compose import servers_alone
-from ...setup.config_file import refuse_for_the_model
-from ...setup.mcp_servers import every_server, found_servers, is_trusted, named_server
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.redactor import redactor_of
-from ...setup.setup import Setup
 from .add import AddCommand, add, remove
 from .login import login, logout
 from .serve import serve

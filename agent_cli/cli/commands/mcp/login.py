@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent_cli.bootstrap.mcp_servers import found_servers, is_trusted, logins_folder, named_server
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.mcp.types.client import ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.protocol.sanitize import visible
 
 from ...services.completion import server_names
-from ...setup.config_file import refuse_for_the_model
-from ...setup.mcp_servers import found_servers, is_trusted, logins_folder, named_server
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.setup import Setup
+from ...services.config_file import refuse_for_the_model
 
 if TYPE_CHECKING:
     from agent_cli.mcp.client.tokens import TokenStore

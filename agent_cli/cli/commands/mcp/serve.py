@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
+from agent_cli.bootstrap.compose import open_session
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.session_builder import NOBODY, PERSON, OpenSession
+from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.model.client_calls import ClientCalls
 from agent_cli.protocol.sanitize import clean
 from agent_cli.serve.served import TASK, Served, ToolSpec
 from agent_cli.ui.signals import signal_handlers
 
 from ...services.trust_prompt import offers
-from ...setup.compose import open_session
-from ...setup.options import ParsedOptions
-from ...setup.session_builder import NOBODY, PERSON, OpenSession
-from ...setup.setup import Setup, with_values
 
 _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
 """Of no use to a client, which has its own of each."""

@@ -10,6 +10,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.plugins import loaded_plugin, prepare_data, store_of
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.extensions.plugins.fetch import Fetched, fetch, what_is_there
 from agent_cli.extensions.plugins.layouts import read_plugin
 from agent_cli.extensions.plugins.plugin import Plugin, PluginError
@@ -22,10 +25,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.environment import child_env
 
 from ...services.completion import plugin_names
-from ...setup.config_file import refuse_for_the_model
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.plugins import loaded_plugin, prepare_data, store_of
-from ...setup.setup import Setup
+from ...services.config_file import refuse_for_the_model
 from .report import contents, difference, line, report
 
 _YesHash = Annotated[

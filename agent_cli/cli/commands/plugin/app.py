@@ -7,6 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.plugins import LoadedPlugin, data_folder, loaded_plugin, store_of
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import home_dir
 from agent_cli.extensions.plugins.effects import part_lines
 from agent_cli.extensions.plugins.elsewhere import Elsewhere, declared_by, installed_elsewhere
@@ -14,10 +17,7 @@ from agent_cli.extensions.plugins.plugin import PluginError
 from agent_cli.extensions.plugins.store import named
 
 from ...services.completion import plugin_names
-from ...setup.config_file import refuse_for_the_model
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.plugins import LoadedPlugin, data_folder, loaded_plugin, store_of
-from ...setup.setup import Setup
+from ...services.config_file import refuse_for_the_model
 from .add import add, update
 from .report import line, report
 

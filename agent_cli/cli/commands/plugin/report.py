@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterator
 
+from agent_cli.bootstrap.plugins import servers_of
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.extensions.plugins.effects import (
     agent_lines,
     file_lines,
@@ -16,9 +18,6 @@ from agent_cli.extensions.plugins.plugin import PRODUCTS, Plugin
 from agent_cli.extensions.plugins.tree import files
 from agent_cli.fs.files import read_regular
 from agent_cli.protocol.sanitize import visible
-
-from ...setup.plugins import servers_of
-from ...setup.setup import Setup
 
 _MOST_NAMED = 50
 _LARGEST_SHOWN = 200_000

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli import __version__
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.ui.signals import signal_handlers
-
-from ...setup.options import ParsedOptions, UsageError
 
 _INTERRUPTED = 130
 

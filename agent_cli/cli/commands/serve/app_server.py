@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent_cli import __version__
+from agent_cli.bootstrap.options import SHARED, ParsedOptions, UsageError
+from agent_cli.bootstrap.session_builder import FrontEnd
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import visible
 from agent_cli.ui.signals import signal_handlers
 
 from ...services.completion import option_parameter
-from ...setup.options import SHARED, ParsedOptions, UsageError
-from ...setup.session_builder import FrontEnd
-from ...setup.setup import Setup
 from .host import check_trace
 
 if TYPE_CHECKING:

@@ -4,6 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.session_builder import PERSON
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import keyed
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Effort
@@ -26,9 +29,6 @@ from agent_cli.ui.text.hints import with_advice
 from agent_cli.ui.text.theme import NONE, Theme
 
 from ...services import repl_services
-from ...setup.options import ParsedOptions
-from ...setup.session_builder import PERSON
-from ...setup.setup import Setup
 from .host import Opened, SessionHost
 
 _COLUMNS = 100

@@ -6,6 +6,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from agent_cli.bootstrap.compose import open_session
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.session_builder import FrontEnd, OpenSession
+from agent_cli.bootstrap.setup import Embedding, Setup, with_values
 from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.model.types.base import ModelError
@@ -18,10 +22,6 @@ from agent_cli.store.file_names import id_in
 from agent_cli.store.session_file import StoreError
 
 from ...services.trust_prompt import inert_lines, offers
-from ...setup.compose import open_session
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.session_builder import FrontEnd, OpenSession
-from ...setup.setup import Embedding, Setup, with_values
 
 _WRONG = (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError)
 _MOST_LISTED = 1000

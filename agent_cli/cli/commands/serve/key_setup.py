@@ -3,14 +3,14 @@
 import asyncio
 import sys
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.serve.sessions.host import LoginNeeded
 from agent_cli.ui.text.theme import is_plain
 
 from ...services.first_run import cannot_start
-from ...setup.options import ParsedOptions
-from ...setup.setup import Setup
 from .editor import EditorHost
 
 

@@ -11,9 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.fs.files import wait_for_lock
-
-from ...setup.options import UsageError
 
 _LONGEST = 107 if sys.platform == "linux" else 103
 """Bytes of a path that the kernel takes."""

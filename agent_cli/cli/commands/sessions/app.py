@@ -7,6 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import UsageError
+from agent_cli.bootstrap.redactor import redactor_of
+from agent_cli.bootstrap.session_selection import copy_beside
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean
@@ -18,9 +21,6 @@ from agent_cli.store.session_file import Loaded, read_session
 from agent_cli.ui.text.lines import number
 
 from ...services.completion import session_ids
-from ...setup.options import UsageError
-from ...setup.redactor import redactor_of
-from ...setup.session_selection import copy_beside
 from .files import Mask, export, import_, prune_command, repair_command
 from .output import emit, one_line, parse_moment, setup_for_sessions, when
 from .pruning import forgetting

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from agent_cli.bootstrap.options import UsageError
+from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.fs.files import create_file, replace_file
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.store.child_sessions import agent_names
@@ -18,8 +20,6 @@ from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.text.lines import number
 
 from ...services.completion import session_ids
-from ...setup.options import UsageError
-from ...setup.redactor import redactor_of
 from .output import emit, one_line, setup_for_sessions, size, stop_writing, when
 from .pruning import forgetting
 

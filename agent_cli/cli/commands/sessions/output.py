@@ -7,11 +7,10 @@ import sys
 import time
 from collections.abc import Iterable
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import clean
 from agent_cli.store.session_file import StoreError
-
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.setup import Setup
 
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 _QUIET_S = 1.0

@@ -5,9 +5,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.store.retention import OnDelete, prune_if_due
-
-from ...setup.setup import Setup
 
 
 def prune_quietly(setup: Setup) -> None:

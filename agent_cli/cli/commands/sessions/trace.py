@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.config.dirs import state_dir, unsent_traces_dir
 from agent_cli.config.schema import Ui
 from agent_cli.telemetry.export.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
@@ -20,7 +21,6 @@ from agent_cli.ui.services import TracedTurn
 from agent_cli.ui.text.lines import number
 from agent_cli.ui.text.theme import NONE, choose
 
-from ...setup.options import UsageError
 from .output import emit, one_line, setup_for_sessions, size
 
 if TYPE_CHECKING:

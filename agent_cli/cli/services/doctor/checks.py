@@ -10,6 +10,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 
+from agent_cli.bootstrap.sandbox_setup import measured_for, wanted_for
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
 from agent_cli.config.dirs import defines_servers, has_plugins
 from agent_cli.config.layer import ConfigError
@@ -32,8 +34,6 @@ from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.ui.text.lines import number
 
-from ...setup.sandbox_setup import measured_for, wanted_for
-from ...setup.setup import Setup
 from ..extensions.unused_files import unused_files
 from .endpoint import Finding, examine
 
@@ -131,7 +131,7 @@ def _unused(setup: Setup) -> Finding | None:
 
 
 async def _plugins(setup: Setup) -> str:
-    from ...setup.plugins import installed_plugins
+    from agent_cli.bootstrap.plugins import installed_plugins
 
     loaded = installed_plugins(setup)
     if loaded.notes:

@@ -2,14 +2,14 @@
 
 import asyncio
 
+from agent_cli.bootstrap.compose import servers_alone
+from agent_cli.bootstrap.mcp_servers import found_servers
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.mcp.connection import Connection
 from agent_cli.mcp.types.client import LoginNeeded, ServerError
 from agent_cli.protocol.sanitize import visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 
-from ...setup.compose import servers_alone
-from ...setup.mcp_servers import found_servers
-from ...setup.setup import Setup
 from .endpoint import Finding
 
 _LIMIT_S = 10.0

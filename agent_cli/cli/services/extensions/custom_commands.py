@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_cli.bootstrap.options import UsageError
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.command_files import CommandFile, command_files
 from agent_cli.extensions.expansion import expand
@@ -16,9 +18,6 @@ from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.commands.registry import is_built_in
 from agent_cli.ui.services import OwnCommand, OwnPrompt
-
-from ...setup.options import UsageError
-from ...setup.setup import Setup
 
 if TYPE_CHECKING:
     from agent_cli.mcp.documents import ServerDocuments

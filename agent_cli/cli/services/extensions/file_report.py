@@ -8,17 +8,17 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.bootstrap.agents import found_agents
+from agent_cli.bootstrap.hooks import found_hooks
+from agent_cli.bootstrap.mcp_servers import found_servers
+from agent_cli.bootstrap.setup import Setup
+from agent_cli.bootstrap.skills import skill_library
 from agent_cli.config.dirs import defines_servers, home_dir
 from agent_cli.config.load import PROJECT_FILE
 from agent_cli.extensions.places import places
 from agent_cli.tools.kit.output import result_tokens
 from agent_cli.workspace.instructions import InstructionFiles
 
-from ...setup.agents import found_agents
-from ...setup.hooks import found_hooks
-from ...setup.mcp_servers import found_servers
-from ...setup.setup import Setup
-from ...setup.skills import skill_library
 from .custom_commands import commands
 from .unused_files import unused_files
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from agent_cli.bootstrap.session_builder import OpenSession
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import clean
 
-from ...setup.session_builder import OpenSession
-from ...setup.setup import Setup
 from .unused_files import unused_files
 
 _MOST_NAMED = 4
@@ -45,7 +45,7 @@ def _commands(setup: Setup) -> int:
 def _agents(setup: Setup) -> int:
     if not setup.agent_places():
         return 0
-    from ...setup.agents import agent_types
+    from agent_cli.bootstrap.agents import agent_types
 
     return len(agent_types(setup))
 
@@ -53,6 +53,6 @@ def _agents(setup: Setup) -> int:
 def _skills(setup: Setup) -> int:
     if not setup.skill_places():
         return 0
-    from ...setup.skills import skill_library
+    from agent_cli.bootstrap.skills import skill_library
 
     return skill_library(setup).count

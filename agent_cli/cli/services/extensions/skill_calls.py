@@ -3,6 +3,8 @@ is shown and asked about once for each content, since its text is sent at the us
 
 from collections.abc import Container, Iterator
 
+from agent_cli.bootstrap.setup import Setup
+from agent_cli.bootstrap.skills import skill_library
 from agent_cli.extensions.skills.skill import Skill
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.records import storable_text
@@ -10,8 +12,6 @@ from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.commands.registry import is_built_in, parse, skill_call
 from agent_cli.ui.services import OwnCommand, OwnPrompt, SkillLine
 
-from ...setup.setup import Setup
-from ...setup.skills import skill_library
 from .custom_commands import usable_input
 
 _PREFIX = "skill:"

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.fs.files import replace_file
 from agent_cli.model.routing import MissingKey
 from agent_cli.model.types.base import ModelError
@@ -20,7 +21,6 @@ from agent_cli.review.formats.text import about_target, incomplete, summary, wit
 from agent_cli.review.git_reader import ReviewError
 from agent_cli.ui.signals import signal_handlers
 
-from ...setup.options import ParsedOptions, UsageError
 from .options import FORMATS, OPTIONS
 from .order import ReviewOrder, order_of
 from .reviewing import Stop, carry_out, review_setup

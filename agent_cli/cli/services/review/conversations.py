@@ -5,17 +5,16 @@ from collections.abc import AsyncIterator, Callable
 from copy import copy
 from typing import Any
 
+from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
+from agent_cli.bootstrap.compose import open_session
+from agent_cli.bootstrap.session_builder import NOBODY, OpenSession
+from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.run_outcome import RunOutcome, known_cost
 from agent_cli.review.passes import Conversation, Unanswered
 from agent_cli.ui.headless.runner import refusal
 from agent_cli.ui.text.lines import one_line
-
-from ...setup.compose import open_session
-from ...setup.session_builder import NOBODY, OpenSession
-from ...setup.setup import Setup, with_values
-from ..answers.answer_schema import AnswerSchema
 
 TOOLS = "read_file,list_dir,glob,grep,repo_map,shell"
 """What a reviewer is offered. Commands run in plan mode, which lets only those through that read."""

@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from ...setup.options import SHARED, Option, UsageError
+from agent_cli.bootstrap.options import SHARED, Option, UsageError
 
 FORMATS = ("text", "json", "sarif", "github", "rdjsonl", "gitlab", "pr-review")
 PRIORITIES = ("P0", "P1", "P2", "P3")

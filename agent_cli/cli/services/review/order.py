@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import msgspec
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.fs.files import read_regular
 from agent_cli.review.finding import Finding, PreviousError, TargetKind, earlier_findings
 from agent_cli.review.material import Selection, read_patch
 from agent_cli.review.passes import Request
 
-from ...setup.options import UsageError
 from .options import LIMITS, PRIORITIES, TARGETS
 
 _LARGEST_PREVIOUS = 50_000_000

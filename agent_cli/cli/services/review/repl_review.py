@@ -6,6 +6,9 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.session_builder import OpenSession
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import NoModel
 from agent_cli.model.types.base import ModelError
@@ -16,9 +19,6 @@ from agent_cli.review.git_reader import ReviewError
 from agent_cli.review.material import Selection
 from agent_cli.store.session_file import StoreError
 
-from ...setup.options import ParsedOptions, UsageError
-from ...setup.session_builder import OpenSession
-from ...setup.setup import Setup
 from .options import SESSION_OPTIONS, typed_options
 from .order import ReviewOrder, order_of
 from .reviewing import Stop, carry_out, review_setup

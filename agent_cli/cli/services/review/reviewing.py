@@ -10,6 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.sandbox_setup import confining_for
+from agent_cli.bootstrap.session_builder import permissions_of
+from agent_cli.bootstrap.setup import Embedding, Setup, with_values
 from agent_cli.engine.model_calls.budget import SharedBudget
 from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.protocol.actions import Allow, ReadPath
@@ -23,10 +27,6 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.git.repository import git_folder
 
-from ...setup.options import ParsedOptions
-from ...setup.sandbox_setup import confining_for
-from ...setup.session_builder import permissions_of
-from ...setup.setup import Embedding, Setup, with_values
 from .conversations import TOOLS, ReviewSessions
 from .order import ReviewOrder
 

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable
 
+from agent_cli.bootstrap.session_builder import OpenSession
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.sanitize import Sanitizer
 from agent_cli.sandbox.process.runner import Running, shell_program
@@ -15,8 +16,6 @@ from agent_cli.sandbox.process.running import to_the_end
 from agent_cli.tools.kit.output import OutputLog
 from agent_cli.tools.shell.background_jobs import MAX_RUNNING
 from agent_cli.ui.services import CommandEnd
-
-from ...setup.session_builder import OpenSession
 
 _TIMEOUT_S = 3600.0
 _TIMED_OUT = 124

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.setup import Setup
 from agent_cli.cli.services.extensions.custom_commands import agree, own_commands, own_prompt
-from agent_cli.cli.setup.options import ParsedOptions
-from agent_cli.cli.setup.setup import Setup
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.cli.services.review.options import FORMATS, OPTIONS, typed_options
-from agent_cli.cli.setup.options import UsageError
 from agent_cli.review.formats import all as formats
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.cli.services.review.reviewing import review_setup
-from agent_cli.cli.setup.options import ParsedOptions
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from agent_cli.bootstrap.options import UsageError
+from agent_cli.bootstrap.setup import check_file
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.files import file_lock, replace_file
-
-from .options import UsageError
-from .setup import check_file
 
 
 def rewrite(path: Path, change: Callable[[str], str], place: Path | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent_cli.cli.services.agent_transcripts import agent_transcript
+from agent_cli.bootstrap.agent_transcripts import agent_transcript
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AgentNoted, AnyRecord, Header

@@ -33,6 +33,7 @@ from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import Model
 from agent_cli.policy.rules.rule import Effect, parse_rule
 from agent_cli.protocol.actions import Allow, Mode, ReadPath, narrower
+from agent_cli.protocol.client import SHUTDOWN_S
 from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.messages import Message, new_id
 from agent_cli.protocol.operations import Shutdown
@@ -48,7 +49,6 @@ from agent_cli.tools.kit.base import Resources, ToolContext
 from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry
 from agent_cli.tools.shell.background_jobs import Jobs
-from agent_cli.ui.services import SHUTDOWN_S
 from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory
 

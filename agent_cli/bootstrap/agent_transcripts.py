@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_cli.engine.tool_calls.pending_call import finished_event
+from agent_cli.protocol.client import AgentTranscript
 from agent_cli.protocol.events import ToolCallFinished
 from agent_cli.protocol.messages import ToolCall, ToolResult
 from agent_cli.protocol.records import AnyRecord
@@ -14,7 +15,6 @@ from agent_cli.session.replay import replay
 from agent_cli.store.catalog import totals
 from agent_cli.store.session_file import read_session
 from agent_cli.tools.registry import Registry
-from agent_cli.ui.services import AgentTranscript
 
 
 def agent_transcript(path: Path, registry: Registry, redactor: Redactor) -> AgentTranscript:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.services.answers.answer_schema import AnswerSchema
+from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ WITHOUT_END: tuple[tuple[dict[str, Any], Any, str], ...] = (
 """A schema, an answer, and the pattern that takes too long; none: the schema has too many combinations."""
 READ = """
 import json, sys
-from agent_cli.cli.services.answers.answer_schema import AnswerSchema
+from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
 for definition, value, _ in json.loads(sys.argv[1]):
     try:
         AnswerSchema(definition, "schema", longest_s=0.1).read(json.dumps(value))

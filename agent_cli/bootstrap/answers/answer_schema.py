@@ -11,8 +11,8 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from ...setup.options import UsageError
-from ...setup.setup import text_of
+from ..options import UsageError
+from ..setup import text_of
 from .bounded_validator import LONGEST_S, BoundedValidator, Unchecked
 
 _LONGEST = 600

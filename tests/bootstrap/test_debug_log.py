@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from agent_cli.cli.setup.debug_log import DebugLog, remove_old_logs
+from agent_cli.bootstrap.debug_log import DebugLog, remove_old_logs
 from agent_cli.protocol.events import Notice, ToolCallStarted
 from agent_cli.redaction.redactor import Redactor
 from tests.e2e.debug_lines import logged

@@ -9,7 +9,7 @@ import select
 import stat
 import sys
 
-from .options import UsageError
+from agent_cli.bootstrap.options import UsageError
 
 MAX_BYTES = 256 * 1024 * 1024
 """A prompt takes about seven times its size in memory until it is sent; an input that never ends, such as

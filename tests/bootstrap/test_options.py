@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.setup.options import OTHER_COMMANDS, ParsedOptions, UsageError, parse
+from agent_cli.bootstrap.options import OTHER_COMMANDS, ParsedOptions, UsageError, parse
 from tests.rows import each_row
 
 

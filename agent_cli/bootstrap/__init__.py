@@ -1,0 +1,1 @@
+"""The composition root: options, configuration and environment become an open session."""

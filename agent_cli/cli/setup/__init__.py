@@ -1,1 +1,0 @@
-"""Turn options and configuration into objects."""
