@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def agent_types(setup: Setup) -> tuple[AgentType, ...]:
-    """Return the types that can be started, by name; nothing is loaded where there is no folder of them."""
+    """Return the types that can be started, by name; nothing is loaded where there is not a folder of them."""
     return found_agents(setup).types if setup.agent_places() else ()
 
 

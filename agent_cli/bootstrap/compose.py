@@ -221,7 +221,7 @@ def _skills_for(setup: Setup, plan: "ChildPlan") -> "Iterator[BroughtText]":
     for name in plan.type.skills:
         skill = library.now().named(name) if library is not None else None
         if library is None or skill is None:
-            raise ToolError(f"There is no skill named {name}, which the type {plan.type.name} brings along.")
+            raise ToolError(f"There is no skill named {name}, which the type {plan.type.name} names.")
         yield library.bring(library.call(skill), "", plan.id)
 
 

@@ -142,9 +142,9 @@ class _Starter:
             now.keys() - before
         ):
             way = (
-                "Start a new session to look at it and trust it anew."
+                "Start a new session to look at it and trust it again."
                 if definition.is_project
-                else f"If that is as it should be, the user can say `/mcp restart {definition.name}`."
+                else f"If that is intended, the user can run `/mcp restart {definition.name}`."
             )
             raise ServerError(
                 f"The MCP server {definition.name} is not started: {changed[0]}, which it runs, has changed since"
@@ -153,7 +153,7 @@ class _Starter:
         confinement = await self._confine() if definition.sandbox else None
         if definition.sandbox and confinement is None:
             raise ServerError(
-                f"The MCP server {definition.name} is not started: it is to run in the sandbox, and there is none."
+                f"The MCP server {definition.name} is not started: it must run in the sandbox, and there is none."
             )
         return await connect(
             definition, handlers, self._processes, self._root, spoken=spoken, tokens=TokenStore(self._logins),

@@ -89,7 +89,10 @@ SHARED: tuple[Option, ...] = (
 )
 
 WORKTREE = Option(
-    ("--worktree", "-w"), "text", "Work in the git worktree of this name; it is made if need be.", value="NAME"
+    ("--worktree", "-w"),
+    "text",
+    "Work in the git worktree of this name; created if it does not exist.",
+    value="NAME",
 )
 
 PRINT = Option(("--print", "-p"), "flag", "Run one task non-interactively, as `agent run` does.")
@@ -199,7 +202,7 @@ def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
     if not is_text:
         _refuse_other_commands(command, words)
     if len(words) > 1 and words[0] in COMMANDS:
-        raise UsageError(f"options come behind the command: agent {' '.join(words)} …")
+        raise UsageError(f"options go after the command: agent {' '.join(words)} …")
     if command == "agent" and words and not is_text and (near := _near(words[0], (*COMMANDS, *TABLES))):
         as_prompt = f" As a prompt: `agent -- {words[0]}`" if len(words) == 1 else ""
         meant = " ".join(["agent", near, *words[1:]])
@@ -217,7 +220,7 @@ def _refuse_other_commands(command: str, words: Sequence[str]) -> None:
 
 
 _KEY = "`agent setup` asks for a key of a provider; `agent help providers` names every variable"
-_RUN = "one task without a person is `agent run TASK`"
+_RUN = "`agent run TASK` runs one task non-interactively"
 _UPDATE = "update with the tool that installed it, such as `pipx upgrade agent-cli`"
 OTHER_COMMANDS = {
     "auth": _KEY,
@@ -278,9 +281,9 @@ def _store(values: dict[str, Any], option: Option, text: str) -> None:
 
 _ELSEWHERE = {
     "-v": "-V shows the version, `--debug` writes a log",
-    "-p": "one task without a person is `agent run TASK`",
-    "--print": "one task without a person is `agent run TASK`",
-    "--prompt": "one task without a person is `agent run TASK`",
+    "-p": "`agent run TASK` runs one task non-interactively",
+    "--print": "`agent run TASK` runs one task non-interactively",
+    "--prompt": "`agent run TASK` runs one task non-interactively",
     "--no-color": "set the variable NO_COLOR",
     "--verbose": "`--debug` writes a log",
     "--yes": "write `--mode yolo`",

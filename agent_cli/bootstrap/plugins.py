@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .setup import Setup
 
 _TRIES = 3
-_WAY_OUT = "`agent plugin update` shows it and asks anew, `agent plugin remove` removes it."
+_WAY_OUT = "`agent plugin update` shows it and asks again, `agent plugin remove` removes it."
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 

@@ -63,8 +63,8 @@ async def confining_for(setup: Setup, processes: "ProcessRunner") -> SandboxProf
     if setup.chosen.text("sandbox") not in (None, "off") and not confining.strength.is_there:
         confining.close()
         raise UsageError(
-            f"--sandbox {wanted.level}: no sandbox can be had here ({confining.strength.why}). Without the option,"
-            " commands that are not known to only read ask first; `agent doctor` says more."
+            f"--sandbox {wanted.level}: no sandbox is available here ({confining.strength.why}). Without the"
+            " option, commands that are not known to be read-only ask first; `agent doctor` says more."
         )
     return confining
 

@@ -80,8 +80,8 @@ SKILL_FILE = "SKILL.md"
 
 _YOLO = "mode yolo runs commands and changes files without asking"
 _NOT_YOLO = (
-    "the session was in yolo, which is not kept: it goes on in {}; --mode yolo, or /mode in a conversation, "
-    "chooses it anew"
+    "the session was in yolo, which is not restored: it continues in {}; --mode yolo, or /mode in a conversation, "
+    "chooses it again"
 )
 
 
@@ -471,7 +471,7 @@ def permissions_of(
 
 
 def skills_of(setup: Setup) -> "SkillLibrary | None":
-    """Return the skills; None where there is no folder of them."""
+    """Return the skills; None where there is not a folder of them."""
     if not setup.skill_places():
         return None
     from .skills import skill_library

@@ -351,7 +351,7 @@ def _no_folder(path: Path) -> str:
     return "is a file; name its folder" if path.exists() else "there is no such folder; make it, or check the name"
 
 
-_MOVE_STATE = "Set AGENT_STATE_DIR to a folder you can write."
+_MOVE_STATE = "Set AGENT_STATE_DIR to a folder that you can write to."
 
 
 def _directory(name: str) -> Path:

@@ -65,7 +65,7 @@ class ToolRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
             try:
                 re.compile(self.if_output)
             except re.error as error:
-                raise ValueError(f"`if_output` is no regular expression: {error}") from None
+                raise ValueError(f"`if_output` is not a regular expression: {error}") from None
 
     @property
     def kind(self) -> str:

@@ -144,7 +144,7 @@ def _walk(node: Any, prefix: str, path: Path, lines: dict[str, int]) -> None:
         if key is not None and key.tag == _MERGE:
             continue
         if key is not None and key.tag != _TEXT:
-            raise ConfigError(f"{path}:{line}: the key {key.value} is no text; put it in quotes")
+            raise ConfigError(f"{path}:{line}: the key {key.value} is not text; put it in quotes")
         if name in lines:
             raise ConfigError(f"{path}:{line}: `{name}` is given twice, first in line {lines[name]}")
         lines[name] = line

@@ -344,6 +344,6 @@ async def control(jobs: Jobs, change: ControlJob) -> str:
         await job.stop()
         return f"Job {job.id} is stopped."
     try:
-        return f"Job {job.id} goes on after the session; its output is in {job.keep()}"
+        return f"Job {job.id} keeps running after the session; its output is in {job.keep()}"
     except OSError as error:
         raise OperationRefused(f"Job {job.id} cannot be kept: {error.strerror or error}") from error

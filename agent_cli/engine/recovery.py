@@ -48,7 +48,9 @@ class Recovery:
         """Stop offering tools that were not used; False when there are none."""
         gone = self._offered.drop_unused()
         if gone:
-            self._scope.notice(f"The window is small, so these tools are no longer offered: {', '.join(gone)}.")
+            self._scope.notice(
+                f"The context window is small, so these tools are no longer offered: {', '.join(gone)}."
+            )
         return bool(gone)
 
     def _quarantine(self, error: ModelError) -> bool:

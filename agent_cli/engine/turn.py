@@ -267,7 +267,7 @@ class Turn:
             self._pieces.append(answer.text)
             self._say("hint", CONTINUE)
         if self._truncated > MAX_CONTINUATIONS:
-            self.scope.notice("The answer was cut off again and again.")
+            self.scope.notice("The answer was cut off repeatedly.")
             return "length_limit"
         return None
 
@@ -429,6 +429,6 @@ class Turn:
         return msgspec.structs.replace(moment, text=f"{moment.text}\n\n{said}".strip())
 
 
-_SAID_BY_HOOK = "Said by a hook of the user's:\n"
+_SAID_BY_HOOK = "From a user hook:\n"
 _FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})
 """Guidance that still waits does not revive the turn after these; it becomes an input of its own."""

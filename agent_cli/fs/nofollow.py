@@ -80,7 +80,7 @@ def open_folder(real: str, within: int | None = None) -> Iterator[int]:
     """Hold a folder open for `os.scandir`. With `within`, `real` is a path relative to that folder.
 
     Raises:
-        OSError: it is missing, is no folder, is a link (ELOOP), or may not be listed.
+        OSError: it is missing, is not a folder, is a link (ELOOP), or may not be listed.
     """
     fd = _descended(real, os.O_RDONLY | _FOLDER, None, within)
     try:

@@ -102,14 +102,14 @@ def _failed(hook: Hook, what: str, *, is_broken: bool) -> HookAnswer:
     strict = is_broken or hook.dialect == "native"
     on_error = hook.on_error or ("block" if strict and hook.event in DECIDING else "allow")
     decisions: dict[str, Decision | None] = {"allow": None, "ask": "ask", "block": "deny"}
-    reason = "a hook of the user's failed" if on_error == "block" else ""
+    reason = "a user hook failed" if on_error == "block" else ""
     return HookAnswer(decisions[on_error], reason=reason, failure=failure)
 
 
 def _from_json(hook: Hook, given: Mapping[str, Any]) -> HookAnswer:
     specific = given.get("hookSpecificOutput") or {}
     if not isinstance(specific, dict):
-        raise _MeaninglessError("hookSpecificOutput is no object")
+        raise _MeaninglessError("hookSpecificOutput is not an object")
     return HookAnswer(
         decision=_decision(given, specific),
         reason=_cut(

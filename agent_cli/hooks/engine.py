@@ -348,9 +348,9 @@ def _diffs(changes: "Sequence[_Change]", arguments: Mapping[str, Any]) -> dict[i
 def _messages(each: Answered) -> tuple[str, ...]:
     failure = each.answer.failure
     if failure and each.answer.decision is None:
-        failure = f"{failure} What it guards goes on without it."
+        failure = f"{failure} What it guards proceeds without it."
     elif failure:
-        failure = f"{failure} `/hooks off {each.hook.label}` or --no-hooks goes on without it."
+        failure = f"{failure} `/hooks off {each.hook.label}` or --no-hooks continues without it."
     return (failure, each.answer.message)
 
 

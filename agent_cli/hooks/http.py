@@ -29,7 +29,7 @@ async def post(request: HttpRequest, event: bytes, timeout_s: float) -> HookProc
         return HookProcess(problem=f"was answered with more than {MAX_OUTPUT // 1_000_000} MB")
     text = document.data.decode("utf-8", "replace")
     if text.strip() and not text.lstrip("\ufeff \t\r\n").startswith("{"):
-        return HookProcess(problem="was answered with something else than a JSON object")
+        return HookProcess(problem="got an answer that is not a JSON object")
     return HookProcess(0, text)
 
 

@@ -78,7 +78,7 @@ async def fetch(
                     return found
                 url = found.elsewhere
     except TimeoutError:
-        raise FetchError(f"{url} gave no whole answer within {limit_s:g} s") from None
+        raise FetchError(f"{url} did not answer completely within {limit_s:g} s") from None
     raise FetchError(f"{url} redirects more than {_MAX_REDIRECTS} times")
 
 
@@ -106,7 +106,7 @@ async def _one(
     try:
         place = httpx.URL(target.url)
     except httpx.InvalidURL as error:
-        raise FetchError(f"{target.url} is no usable address: {error}") from error
+        raise FetchError(f"{target.url} is not a usable address: {error}") from error
     # A proxy gets the very name that was judged: the library reads some names another way.
     places = [place.copy_with(host=host) for host in (addresses if via is None else (target.host,))]
     async with httpx.AsyncClient(

@@ -126,7 +126,7 @@ def _address(value: str, source: str) -> str:
         scheme, host = "", ""
     if not scheme or not host:
         raise BadProxy(
-            f"the proxy settings cannot be used: {source} is no address such as http://HOST:PORT "
+            f"the proxy settings cannot be used: {source} is not an address such as http://HOST:PORT "
             f"(known: {', '.join(_SCHEMES)})",
         )
     return parts._replace(scheme=scheme, path="", query="", fragment="").geturl()

@@ -152,7 +152,7 @@ def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
         case WriteMemory(block=block, scope="user" | "project"):
             return f"later conversations would be given it in {block}"
         case WritePath(path=path, shown=shown) if not is_inside(path, policy.roots):
-            return f"{shown} lies outside the workspace"
+            return f"{shown} is outside the workspace"
         case RunCommand() | SendInput() if verdict.reach == "outside":
             return "it reaches beyond the sandbox and the workspace"
         case RunCommand() if verdict.reach == "network":
@@ -160,7 +160,7 @@ def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
         case RunCommand() if not policy.sandboxed:
             from .shell.line import is_read
 
-            return "" if is_read(action.command, action.cwd, policy) else "it cannot be told what it does"
+            return "" if is_read(action.command, action.cwd, policy) else "its effect is not known"
         case SendInput() if not policy.sandboxed:
             return "its input may do anything"
         case _:

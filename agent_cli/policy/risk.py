@@ -26,25 +26,24 @@ from .shell.wrappers import SHELLS, program, unwrap
 
 _CODE = "runs code of this project"
 _PACKAGES = "installs packages and runs their scripts"
-_SENDS = "sends data to the network, or brings foreign data in"
+_SENDS = "sends data to the network, or downloads data"
 
 _BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
-    (r"sudo|doas|su|pkexec|runuser", r"", "acts as another user, with no bounds but that user's"),
-    (r"dd|mkfs\S*|fdisk|parted|wipefs|shred|sgdisk", r"", "overwrites whole disks or files; nothing brings that"
-    " back"),
+    (r"sudo|doas|su|pkexec|runuser", r"", "acts as another user, limited only by that user's rights"),
+    (r"dd|mkfs\S*|fdisk|parted|wipefs|shred|sgdisk", r"", "overwrites whole disks or files; that cannot be"
+    " undone"),
     (r"shutdown|reboot|halt|poweroff|mount|umount|insmod|modprobe|iptables|nft", r"", "changes this machine"),
     (r"crontab|at|systemctl|launchctl|service", r"", "changes what this machine runs by itself"),
     (r"terraform|tofu|pulumi|kubectl|helm|aws|gcloud|az", r"", "changes machines or services elsewhere; undo"
     " cannot reach them"),
-    (r"npm|pnpm|yarn|cargo|twine|gem|poetry|uv", r"(un)?publish|upload|yank", "publishes; what is out cannot be"
-    " taken back"),
+    (r"npm|pnpm|yarn|cargo|twine|gem|poetry|uv", r"(un)?publish|upload|yank", "publishes; that cannot be undone"),
     (r"git", r"push .*(-f\b|--force|--delete|--mirror| :| \+)", "rewrites or deletes what others see of the"
     " repository"),
     (r"git", r"push", "publishes commits"),
     (r"git", r"reset --hard|clean|checkout (--|\.|-f)|restore|stash (drop|clear)|branch -D|reflog|filter\S*",
      "discards work that is not committed, or history"),
     (r"git", r"config", "changes settings that make git run programs"),
-    (r"git", r"clone|fetch|pull|submodule|ls-remote", "brings in code from elsewhere"),
+    (r"git", r"clone|fetch|pull|submodule|ls-remote", "downloads code"),
     (r"git", r"commit|merge|rebase|cherry-pick|revert|am", "changes the repository and runs its hooks"),
     (r"git", r"", "changes the repository"),
     (r"docker|podman|nerdctl|docker-compose", r"", "reaches the whole machine through the container service"),
@@ -55,7 +54,7 @@ _BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
     (r"pip[\d.]*|pipx|conda|mamba|gem|bundle|composer|apt|apt-get|yum|dnf|brew|apk|pacman|uv|poetry|pdm",
      r"(-\S+ )*(install|add|sync|update|upgrade|require|lock|pip (install|sync))\b", _PACKAGES),
     (r"npx|uvx|bunx", r"", "runs a program of a package, which may be fetched first"),
-    (r"cargo|go", r"(install|get|add|update|mod)\b", "brings in packages, which run when they are built"),
+    (r"cargo|go", r"(install|get|add|update|mod)\b", "downloads packages, which run code when they are built"),
     (r"curl|wget|aria2c|http|xh|nc|ncat|socat|scp|sftp|rsync|ftp|gh|glab", r"", _SENDS),
     (r"ssh|mosh", r"", "runs commands on another machine"),
     (r"kill|pkill|killall", r"", "ends running programs; what they had not saved is lost"),
@@ -91,7 +90,7 @@ def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
             secret = ", and it usually holds secrets" if is_secret(path) else ""
             return f"shows {shown} to the model's provider{secret}"
         case WritePath(shown=shown):
-            return f"changes {shown}; undo brings it back as long as it lies in the workspace"
+            return f"changes {shown}; undo restores it if it is in the workspace"
         case RunCommand(command=command, cwd=cwd):
             return _of_line(command, cwd, is_scratch)
         case SendInput(command=command):
@@ -100,9 +99,9 @@ def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
             return f"ends `{command}`; what it had not saved is lost"
         case Fetch(url=url, host=host):
             query = "; the address itself carries data there" if urlsplit(url).query else ""
-            return f"tells {host} that you ask, and brings its text to the model{query}"
+            return f"contacts {host}, and shows its answer to the model{query}"
         case WriteMemory(block=block):
-            return f"changes what later requests are told ({block}); undo brings it back"
+            return f"changes what later requests are told ({block}); undo restores it"
         case CallExternal(server=server, tool=tool):
             return f"does whatever {server} does for `{tool}`, with the data of the call"
 
@@ -112,7 +111,7 @@ def _of_line(line: str, cwd: str, is_scratch: IsScratch) -> str:
         commands = [command for part in parse(line) for command in unwrap(part).commands]
         scripts = [script for part in parse(line) for script in unwrap(part).scripts]
     except Unsure as doubt:
-        return f"cannot be told in advance ({doubt}): anything that this user may do"
+        return f"not known in advance ({doubt}): anything this user may do"
     found = [_of_command(command, cwd, is_scratch) for command in commands]
     found += [_of_line(script, cwd, is_scratch) for script in scripts]
     said = [each for each in dict.fromkeys(found) if each]
@@ -142,10 +141,10 @@ def _of_command(command: SimpleCommand, cwd: str, is_scratch: IsScratch) -> str:
     if INTERPRETERS.fullmatch(name) or name in SHELLS or name in ("source", ".", "eval") or "/" in command.argv[0]:
         is_text = any(re.match(r"-\w*[ce]|--eval", word) for word in command.argv[1:2])
         return "runs the program given here" if is_text else f"{_CODE}: {' '.join(command.argv)[:60]}"
-    return f"runs `{name}`, about which nothing is known"
+    return f"runs `{name}`, of which nothing is known"
 
 
-_COVERED = "undo brings it back, but for large ignored folders such as node_modules"
+_COVERED = "undo restores it, but for large ignored folders such as node_modules"
 
 
 def _deletes(words: list[str], cwd: str, is_scratch: IsScratch) -> str:
@@ -156,7 +155,7 @@ def _deletes(words: list[str], cwd: str, is_scratch: IsScratch) -> str:
     away = [word for word, path in places.items() if word[0] == "~" or not path.startswith(f"{cwd}/")]
     own = [word for word in away if word[0] != "~" and is_scratch(places[word])]
     if gone := [word for word in away if word not in own]:
-        return f"deletes {_listed(gone)} outside {cwd}; undo does not bring that back"
+        return f"deletes {_listed(gone)} outside {cwd}; undo does not restore that"
     words = [word for word in words if word not in own]
     if not words:
         return f"deletes {_listed(own)}, temporary files of the sandbox"

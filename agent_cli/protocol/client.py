@@ -69,7 +69,7 @@ class RewindPoint(msgspec.Struct, frozen=True):
 
 
 class JobState(msgspec.Struct, frozen=True):
-    """A command that goes on in the background, or has gone on."""
+    """A command that continues in the background, or has gone on."""
 
     id: str
     command: str

@@ -19,7 +19,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def is_inside(path: str, folders: Iterable[str]) -> bool:
-    """Return whether a path is one of these folders or lies in one; an empty name is no folder."""
+    """Return whether a path is one of these folders or lies in one; an empty name is not a folder."""
     return any(path == folder or is_below(path, folder) for folder in folders if folder)
 
 

@@ -31,7 +31,7 @@ EXIT_CODES: dict[StopReason, int] = {
     "turn_limit": 5,
     "cost_limit": 5,
     "time_limit": 5,
-    "length_limit": 5,  # the answer was cut off at the output limit again and again
+    "length_limit": 5,  # the answer was cut off at the output limit repeatedly
     "context_limit": 5,
     "stuck": 7,
     "no_answer": 7,

@@ -107,7 +107,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
     target: Target
     findings: tuple[Finding, ...]
-    """All but the refuted, the gravest first; also those that are fixed or dismissed."""
+    """All but the refuted, the most serious first; also those that are fixed or dismissed."""
     refuted: tuple[Refuted, ...] = ()
     files: tuple[str, ...] = ()
     """Paths of the files whose change was reviewed."""

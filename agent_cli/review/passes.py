@@ -210,7 +210,7 @@ class ReviewRun:
         return found
 
     def _compared(self) -> list[_Candidate]:
-        """Return what to check, the gravest first. Earlier findings that were dismissed are taken over, found
+        """Return what to check, the most serious first. Earlier findings that were dismissed are taken over, found
         again or not, and so are fixed ones that were not found again."""
         left, candidates = list(self._earlier), []
         for finding in sorted(self._found, key=_importance):

@@ -306,11 +306,11 @@ _ADVICE = (
     ),
     (
         "setting up uid map",
-        "AppArmor keeps it from working; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        "AppArmor blocks it; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ),
     (
         "RTM_NEWADDR",
-        "AppArmor keeps it from working; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        "AppArmor blocks it; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ),
     ("Unknown option", "this version of bubblewrap is too old: it needs 0.4 or later"),
 )

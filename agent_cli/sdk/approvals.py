@@ -11,7 +11,7 @@ from agent_cli.protocol.actions import Reach
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope, QuestionAnswer
 
-_NOBODY = "Nobody is here to answer. Decide yourself and say what you assumed."
+_NOBODY = "No user is here to answer. Decide yourself and say what you assumed."
 _REFUSALS = ("Stop", "Decline")
 """The last option of questions in which a refusal is one."""
 _T = TypeVar("_T")
@@ -167,7 +167,7 @@ def _grant(said: Allow, item: ApprovalItem) -> str:
     from agent_cli.policy.rules.rule import RuleError, parse_rule
 
     if said.remember and not item.grant:
-        raise CallbackError("no rule may be kept for this call; leave out `remember`")
+        raise CallbackError("no rule can be saved for this call; leave out `remember`")
     try:
         return parse_rule(said.remember, "allow", "remember").text if said.remember else ""
     except RuleError as error:

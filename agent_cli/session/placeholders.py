@@ -18,7 +18,7 @@ def placeholder(message: Message, reason: str) -> Message:
 
 def dropped_placeholder(message: Message) -> Message:
     """Return what is sent for a message that the user has dropped."""
-    return _instead(message, "[The user took this out of the conversation.]")
+    return _instead(message, "[The user removed this from the conversation.]")
 
 
 def _instead(message: Message, text: str) -> Message:
@@ -56,7 +56,7 @@ def preserved_message(message: Message) -> Message:
     what they brought along, or a note, since a call and its result may only be sent together."""
     match message:
         case UserMessage():
-            gone = [f"[{each.name} was attached here; read it again if need be]" for each in message.attachments]
+            gone = [f"[{each.name} was attached here; read it again if needed]" for each in message.attachments]
             lead = "\n".join(part for part in (message.context, *gone) if part)
             return msgspec.structs.replace(message, context=lead, attachments=(), images=())
         case AssistantMessage():

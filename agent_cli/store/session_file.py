@@ -124,7 +124,7 @@ def _with_header(loaded: Loaded, data: bytes, path: Path) -> Loaded:
     Raises:
         StoreError: as `parse_session`.
     """
-    said = ["its lines were laid out anew by another program"] if loaded.rewritten else []
+    said = ["its lines were reformatted by another program"] if loaded.rewritten else []
     records = loaded.records
     header = records[0] if records else None
     if not isinstance(header, Header):
@@ -245,7 +245,7 @@ class SessionFile:
             loaded = parse_session(read_descriptor(descriptor), path)
             if loaded.rewritten and to_append:
                 repair = f"run `agent sessions repair {identity(path, '')}`, which makes it one again"
-                raise StoreError(f"{path}: its lines were laid out anew by another program; {repair}")
+                raise StoreError(f"{path}: its lines were reformatted by another program; {repair}")
         except OSError as error:
             os.close(descriptor)
             raise StoreError(f"cannot read session {path}: {error.strerror}") from error
@@ -326,7 +326,7 @@ class SessionFile:
                 os.close(self._fd)
                 self._hold(os.dup(descriptor))  # shares the lock
         except OSError as error:
-            reason = f"cannot write session {self.path}, which was removed, anew: {error.strerror}."
+            reason = f"cannot write session {self.path}, which was removed, again: {error.strerror}."
             raise StoreError(f"{reason} Nothing said so far is lost; fix that and try again.") from error
 
     def _replaced(self) -> StoreError:

@@ -95,7 +95,7 @@ class Extension:
         if not (isinstance(self.Params, type) and issubclass(self.Params, msgspec.Struct)):
             raise ExtensionError(f"{self.name} has no `Params`, a class derived from msgspec.Struct")
         if self.result_kind not in _RESULT_KINDS:
-            raise ExtensionError(f"{self.name} has a `result_kind` that is none of {', '.join(_RESULT_KINDS)}")
+            raise ExtensionError(f"{self.name} has a `result_kind` that is not one of {', '.join(_RESULT_KINDS)}")
         if not callable(getattr(self._tool, "run", None)):
             raise ExtensionError(f"{self.name} has no `run(params, context)`")
         try:

@@ -160,11 +160,11 @@ class Importer:
         """Return why a file cannot be brought in; empty where it can."""
         is_inside = _is_below(os.path.normpath(path), scope) and (not real or _is_below(real, scope))
         if not is_inside and not name.startswith("~/"):
-            return "it lies outside the folder it may come from"
+            return "it is outside the folder it may come from"
         if not real:
             return "there is no such file"
         if name.startswith("~/") and not Path(real).is_relative_to(scope.home):
-            return "it lies outside the home directory"
+            return "it is outside the home directory"
         if Path(real).suffix != Path(name).suffix:
             return "it leads to a file of another kind"
         if real in self.given:

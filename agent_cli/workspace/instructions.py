@@ -168,7 +168,7 @@ def instruction_bytes(real: str) -> bytes:
     """Return the content of a file by which it is compared.
 
     Raises:
-        OSError: it cannot be read, or is no regular file.
+        OSError: it cannot be read, or is not a regular file.
     """
     with dir_entry(real) as at:
         return at.read(_MOST_COMPARED)

@@ -257,9 +257,9 @@ def _put(real: str, shown: str, whole: str, expected_hash: str) -> None:
     """Write a file whose content is still the one of a hash; empty for no file."""
     there = stamp_of(real)
     if there is not None and content_hash(read_bytes(real, shown, MAX_BYTES)[0]) != expected_hash:
-        raise FileError(f"{shown} was changed meanwhile")
+        raise FileError(f"{shown} was changed in the meantime")
     if there is None and expected_hash:
-        raise FileError(f"{shown} was deleted meanwhile")
+        raise FileError(f"{shown} was deleted in the meantime")
     mode = None
     if there is None:
         os.makedirs(os.path.dirname(real), mode=0o700, exist_ok=True)

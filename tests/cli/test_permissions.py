@@ -91,7 +91,7 @@ def test_a_longer_line_is_explained_command_by_command(ruled: World) -> None:
         "  runs: once approved, without a sandbox",
         f"  npm run test: allowed: allow shell(npm run *) ({file}:2)",
         "  make: asked: `make` may change things (mode ask); `shell(make)` would allow it",
-        "  head: allowed: known to only read",
+        "  head: allowed: known to be read-only",
         "  at worst: runs code of this project: npm run test; also runs code of this project: make",
     ]
 
@@ -158,7 +158,7 @@ def test_an_example_that_fails_is_told_with_its_line_and_the_rule_that_decides(r
     (ruled.work / "examples.yaml").write_text(EXAMPLES + "  - shell(ls)\n  - read(a)\n", encoding="utf-8")
     assert ruled.run("permissions", "test", "examples.yaml") == Done(
         1,
-        "examples.yaml:8: shell(ls): expected deny, got allow: known to only read\n"
+        "examples.yaml:8: shell(ls): expected deny, got allow: known to be read-only\n"
         "examples.yaml:9: read(a): expected deny, got allow: reads in the workspace\n"
         "2 of 9 examples failed\n",
         "",
@@ -170,7 +170,7 @@ def test_examples_may_stand_in_a_configuration_beside_its_rules(ruled: World) ->
     (ruled.work / "own.yaml").write_text(text, encoding="utf-8")
     done = ruled.run("permissions", "test", "own.yaml")
     assert (done.code, done.out.splitlines()[0]) == (
-        1, "own.yaml:6: shell(ls): expected ask, got allow: known to only read",
+        1, "own.yaml:6: shell(ls): expected ask, got allow: known to be read-only",
     )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def test_nothing_is_deleted_by_a_name_that_fits_nothing_or_unasked(world: World)
     identifier = kept(world, ("keep me", "Yes."))
     empty, other, unasked = told(world, ["delete", "", "--yes"], ["delete", "zz", "--yes"], ["delete", identifier])
     assert (empty.code, other.code) == (2, 2)
-    assert unasked == Done(2, "", "agent: nobody can be asked here; add --yes\n")
+    assert unasked == Done(2, "", "agent: there is no terminal to ask on; add --yes\n")
     assert len(world.sessions()) == 1
 
 

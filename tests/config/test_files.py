@@ -84,8 +84,8 @@ def test_a_wrong_value_is_told_with_its_line_and_path(tmp_path: Path, text: str,
             "'tag:yaml.org,2002:python/object/apply:os.getcwd'",
         ),
         (b"model: \xff", "c.yaml: not UTF-8 text (byte 7)"),
-        ("true: x", "c.yaml:1: the key true is no text; put it in quotes"),
-        ("mode: ask\n1: x", "c.yaml:2: the key 1 is no text; put it in quotes"),
+        ("true: x", "c.yaml:1: the key true is not text; put it in quotes"),
+        ("mode: ask\n1: x", "c.yaml:2: the key 1 is not text; put it in quotes"),
     ],
 )
 def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path, text: str | bytes, message: str) -> None:

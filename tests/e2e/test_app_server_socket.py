@@ -245,7 +245,7 @@ def test_a_command_of_a_session_cannot_drive_the_server(world: World, clients: l
     one.prompt(one.open(), "go")
     results = [each["text"] for each in one.events() if each["type"] == "tool_call_finished"]
     assert len(results) == 2 and not any("agent-cli" in each for each in results), results
-    assert "refused: it is that of a command of a session" in ended(process)
+    assert "refused: it is a command run by a session" in ended(process)
 
 
 def test_of_two_servers_exactly_one_serves(world: World, place: Path) -> None:

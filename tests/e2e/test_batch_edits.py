@@ -133,7 +133,7 @@ def test_a_kept_tree_that_somebody_works_in_stays(world: World) -> None:
     assert {name: tree.exists() for name, tree in trees.items()} == {
         "stashed": True, "committed": True, "shell": True, "left": False,
     }, said  # fmt: skip
-    assert f"process {somebody.pid} is at work in it" in said and "since" in said
+    assert f"process {somebody.pid} is working in it" in said and "since" in said
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,6 @@ def test_the_level_says_whether_denied_files_stay_closed(world: World, before: t
     done = world.run("run", "go", "--mode", "yolo", "--output-format", "stream-json", before=before)
     shown = done.lines[0]["sandbox"]
     if before == ANY:
-        assert shown == "off (files that rules deny stay closed)"
+        assert shown == "off (files denied by rules stay hidden)"
     else:
-        assert "rules on files hold only for what names them" in shown, (before == LANDLOCK_ONLY, shown)
+        assert "file rules apply only to calls that name the file" in shown, (before == LANDLOCK_ONLY, shown)

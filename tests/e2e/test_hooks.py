@@ -54,7 +54,7 @@ def test_a_hook_refuses_a_call_and_the_model_reads_why(world: World) -> None:
     done = world.run("run", "go", "--mode", "yolo")
     assert done.code == 6 and not (world.work / "made").exists()
     refused, listed = world.messages(-1, "tool")
-    assert "Refused by a hook of the user's: not today" in refused and "hook" not in listed
+    assert "Refused by a user hook: not today" in refused and "hook" not in listed
     (asked,) = given(world, "guard")
     assert asked["tool_name"] == "shell" and asked["tool_input"] == {"command": "touch made"}
     assert asked["cwd"] == str(world.work) and asked["hook_event_name"] == "PreToolUse"

@@ -152,7 +152,7 @@ def test_stopping(world: World) -> None:
         until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
         person.stop("\x03")
         until(lambda: not world.alive(b"sleep"), timeout_s=90.0)
-        person.say("sleep")  # known to only read: it needs no question
+        person.say("sleep")  # known to be read-only: it needs no question
         until(lambda: not person.pump(0.01) or world.alive(b"sleep\x0060"))
         person.stop("\x03")
         until(lambda: not world.alive(b"sleep"), timeout_s=90.0)

@@ -361,7 +361,7 @@ def test_a_server_that_refuses_the_schema_is_told_of_it_in_words(world: World) -
         (b'{"type": ', "not JSON: line 1, column 10"),
         (b"\xff\xfe", "not UTF-8 text (byte 0); save it as UTF-8"),
         (b"[1]", "a JSON Schema is an object"),
-        (b'{"$ref": "#/nope"}', "refers to #/nope, which it does not hold"),
+        (b'{"$ref": "#/nope"}', "refers to #/nope, which it does not contain"),
         (b'{"$ref": "https://example.com/x"}', "refers to https://example.com/x; write that part into it"),
     ],
 )

@@ -126,7 +126,7 @@ def test_in_yolo_the_sandbox_is_there_once_text_of_strangers_is(world: World) ->
     )  # fmt: skip
     done = world.run("run", "go", "--mode", "yolo", "--output-format", "json")
     assert len((world.home / "x").read_text(encoding="utf-8")) == 1, done.err
-    assert "The sandbox kept it from writing" not in world.records("tool_result")[0]["text"]
+    assert "The sandbox blocked writing" not in world.records("tool_result")[0]["text"]
 
 
 def test_what_a_server_of_ones_own_says_is_no_text_of_strangers(world: World) -> None:

@@ -125,7 +125,7 @@ def test_too_many_single_secrets_are_named_as_the_reason_why_nothing_runs(world:
     many_secrets(world)
     (world.work / "certs" / "readme").write_text("x", encoding="utf-8")
     (told,) = in_auto_edit(world, "touch ran")
-    assert "files are closed to commands, more than 1000" in told and "[Errno" not in told
+    assert "files are hidden from commands, more than 1000" in told and "[Errno" not in told
     assert not (world.work / "ran").exists()
 
 
@@ -251,7 +251,7 @@ def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World, befor
     place = Path.home() / f"agent-test-{os.getpid()}"
     (told,) = in_auto_edit(world, f'python3 -c \'open("{place}", "w")\'', before=before)
     assert not place.exists()
-    assert f"The sandbox kept it from writing {place}" in told and "Nobody is there" in told, told
+    assert f"The sandbox blocked writing {place}" in told and "No user is present" in told, told
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_the_level_shown_is_the_level_measured_by_trying_to_break_it(
     if mechanism == "none":
         assert shown.startswith("none (") and len(done.result["denied"]) == len(attacks)
         refused = world.run("run", "go", "--sandbox", "workspace-write", before=contained(*without))
-        assert refused.code == 2 and "no sandbox can be had here" in refused.err
+        assert refused.code == 2 and "no sandbox is available here" in refused.err
         return
     assert shown == f"workspace-write ({mechanism})"
     assert (world.home / "own").read_text(encoding="utf-8") == "mine" and (world.work / "inside.txt").exists()
@@ -452,7 +452,7 @@ def test_without_a_sandbox_it_is_said_what_rules_on_files_are_worth(world: World
     world.script(Reply(text="done"))
     done = world.run("run", "go", "--mode", "yolo", "--output-format", "stream-json", before=LANDLOCK_ONLY)
     shown = done.lines[0]["sandbox"]
-    assert shown == ("off (rules on files hold only for what names them)" if rules else "off")
+    assert shown == ("off (file rules apply only to calls that name the file)" if rules else "off")
 
 
 @pytest.mark.parametrize("before", EACH_SANDBOX)

@@ -121,7 +121,7 @@ def test_without_a_rule_there_is_no_proxy(world: World, port: int) -> None:
 def test_a_refused_host_is_named(world: World, port: int) -> None:
     rules(world, port)
     (text,) = told(world, f"{CURL} http://other.example/")
-    assert "The sandbox kept it from the network (other.example)" in text, text
+    assert "The sandbox blocked the network (other.example)" in text, text
 
 
 def test_a_deny_rule_wins(world: World, port: int) -> None:

@@ -187,7 +187,7 @@ def test_a_state_directory_that_is_none_is_a_wrong_setting(world: World, argumen
     done = world.run("run", "ask", *arguments, env={"AGENT_STATE_DIR": str(world.home / "file")})
     assert (done.code, done.out) == (2, "") and not world.bodies()
     assert f"{world.home}/file cannot be made: a file is in its place" in done.err
-    assert "Set AGENT_STATE_DIR to a folder you can write." in done.err
+    assert "Set AGENT_STATE_DIR to a folder that you can write to." in done.err
 
 
 @pytest.mark.parametrize(

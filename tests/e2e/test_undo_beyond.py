@@ -105,7 +105,7 @@ def test_a_write_outside_is_named_and_undo_says_that_it_stays(world: World, how:
     }
     world.script(replies[how], Reply(text="Done."))
     done = world.run("run", "write there", "--mode", "yolo")
-    assert done.code == 0 and f"{outside} lies outside the workspace" in done.err, done.err
+    assert done.code == 0 and f"{outside} is outside the workspace" in done.err, done.err
     dry, undone = world.run("undo", "--dry-run"), world.run("undo")
     assert f"would leave alone {outside}: undo does not cover it" in dry.out
     assert undone.code == 1 and f"skipped {outside}: undo does not cover it" in undone.out

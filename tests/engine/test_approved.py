@@ -111,7 +111,7 @@ async def test_the_approval_of_a_command_says_where_and_how_it_runs(tmp_path: Pa
         it.answer = approve_all
         await it.prompt("go")
         reasons = [request.items[0].reason for request in it.of(ApprovalRequested)]
-        assert reasons[-1].endswith("“Remove the build folder”, goes on in the background")
+        assert reasons[-1].endswith("“Remove the build folder”, continues in the background")
         assert it.of(ApprovalRequested)[-1].items[0].folder == "src"
     await asyncio.sleep(0)
 

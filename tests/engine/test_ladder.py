@@ -260,7 +260,7 @@ async def test_the_person_may_drop_what_is_too_large(tmp_path: Path) -> None:
         it.session.append(UserMessage(id="big", turn_id="t_old", text="word " * 8_000, origin="hint"))
         end = await it.prompt("and now?")
         assert isinstance(end, TurnCompleted), end
-        assert any("What should go?" in asked.question for asked in it.of(QuestionAsked)) or folds(it)
+        assert any("What should be dropped?" in asked.question for asked in it.of(QuestionAsked)) or folds(it)
         assert "word word" not in str(model.requests[-1].messages)
 
 

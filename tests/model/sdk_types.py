@@ -39,7 +39,7 @@ def _complaints(value: Any, expected: Any, extras: Mapping[str, frozenset[str]],
         yield from _of_none(value, parts, extras, at)
     elif origin is Literal:
         if value not in parts:
-            yield f"{at}: {value!r} is none of {parts}"
+            yield f"{at}: {value!r} is not one of {parts}"
     elif origin in _LISTS:
         if not isinstance(value, list):
             yield f"{at}: a list is expected, not {value!r}"

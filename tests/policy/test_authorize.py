@@ -183,7 +183,7 @@ def test_these_are_not_known_to_only_read(command: str) -> None:
     ],
 )  # fmt: skip
 def test_these_are_known_to_only_read(command: str) -> None:
-    assert run(command, policy(mode="plan")) == Allow("known to only read")
+    assert run(command, policy(mode="plan")) == Allow("known to be read-only")
 
 
 @each_row(

@@ -1,4 +1,4 @@
-"""In a repository that names programs git's readers are no longer known to only read."""
+"""In a repository that names programs git's readers are no longer known to be read-only."""
 
 import pytest
 

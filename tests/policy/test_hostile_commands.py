@@ -51,7 +51,7 @@ def test_only_permitted_options_make_a_reader(command: str) -> None:
     ],
 )  # fmt: skip
 def test_common_reading_stays_reading(command: str) -> None:
-    assert run(command, policy(mode="plan")) == Allow("known to only read")
+    assert run(command, policy(mode="plan")) == Allow("known to be read-only")
 
 
 @each_row(

@@ -308,7 +308,7 @@ def test_what_the_user_pins_stays_behind_a_summary_as_a_note() -> None:
 def test_a_message_that_was_dropped_is_named_in_its_place() -> None:
     records = [*conversation(), Marked(id="m", message_id="r_c2", mark="dropped")]
     dropped = next(each for each in visible(records) if each.id == "r_c2")
-    assert dropped.text == "[The user took this out of the conversation.]"
+    assert dropped.text == "[The user removed this from the conversation.]"
     back = [*records, Marked(id="m2", message_id="r_c2", mark="")]
     assert visible(back) == visible(conversation())
 

@@ -142,10 +142,10 @@ def test_what_is_not_imported_is_said_in_its_place(tmp_path: Path) -> None:
     text = text_of(root)
     for name, why in {
         "missing.md": "there is no such file",
-        "../private.md": "it lies outside the folder it may come from",
-        "../none.md": "it lies outside the folder it may come from",
-        f"{tmp_path}/private.md": "it lies outside the folder it may come from",
-        "out.md": "it lies outside the folder it may come from",
+        "../private.md": "it is outside the folder it may come from",
+        "../none.md": "it is outside the folder it may come from",
+        f"{tmp_path}/private.md": "it is outside the folder it may come from",
+        "out.md": "it is outside the folder it may come from",
         "link.md": "it leads to a file of another kind",
         "shut/a.md": "it is closed to the agent",
         "folder.md": "it cannot be read",
@@ -175,7 +175,7 @@ def test_the_users_file_may_name_what_lies_beside_it_and_in_the_home_directory(
     written(tmp_path, {"out.md": "out"})
     text = instructions(tmp_path / "home", config_dir=config)[0].text
     assert "beside\n" in text and "mine @more.md\n" in text and "[from more.md]" in text
-    assert "[~/../out.md is not imported: it lies outside the home directory]" in text
+    assert "[~/../out.md is not imported: it is outside the home directory]" in text
 
 
 def test_a_file_that_a_rule_closes_is_neither_given_nor_imported(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class AnswerSchema:
             if not reference.startswith("#"):
                 raise self._wrong(f"refers to {reference}; write that part into it, as `#/$defs/NAME`")
             if reference.startswith("#/") and not _leads_somewhere(reference, resource):
-                raise self._wrong(f"refers to {reference}, which it does not hold")
+                raise self._wrong(f"refers to {reference}, which it does not contain")
         self._validator = BoundedValidator(kind, schema, longest_s)
         self.definition = schema
         self.request = f"{_REQUEST}\n{json.dumps(schema, ensure_ascii=False, separators=(',', ':'))}"
@@ -109,7 +109,7 @@ class AnswerSchema:
         except RecursionError:
             return "it is nested too deeply"
         except Unresolvable as error:
-            return f"the schema refers to what it does not hold: {_short(str(error))}"
+            return f"the schema refers to something it does not contain: {_short(str(error))}"
         return f"at {errors[0].json_path}: {_short(errors[0].message)}" if errors else ""
 
     def _wrong(self, why: str) -> UsageError:

@@ -128,7 +128,7 @@ def edit() -> int:
 
     def changed(now: str) -> str:
         if now != before:
-            raise UsageError(f"{path} was changed meanwhile")
+            raise UsageError(f"{path} was changed in the meantime")
         return text
 
     try:

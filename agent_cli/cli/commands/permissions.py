@@ -205,7 +205,7 @@ def _read(file: Path) -> Layer:
 def _examples(layer: Layer, shown: Any, prefix: str) -> tuple[Example, ...]:
     found = []
     if not isinstance(shown, dict) or not shown.keys() <= set(get_args(Effect)):
-        raise ConfigError(f"{layer.place(prefix.rstrip('.'))}: examples stand in lists under allow, ask and deny")
+        raise ConfigError(f"{layer.place(prefix.rstrip('.'))}: examples are lists under allow, ask and deny")
     for effect in get_args(Effect):
         texts = shown.get(effect) or []
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

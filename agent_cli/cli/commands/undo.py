@@ -89,7 +89,7 @@ def undo_command(
 ) -> int:  # fmt: skip
     """Undo the last turn: its messages and every file it changed."""
     if code and conversation:
-        raise UsageError("--code and --conversation exclude each other; without either, both are taken back")
+        raise UsageError("--code and --conversation exclude each other; without either, both are undone")
     what: Rewound = "code" if code else "conversation" if conversation else "both"
     asked = _asked("undo", session, list_, dry_run, (turns, to), what, conflicts, resolve, paths)
     return asyncio.run(_do(asked))
@@ -254,7 +254,7 @@ def _show_turns(history: TurnUndo) -> int:
 _FILES: dict[Saved, str] = {
     "whole": "files saved",
     "begun": "files saved before it, but not at its end: it was cut off or still runs",
-    "lost": "files not saved: only the conversation can be taken back",
+    "lost": "files not saved: only the conversation can be undone",
     "none": "no file changed",
 }
 

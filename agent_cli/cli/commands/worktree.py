@@ -57,7 +57,7 @@ def merge_command(
     """Merge the changes of a worktree into the main checkout, as changes of files."""
     found = _named(name)
     if found.owner != this_process() and found.owner.is_alive():
-        raise UsageError(f"process {found.owner.pid} is at work in the worktree {name}; let it end first")
+        raise UsageError(f"process {found.owner.pid} is working in the worktree {name}; let it end first")
     try:
         text = with_git(lambda run: patch(found, run)).decode("utf-8", "replace")
         if not text:

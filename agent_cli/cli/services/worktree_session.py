@@ -57,7 +57,7 @@ def with_git(work: Callable[[RunProgram], Awaitable[T]]) -> T:
 def _farewell(worktree: Worktree) -> str:
     """Say what was changed in a worktree, and what can be done with it."""
     name = worktree.name
-    go_on = f"`agent -w {name}` goes on in it"
+    go_on = f"`agent -w {name}` continues in it"
     try:
         changed = with_git(lambda run: changed_files(open_worktree(Path(worktree.path)), run))
     except WorktreeError as error:

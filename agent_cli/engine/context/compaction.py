@@ -274,7 +274,7 @@ class Compactor:
         if not isinstance(first, UserMessage) or first.origin != "summary":
             return ""
         said = first.text.partition("]\n\n")[2] or first.text
-        return f"Summed up before:\n{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
+        return f"Earlier summary:\n{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
 
     def _in_place_of_originals(self) -> list[Message]:
         """Return all messages that count, as they are sent where they are; of the others there may be no text."""
@@ -370,7 +370,7 @@ class Compactor:
         named = ", ".join(f"{part.name} {part.tokens:,}" for part in parts[:3] if part.tokens)
         return (
             f"The next request would have at least {self._meter.at_least():,} tokens, and the model's window "
-            f"takes {window:,}. Nothing more can be reduced by itself. What fills it, in tokens: {named}."
+            f"takes {window:,}. Nothing more can be reduced automatically. What fills it, in tokens: {named}."
         )
 
     def _announce(
@@ -390,7 +390,7 @@ _HEADING = (
 )
 _LEFT_OUT = (
     "[{count} earlier messages are left out here, since they no longer fit. Nothing is lost: search_history finds "
-    "what was said, recall shows a result whole.]"
+    "what was said, recall shows a result in full.]"
 )
 
 

@@ -88,12 +88,12 @@ def facts(
         ("Plan:", [f"- [{item.status}] {item.text}" for item in plan]),
         ("Running in the background:", [f"- job {j.id}: {j.command}" for j in jobs if j.state == "running"]),
         ("Files changed so far (newest first):", [f"- {path}" for path in _newest(changed)]),
-        ("Tried without success (newest first):", _failed(active)),
+        ("Failed attempts (newest first):", _failed(active)),
         (
             "Files read, with the hash of what was seen (newest first):",
             [f"- {path} {read[path][:_HASH_CHARS]}" for path in _newest(read)],
         ),
-        ("Earlier results (recall ID shows one whole, newest first):", recallable(active)[::-1]),
+        ("Earlier results (newest first; recall ID shows one in full):", recallable(active)[::-1]),
     ]
     return "\n".join(_fitting([(title, rows) for title, rows in sections if rows], room_chars))
 

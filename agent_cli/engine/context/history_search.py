@@ -162,7 +162,7 @@ def format_hits(found: Sequence[SearchHit], earlier: Sequence[SearchHit]) -> str
             parts.append("\n".join([title, *lines]))
     if not parts:
         return "Nothing was found. Try other words, or fewer."
-    return "\n\n".join([*parts, "[recall ID shows one whole]"])
+    return "\n\n".join([*parts, "[recall ID shows one in full]"])
 
 
 class EarlierSessions(Protocol):

@@ -207,7 +207,7 @@ async def _followed(found: "_Found", context: ToolContext, authorize: Authorize,
     kind: AttachmentKind = "url" if _is_url(mention.name) else "folder" if is_folder else "file"
     if context.max_tokens() < _LEAST_TOKENS:
         tool = {"url": "web_fetch", "folder": "list_dir"}.get(kind, "read_file")
-        return _left_out(mention.name, kind, f"there is no room left for it; {tool} shows it")
+        return _left_out(mention.name, kind, f"there is no room left in the context; {tool} shows it")
     if kind == "url":
         return await _page(mention.name.rstrip(_AFTER), context, authorize, hosts)
     read = _folder if is_folder else _file
@@ -343,7 +343,7 @@ async def _resource(server: str, uri: str, context: ToolContext, authorize: Auth
     assert context.resources is not None
     name = f"{server}:{uri}"
     if context.max_tokens() < _LEAST_TOKENS:
-        return _left_out(name, "resource", "there is no room left for it")
+        return _left_out(name, "resource", "there is no room left in the context")
     try:
         if why := _refusal((CallExternal(server, uri),), authorize, name):
             return _left_out(name, "resource", why)
@@ -386,7 +386,7 @@ def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> st
 
 def _way(action: Action, rule: str, name: str) -> str:
     """Return how to have it all the same."""
-    asking = "ask for it in words, and allow the reading when you are asked"
+    asking = "ask for it in your prompt, and allow the read when asked"
     is_lifted = isinstance(action, ReadPath) and (BUILT_IN_PLACE in rule or rule == "protected path")
     return f"{asking}, or add the rule `read({name})` under permissions.allow" if is_lifted else asking
 

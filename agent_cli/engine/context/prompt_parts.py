@@ -143,7 +143,7 @@ def make_additions(
     return PromptAdditions("\n\n".join(part for part in parts if part), told, source)
 
 
-_CHANGED = "New, or changed since it was given last; it counts from here on:"
+_CHANGED = "New or changed since last time; applies from here on:"
 
 
 def _new_facts(root: Path, earlier: Iterable[Message], started_in: str, others: Mapping[str, str]) -> str:
@@ -185,7 +185,7 @@ def _version(each: Instruction) -> str:
 
 def _instructed(each: Instruction) -> str:
     if each.is_doubtful:
-        source = f"{_quoted(each.path)}, which a command wrote after text from others was read"
+        source = f"{_quoted(each.path)}, written by a command after untrusted text was read"
         return mark_untrusted(each.text, source)
     return f'<instructions path="{_quoted(each.path)}">\n{_inner(each.text)}\n</instructions>'
 
@@ -194,7 +194,7 @@ def _gone(source: str, root: Path) -> str:
     if source.startswith("memory:"):
         return f'<memory block="{_quoted(source[7:])}">[no longer there]</memory>'
     name = source.removeprefix("user:") if source.startswith("user:") else os.path.normpath(root / source)
-    return f'<instructions path="{_quoted(name)}">[these do not count any more]</instructions>'
+    return f'<instructions path="{_quoted(name)}">[these no longer apply]</instructions>'
 
 
 def _remembered(block: Block) -> str:

@@ -12,7 +12,7 @@ from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens, spill
 _MAX_LISTED = 30
 _LEAST_CHARS = 400
 """Shorter results are not worth a line in a summary."""
-_NOT_WHOLE = "[The whole of this result is no longer kept with this session; what was shown of it follows]"
+_NOT_WHOLE = "[The full result is no longer stored with this session; the part that was shown follows]"
 
 
 def truncate_result(text: str, context: ToolContext, call_id: str) -> str:

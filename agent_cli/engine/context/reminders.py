@@ -62,13 +62,15 @@ _STALE = (
     "empty plan is fine when it no longer applies."
 )
 _UNFINISHED = (
-    "Your plan still has open items: {items}. Go on with them, or update the plan and say why they are dropped."
+    "Your plan still has open items: {items}. Continue with them, or update the plan and say why they are dropped."
 )
 LOST_CALLS = (
     "Your last answer was cut off ({why}), so its calls ({lost}) were not run. Send them again in "
     "smaller pieces: fewer calls at once, large files in several edits."
 )
-CONTINUE = "Your last answer was cut off at the output limit. Go on exactly where it stopped, without repeating."
+CONTINUE = (
+    "Your last answer was cut off at the output limit. Continue exactly where it stopped, without repeating."
+)
 CLOSING = (
     "A limit of this turn has been reached, so this is your last message and you cannot call tools. Say what is "
     "done and checked, what is still open, and what the next step would be."

@@ -183,12 +183,12 @@ def close_cut_off(session: Session) -> str:
     )
     if not text.strip():
         session.append(called)
-        return "The program ended while the model was asked; the cost of that request is unknown."
+        return "The program ended during a request to the model; the cost of that request is unknown."
     message = AssistantMessage(
         id=new_id("msg"), turn_id=request.turn_id, text=text, finish="interrupted", model=request.model
     )
     session.append(called, message)
     return (
-        "The program ended while the model answered; the text that had come is kept, and the cost of that request "
-        "is unknown."
+        "The program ended while the model was answering; the text received so far is kept, and the cost of that"
+        " request is unknown."
     )

@@ -48,7 +48,7 @@ _HORIZON_BEFORE_ANOTHER_S = 30.0
 """With another model left to stand in, a failing one is not tried for long."""
 _SUMMARY_TOKENS = 4_000
 """Room for a summary in the window of the model that writes it."""
-_SMALL_FAILED = "small_model {0} did not write the summary ({1}); the model in use writes it."
+_SMALL_FAILED = "small_model {0} could not write the summary ({1}); the current model writes it instead."
 _SAVE_EVERY_S = 1.0
 """How much of an answer a crash may cost."""
 _ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})
@@ -73,7 +73,7 @@ class ModelCaller:
         if info.name in self._doubted or not self._spending.unbounded(info):
             return ""
         self._doubted.add(info.name)
-        return f"{info.name} has no known prices, so the limit on cost cannot be kept."
+        return f"{info.name} has no known prices, so the cost limit cannot be enforced."
 
     async def call(
         self, request: ModelRequest, scope: TurnScope, *, kind: CallKind, step: int
@@ -188,7 +188,7 @@ class ModelCaller:
         """A bound on cost that cannot be kept is said, once a turn."""
         if self._spending.bounded and self._unbounded_in != scope.turn_id:
             self._unbounded_in = scope.turn_id
-            scope.notice(f"{why}, so the limit on cost cannot be kept.")
+            scope.notice(f"{why}, so the cost limit cannot be enforced.")
 
     def _fall_back(self, error: ModelError, attempt: ModelCall, scope: TurnScope) -> bool:
         model = self._models.fall_back()

@@ -262,7 +262,7 @@ class Permissions:
         if denied := next((verdict for verdict in verdicts if isinstance(verdict, Deny)), None):
             return denied
         grant = f"fetch({hosts[0]})" if len(hosts) == 1 and not policy.untrusted else ""
-        return Ask("sandbox", "it wants the network", grant, "network")
+        return Ask("sandbox", "it needs the network", grant, "network")
 
     def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
         """Return what a command with this reach may touch; None where it is not confined."""
@@ -315,8 +315,8 @@ class Permissions:
         """Return why nothing may be changed here, as a home directory or the root is no project; else empty."""
         root = str(self._workspace.root)
         if root == os.path.realpath(os.path.expanduser("~")):
-            return f"{root} is a home directory: start agent in a project's folder"
-        return "/ is the root of the system: start agent in a project's folder" if root == "/" else ""
+            return f"{root} is a home directory: start agent in a project folder"
+        return "/ is the root folder: start agent in a project folder" if root == "/" else ""
 
     def _hidden(self, path: str, glob: bool) -> str | None:
         """Return what closes a path, or one of the files that a glob stands for now."""
@@ -445,4 +445,6 @@ def _resolve(word: str, folder: str) -> str:
 
 def _deny_unresolved(error: OSError) -> Deny:
     """Return what has no one place cannot be judged: something swaps its folders while it is looked at."""
-    return Deny("unsettled path", f"a path of it cannot be resolved ({error.strerror}), it is being changed now")
+    return Deny(
+        "unsettled path", f"one of its paths cannot be resolved ({error.strerror}), it is changing right now"
+    )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent_cli.workspace.git.index import TrackedFiles
 
 
-_ONLY_NAMED = "rules on files hold only for what names them"
+_ONLY_NAMED = "file rules apply only to calls that name the file"
 
 
 class SandboxRequest(msgspec.Struct, frozen=True):
@@ -87,10 +87,10 @@ class SandboxProfiles:
         level = self.level(mode, untrusted)
         has_rules = any(denies_writing(rule) or _closes_more(rule) for rule in rules)
         if level != "off":
-            short = ", which cannot close single files to commands" if not self.strength.hides_inside else ""
+            short = ", which cannot hide single files from commands" if not self.strength.hides_inside else ""
             return f"{level} ({self.strength.mechanism}{short if has_rules else ''})"
         if self._masks(mode) and any(denies_reading(rule) or denies_writing(rule) for rule in rules):
-            return "off (files that rules deny stay closed)"
+            return "off (files denied by rules stay hidden)"
         if self._wanted.level == "off" or self.strength.is_there:
             return f"off ({_ONLY_NAMED})" if has_rules else "off"
         named = _ONLY_NAMED if has_rules and mode == "yolo" else ""
@@ -110,7 +110,7 @@ class SandboxProfiles:
             try:
                 self.strength = await self._measure(self.tmp)
             except OSError as error:
-                self.strength = EnforcedLevel("none", why=f"it cannot be tried out: {error}")
+                self.strength = EnforcedLevel("none", why=f"it could not be tested: {error}")
         return self.strength != before
 
     def scan_files(self, policy: Policy) -> None:
@@ -132,8 +132,8 @@ class SandboxProfiles:
         if self._wanted.level == "off" or (mode == "yolo" and not self._wanted.asked_for):
             return ""
         if self.strength.is_there:
-            return "the sandbox here cannot close single files of the workspace to commands"
-        return "there is no sandbox here"
+            return "this sandbox cannot hide single files of the workspace from commands"
+        return "no sandbox is available here"
 
     def _masks(self, mode: Mode) -> bool:
         """Return whether commands without a sandbox are kept from the files that rules deny."""

@@ -12,7 +12,7 @@ GENERAL = AgentType(
 )
 EXPLORE = AgentType(
     name="explore",
-    description="Find something out in the workspace without filling your own context. It changes nothing.",
+    description="Research something in the workspace without filling your own context. It changes nothing.",
     instructions="You look for something in the workspace and change nothing. Search widely, read only what"
     " matters, and end with a short answer that names files and lines.",
     tools=_READERS,
@@ -22,7 +22,7 @@ REVIEW = AgentType(
     name="review",
     description="Look at changes or files with fresh eyes. It changes nothing.",
     instructions="You review and change nothing. Look at what the task names, check each doubt against the code,"
-    " and end with the findings that hold, the gravest first, each with file and line and how to see it.",
+    " and end with the findings that hold, the most serious first, each with file and line and how to see it.",
     tools=_READERS,
     mode="plan",
 )

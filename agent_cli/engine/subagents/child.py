@@ -158,7 +158,7 @@ class Child:
         self.task, self.result, self._is_in_turn = task, None, False
         self._ended = asyncio.get_running_loop().create_future()
         state: AgentState = "stopped"
-        text = "it was stopped before it began"
+        text = "it was stopped before it started"
         engine: asyncio.Task[None] | None = None
         try:
             if self._stopping is None:
@@ -188,8 +188,8 @@ class Child:
     def abandoned(self) -> ChildResult:
         """Return how its task ended; one that had not begun was stopped."""
         if self.result is None:
-            self._settle("stopped", "it was stopped before it began")
-            self._change("stopped", "stopped before it began")
+            self._settle("stopped", "it was stopped before it started")
+            self._change("stopped", "stopped before it started")
         assert self.result is not None
         return self.result
 

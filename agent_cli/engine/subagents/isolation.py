@@ -51,7 +51,7 @@ async def diff_of(child: Child, run: RunProgram) -> str:
         ToolError: it has no worktree, or it cannot be read.
     """
     if child.worktree is None:
-        raise ToolError(f"{child.plan.name} has no worktree of its own: what it changed is in the workspace.")
+        raise ToolError(f"{child.plan.name} has no worktree of its own: its changes are in the workspace.")
     try:
         return (await patch(child.worktree, run)).decode("utf-8", "replace")
     except (WorktreeError, OSError) as error:
@@ -67,9 +67,9 @@ async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) 
     """
     worktree = child.worktree
     if worktree is None:
-        raise ToolError(f"{child.plan.name} has no worktree of its own: what it changed is in the workspace.")
+        raise ToolError(f"{child.plan.name} has no worktree of its own: its changes are in the workspace.")
     if not child.is_over:
-        raise ToolError(f"{child.plan.name} still works; stop it, or wait for its end.")
+        raise ToolError(f"{child.plan.name} is still running; stop it, or wait until it ends.")
     root = parent.tools.workspace.root
     begins = not turn.turn_id
     scope = TurnScope(turn.emit, turn.submission_id, new_id("turn")) if begins else turn

@@ -160,7 +160,7 @@ class Subagents:
         if len(self._started) >= self.limits.per_prompt:
             raise ToolError(
                 f"{self.limits.per_prompt} sub-agents were started for this prompt, which is the limit"
-                " (agents.per_prompt). Do the rest yourself, or go on with one of them by `resume`."
+                " (agents.per_prompt). Do the rest yourself, or continue with one of them through `resume`."
             )
         number = 1 + sum(each.plan.type.name == kind.name for each in self._children.values())
         name = f"{kind.name}-{number}"
@@ -185,7 +185,9 @@ class Subagents:
             ToolError: it still works, or its type is gone.
         """
         if not child.is_over:
-            raise ToolError(f"{child.plan.name} still works; `agents` with the action `send` tells it something.")
+            raise ToolError(
+                f"{child.plan.name} is still running; `agents` with the action `send` gives it guidance."
+            )
         self.type_named(child.plan.type.name)  # without its type nothing says what it may do
         child.prepare(background=background)
         self._go(child, task)
@@ -284,7 +286,7 @@ class Subagents:
                 await self._stop([child])
                 return f"{child.plan.name} is stopped."
             case "send" if await self.send(child, change.text):
-                return f"{child.plan.name} has a further task."
+                return f"{child.plan.name} has another task."
             case "send":
                 return f"{child.plan.name} reads it at its next step."
             case "merge":

@@ -18,11 +18,13 @@ _MAX_WAIT_S = 600.0
 class AgentParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `agent` takes."""
 
-    task: Annotated[str, msgspec.Meta(description="All it needs to know: it sees nothing of this conversation")]
+    task: Annotated[
+        str, msgspec.Meta(description="Everything it needs to know: it sees nothing of this conversation")
+    ]
     type: Annotated[str, msgspec.Meta(description="One of the types above")] = "general"
-    background: Annotated[bool, msgspec.Meta(description="Go on without waiting for it")] = False
-    model: Annotated[str, msgspec.Meta(description="Another model than yours")] = ""
-    resume: Annotated[str, msgspec.Meta(description="Id of one that has ended, for a further task")] = ""
+    background: Annotated[bool, msgspec.Meta(description="Continue without waiting for it")] = False
+    model: Annotated[str, msgspec.Meta(description="A different model from yours")] = ""
+    resume: Annotated[str, msgspec.Meta(description="Id of one that has ended, to give it another task")] = ""
 
 
 class AgentTool(BasicTool):
@@ -126,7 +128,7 @@ class AgentsTool(BasicTool):
             raise ToolError("`send` needs a text.")
         if await self._agents.send(child, text):
             await asyncio.sleep(0)
-            return ToolOutcome(text=f"{child.plan.name} has it as a further task; `wait` waits for the result.")
+            return ToolOutcome(text=f"{child.plan.name} has it as its next task; `wait` waits for the result.")
         return ToolOutcome(text=f"{child.plan.name} reads it at its next step.")
 
 

@@ -222,7 +222,7 @@ class ApprovalGate:
         """Keep a rule; False when it cannot be read or saved, or the call is one to be asked about each time."""
         try:
             if isinstance(verdict, Ask) and not verdict.grant:
-                raise RuleError("no rule may be kept for this call")
+                raise RuleError("no rule can be saved for this call")
             rule = self._permissions.add_grant(decision.grant, decision.scope)
         except (RuleError, StoreError) as error:
             self._scope.notice(f"The rule was not saved, and the call has not run: {error}")
@@ -260,7 +260,7 @@ class ApprovalGate:
             title=pending.authorized.title,
             preview=pending.authorized.command,
             preview_kind="command",
-            reason=f"the sandbox kept it from {outcome.blocked}; run it again, {where}?",
+            reason=f"the sandbox blocked {outcome.blocked}; run it again, {where}?",
             rule="sandbox",
             grant=verdict.grant if isinstance(verdict, Ask) else "",
             arguments=pending.call.arguments,
@@ -283,10 +283,10 @@ class ApprovalGate:
         """Return the outcome of a command that failed because of the sandbox, and stays in it."""
         if self._approvals.interactive:
             said = f" They said: {pending.feedback}" if pending.feedback else ""
-            who = f"The user does not let it.{said}"
+            who = f"The user did not allow it.{said}"
         else:
-            who = "Nobody is there to let it; say in the end what the user should allow."
-        note = f"[The sandbox kept it from {outcome.blocked}. {who} Do not try to get round it.]"
+            who = "No user is present to allow it; say in your final answer what the user should allow."
+        note = f"[The sandbox blocked {outcome.blocked}. {who} Do not try to work around this.]"
         return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
 
 

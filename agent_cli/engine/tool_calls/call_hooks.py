@@ -68,7 +68,7 @@ class CallHooks:
         self._take_stop(result)
         if result.new_output is not None:
             outcome = msgspec.structs.replace(
-                outcome, text=f"[A hook of the user's replaced this result.]\n{result.new_output}"
+                outcome, text=f"[A user hook replaced this result.]\n{result.new_output}"
             )
         said = (result.reason,) if result.decision == "deny" else ()
         return _with_notes(outcome, (*contexts, *said, *result.contexts))
@@ -90,7 +90,7 @@ class CallHooks:
         if result.new_arguments is not None:
             self._rewrite(pending, result)
         elif result.decision is not None:
-            reason = result.reason or f"the hook {result.deciders} wants it asked"
+            reason = result.reason or f"the hook {result.deciders} requires approval"
             pending.ruling = HookRuling(result.decision, f"hook {result.deciders}", reason)
         if pending.result is None:
             self._gate.judge(pending)
@@ -109,7 +109,7 @@ class CallHooks:
     @staticmethod
     def _refuse(pending: PendingCall, result: "HookResult") -> None:
         reason = result.reason or result.stop_reason or "no reason given"
-        text, rule = f"Refused by a hook of the user's: {reason}", f"hook {result.deciders}"
+        text, rule = f"Refused by a user hook: {reason}", f"hook {result.deciders}"
         pending.result = failure(pending, "denied", text, rule, reason)
 
     def _rewrite(self, pending: PendingCall, result: "HookResult") -> None:
@@ -119,7 +119,7 @@ class CallHooks:
         try:
             pending.tool, pending.params = self._registry.parse(pending.name, arguments)
         except ToolError as error:
-            text = f"The hook {result.rewriter} changed this call to what cannot be read: {error}"
+            text = f"The hook {result.rewriter} changed this call into one that cannot be parsed: {error}"
             pending.result = failure(pending, "failed", text)
             return
         pending.arguments = pending.hooked_arguments = arguments
@@ -162,5 +162,5 @@ def _response(pending: PendingCall, outcome: ToolOutcome) -> Any:
 
 
 def _with_notes(outcome: ToolOutcome, notes: Sequence[str]) -> ToolOutcome:
-    said = "".join(f"\n[A hook of the user's says: {note}]" for note in notes if note)
+    said = "".join(f"\n[A user hook says: {note}]" for note in notes if note)
     return msgspec.structs.replace(outcome, text=f"{outcome.text}{said}") if said else outcome

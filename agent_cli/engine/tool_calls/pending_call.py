@@ -118,7 +118,9 @@ def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
     """Return the result of a call whose preview failed, before anybody was asked: it may say no more of a file
     than what may be read without a question."""
     if not pending.authorized.may_tell:
-        return failure(pending, "failed", "It cannot be done as asked. To be told why, read the file first.")
+        return failure(
+            pending, "failed", "This edit cannot be made as requested. Read the file first to be told why."
+        )
     return msgspec.structs.replace(failure(pending, "failed", describe(error)), seen=files_shown_by(error))
 
 
@@ -147,9 +149,9 @@ def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
     """Return the result of a call that needed a person where none is: what would allow it."""
     ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
     ways += ["another --mode"] if verdict.by_mode else []
-    allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only a person can allow it. "
+    allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only the user can allow it. "
     why = f"{verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}".strip()
-    advice = "Do not try to get round it; go on without, or say what the user should allow."
+    advice = "Do not try to work around this; continue without it, or say what the user should allow."
     return failure(pending, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
 
 

@@ -180,9 +180,7 @@ class ToolRunner:
     async def _measure_sandbox(self) -> None:
         """Measure the sandbox before the first command: what a verdict counts on must be so."""
         if await self._permissions.measure_sandbox():
-            self._scope.notice(
-                f"The sandbox is not what it was at the last start; now: {self._permissions.level()}."
-            )
+            self._scope.notice(f"The sandbox has changed since the last start; now: {self._permissions.level()}.")
 
     async def finish_open(self, calls: Sequence[OpenCall], *, same_input: bool) -> None:
         """After a crash: calls known to read run again, calls that had begun to act are reported as of
@@ -325,7 +323,7 @@ class ToolRunner:
     async def _before_effect(self, pending: PendingCall) -> None:
         """Make sure that a call is what was allowed, that it can be undone, and that its start is on disk."""
         if not await self._gate.is_as_approved(pending):
-            raise ToolError("What it concerns has changed since it was allowed; nothing was done. Look again.")
+            raise ToolError("Its target has changed since it was approved; nothing was done. Look at it again.")
         await self._checkpoint(pending, pending.authorized.reach)
         self._session.append(CallStarted(id=new_id("start"), call_id=pending.call.id, turn_id=self._scope.turn_id))
 

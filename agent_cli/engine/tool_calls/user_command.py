@@ -70,5 +70,5 @@ async def _run(command: str, context: ToolContext, on_output: Callable[[bytes], 
     if not ended:
         notes.append(f"stopped after {context.shell_timeout_s:g} s")
     elif blocked := sandbox_denial(start, tail.decode("utf-8", "replace"), context.shell.cwd, context):
-        notes.append(f"the sandbox kept it from {blocked['blocked']}")
+        notes.append(f"the sandbox blocked {blocked['blocked']}")
     return UserCommandResult(ended and running.exit_code == 0, tuple(notes))

@@ -43,7 +43,7 @@ class UserQuestions:
         if not self.is_there or not largest:
             return None
         offered = {f"Drop {describe_message(m)} ({message_tokens(m):,} tokens)": m for m in largest}
-        question = f"{full} What should go?"
+        question = f"{full} What should be dropped?"
         return offered.get((await self._approvals.question(question, (*offered, STOP), self._scope)).strip())
 
     async def lets_go_on(self, doubt: str, *, otherwise: bool) -> UserAnswer:

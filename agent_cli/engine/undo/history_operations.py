@@ -84,7 +84,9 @@ class HistoryOperations:
         """The conversation stays, so the model has to be told that its files are others now."""
         paths = ", ".join(change.path for change in report.restored[:20])
         more = f" and {len(report.restored) - 20} more" if len(report.restored) > 20 else ""
-        text = f"The user has put files back to an earlier state: {paths}{more}. Read them again before you go on."
+        text = (
+            f"The user has restored files to an earlier state: {paths}{more}. Read them again before you continue."
+        )
         self._session.append(UserMessage(id=new_id("msg"), text=text, origin="hint"))
 
     async def _compact(self, operation: Compact | KeepSummary | Uncompact, scope: TurnScope) -> None:
@@ -102,7 +104,7 @@ class HistoryOperations:
                     raise OperationRefused("There is no summary to change; /compact makes one.")
             case Uncompact():
                 if not self._compactor.take_back(scope):
-                    raise OperationRefused("Nothing is compacted, so there is nothing to take back.")
+                    raise OperationRefused("Nothing is compacted, so there is nothing to revert.")
 
     def _mark(self, operation: MarkMessage) -> None:
         records = self._session.records

@@ -130,8 +130,8 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
         if bool(before) != bool(after) or (not before and turn_id in acted):
             words = prompt_of(records, turn_id).strip().partition("\n")[0][:60]
             raise NothingToRestore(
-                f"the files of this turn cannot be restored, its checkpoint is not complete: “{words}”; "
-                "only the conversation can be taken back"
+                f"the files of this turn cannot be restored because its checkpoint is incomplete: “{words}”; "
+                "only the conversation can be undone"
             )
         if before:
             only = written.get(turn_id, frozenset()) if turn_id in late else None
@@ -170,7 +170,7 @@ def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
         if isinstance(record, TurnsRedone):
             earlier = taken_back(records[:at]).redoable
             return _mirror(records, next(e for e in earlier[::-1] if e.turn_ids == record.turn_ids))
-    raise NothingToRestore("there is nothing to decide: the last thing done was no undo, redo or rewind")
+    raise NothingToRestore("there is nothing to decide: the last operation was not an undo, redo or rewind")
 
 
 def is_torn(records: Sequence[AnyRecord]) -> bool:

@@ -101,7 +101,7 @@ class TurnUndo:
                 checkpoint = await self._snapshots.cover(path, checkpoint)
             except CheckpointError as error:
                 if path not in beyond:
-                    scope.notice(f"Undo will not bring this file back: {error}.")
+                    scope.notice(f"Undo will not restore this file: {error}.")
                 beyond[path] = None
         if self._before.get(turn_id) != checkpoint or len(beyond) > known:
             self._before[turn_id] = checkpoint
@@ -198,7 +198,7 @@ class TurnUndo:
 
     async def resolve(self, choice: Choice, paths: Collection[str] = ()) -> RestoreReport:
         """Decide on files that the last undo, redo or rewind left alone; no `paths` (as its report named them): on
-        all. What a choice replaces is saved first: the redo of that undo brings it back. After a restart, every
+        all. What a choice replaces is saved first: the redo of that undo restores it. After a restart, every
         file counts as left alone that is not as that undo would have made it.
 
         Raises:
@@ -330,7 +330,7 @@ class TurnUndo:
         if any(each.reason == os.strerror(errno.ENOSPC) for each in report.conflicts):
             raise NothingToRestore(
                 f"the disk is full: {len(report.restored)} files are restored, {len(report.conflicts)} are not. "
-                "Make room and do it again: what is restored already stays"
+                "Free some space and try again: files already restored stay restored"
             )
         self._left_alone = _decidable(report)
         if not memory:
@@ -382,11 +382,11 @@ class TurnUndo:
         new = [path for path in self._snapshots.left_out if path not in self._reported]
         self._reported.update(new)
         if new:
-            scope.notice(f"Undo will not bring back what is too large: {_named(new)}.")
+            scope.notice(f"Undo will not restore files that are too large: {_named(new)}.")
         new = [each for each in self._snapshots.beyond if each not in self._reported]
         self._reported.update(new)
         if new:
-            text = f"Undo will not bring back: {_named(new)}."
+            text = f"Undo will not restore: {_named(new)}."
             scope.notice(text, "info")
 
     def _maintain_soon(self) -> None:

@@ -77,7 +77,7 @@ class SessionHooks:
         if ruling.refusal:
             scope.notice(f"The prompt was refused by a hook: {ruling.refusal}")
             return ""
-        return f"{text}\n[A hook of the user's says: {ruling.context}]" if ruling.context else text
+        return f"{text}\n[A user hook says: {ruling.context}]" if ruling.context else text
 
     async def on_mention(self, scope: TurnScope, action: Action) -> str:
         """Ask about what a prompt names, as about the call that would read it; returns why it is refused."""
@@ -86,7 +86,7 @@ class SessionHooks:
         result = await self._engine.before_call(_reading(action, str(self._session.root)))
         announce(result, self._session, scope)
         if result.decision == "ask":
-            return f"{result.reason or 'it wants it asked'}; a call of the model asks"
+            return f"{result.reason or 'it requires approval'}; a call of the model asks"
         return result.reason or "no reason given" if result.decision == "deny" or result.stop else ""
 
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
@@ -102,7 +102,7 @@ class SessionHooks:
             scope.notice(f"The turn ends although a hook refuses it, after {MOST_STOPS_REFUSED} times in a row.")
             return ""
         self._stops_refused += 1
-        return result.reason or "A hook of the user's says that you are not done."
+        return result.reason or "A user hook says that you are not done."
 
     async def on_failure(self, error: str, scope: TurnScope) -> None:
         """Tell that a turn failed."""
@@ -224,7 +224,7 @@ def _refusal(result: "HookResult") -> str:
     reason = result.reason or result.stop_reason or "no reason given"
     if any(run.failure for run in result.runs):
         return reason  # what failed is said with its name and the way out
-    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks goes on without it)"
+    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks continues without it)"
 
 
 def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:

@@ -68,7 +68,7 @@ def opencode_permission(value: Any) -> Narrowing:
     if value is None:
         return Narrowing()
     if not isinstance(value, Mapping):
-        return Narrowing(only=(), notes=("`permission` is no mapping, so it has no tools",))
+        return Narrowing(only=(), notes=("`permission` is not a mapping, so it has no tools",))
     only = None
     if value.get("*") == "deny":
         given = [str(key) for key, action in value.items() if action != "deny"]
@@ -129,7 +129,7 @@ def _by_pattern(key: str, actions: Mapping[str, str]) -> Iterator[_Part]:
             yield "note", f"without effect: permission.{key}: {pattern}"
         else:
             yield from (("without", name) for name in _tools(key))
-            yield "note", f"permission.{key}: {pattern} is no rule here, so all of it is denied"
+            yield "note", f"permission.{key}: {pattern} is not a rule here, so all of it is denied"
 
 
 def _rule(text: str, effect: Effect) -> str | None:

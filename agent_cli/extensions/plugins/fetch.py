@@ -88,7 +88,7 @@ async def fetch(source: Source, scratch: Path, run: RunProgram, env: Mapping[str
     if source.entry:
         data = await place.market()
         if not data:
-            raise PluginError(f"{source.place} is no marketplace: it has none of {', '.join(MARKET_FILES)}")
+            raise PluginError(f"{source.place} is not a marketplace: it has none of {', '.join(MARKET_FILES)}")
         found = entry_source(data, source.entry, source)
         manifest = entry_manifest(data, source.entry)
         if found.place != source.place or found.ref != source.ref:
@@ -140,7 +140,7 @@ class Folder:
         if not source.is_relative_to(self._folder):
             raise PluginError(f"{path} is a link that leads out of {self._folder}")
         if not source.is_dir():
-            raise PluginError(f"there is no folder {source}")
+            raise PluginError(f"there is not a folder {source}")
         copy_tree(source, target)
 
 

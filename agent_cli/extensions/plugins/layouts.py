@@ -108,7 +108,7 @@ class _Reader:
     def inside(self, written: Any, what: str) -> Path | None:
         """Return a path that a manifest names; None and a note where it leads out of the folder, or to nothing."""
         if not isinstance(written, str) or not written.strip() or "\0" in written or len(written) > _MAX_TEXT:
-            self.notes.append(f"{what}: {_shown(written)} is no path")
+            self.notes.append(f"{what}: {_shown(written)} is not a path")
             return None
         parts = written.replace("\\", "/").split("/")
         if written.startswith(("/", "~", "\\")) or ".." in parts:
@@ -145,7 +145,7 @@ class _Reader:
             case dict():
                 entries = [each.get("source") if isinstance(each, dict) else each for each in written.values()]
             case _:
-                self.notes.append(f"{what}: {_shown(written)} is no path")
+                self.notes.append(f"{what}: {_shown(written)} is not a path")
                 return []
         if len(entries) > _MAX_ENTRIES:
             self.notes.append(f"{what}: only {_MAX_ENTRIES} of {len(entries):,} entries are read")
@@ -162,7 +162,7 @@ class _Reader:
 
     def _is_folder(self, path: Path, what: str) -> bool:
         if not path.is_dir():
-            self.notes.append(f"{what}: {path.relative_to(self.root)} is no folder")
+            self.notes.append(f"{what}: {path.relative_to(self.root)} is not a folder")
         return path.is_dir()
 
     def replaced(self, manifest: Mapping[str, Any], key: str) -> tuple[Path, ...]:
@@ -209,7 +209,7 @@ class _Reader:
             self.notes.append(f"{name} cannot be read: {error}")
             return {}
         if not isinstance(content, dict):
-            self.notes.append(f"{name} cannot be read: it holds no object")
+            self.notes.append(f"{name} cannot be read: it is not an object")
             return {}
         return content
 

@@ -71,7 +71,7 @@ def check_name(name: str) -> str:
         PluginError: it cannot be one.
     """
     if not _NAME.fullmatch(name):
-        raise PluginError(f"{name[:80]!r} is no name for a plug-in: use letters, digits, - and _, at most 64")
+        raise PluginError(f"{name[:80]!r} is not a valid plug-in name: use letters, digits, - and _, at most 64")
     if name.lower() in _TAKEN:
         raise PluginError(f"a plug-in cannot be named {name!r}: that word stands for other extensions")
     return name

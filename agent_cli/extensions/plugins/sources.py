@@ -74,7 +74,7 @@ def parse_source(text: str, cwd: Path) -> Source:
     if "://" in address or "::" in address:
         raise PluginError(f"{address[:200]!r} is not supported: {_FORMS}")
     hint = f"; did you mean github:{address}?" if re.fullmatch(r"[\w-]+/[\w.-]+(@\S+)?", address) else ""
-    raise PluginError(f"there is no folder {address[:200]!r}{hint or f': {_FORMS}'}")
+    raise PluginError(f"there is not a folder {address[:200]!r}{hint or f': {_FORMS}'}")
 
 
 def market_entry(data: bytes, name: str) -> Mapping[str, Any]:
@@ -118,7 +118,7 @@ def entry_source(data: bytes, name: str, market: Source) -> Source:
         path = _below(written if is_named else f"{base}/{written}", name)
         return msgspec.structs.replace(market, path=path, entry="")
     if not isinstance(written, dict):
-        raise PluginError(f"the marketplace does not say where {name} lies")
+        raise PluginError(f"the marketplace does not say where {name} is")
     ref = _ref(_word(written.get("sha")) or _word(written.get("ref")))
     path = _below(_word(written.get("path")) or ".", name)
     match written.get("source"):
@@ -150,7 +150,7 @@ def _market(data: bytes) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise PluginError(f"the file of the marketplace cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise PluginError("the file of the marketplace holds no object")
+        raise PluginError("the file of the marketplace is not an object")
     return content
 
 
@@ -167,7 +167,7 @@ def _word(value: Any) -> str:
 def _github(repository: str) -> str:
     owner, _, name = repository.removesuffix(".git").partition("/")
     if not (_OWNER.fullmatch(owner) and _REPOSITORY.fullmatch(name)):
-        raise PluginError(f"{repository[:200]!r} is no repository of GitHub: write OWNER/REPO")
+        raise PluginError(f"{repository[:200]!r} is not a GitHub repository: write OWNER/REPO")
     return f"https://github.com/{owner}/{name}.git"
 
 
@@ -183,12 +183,12 @@ def _git(address: str, entry: str) -> Source:
 
 def _ref(ref: str) -> str:
     if ref and not _REF.fullmatch(ref):
-        raise PluginError(f"{ref[:200]!r} is no branch, tag or commit")
+        raise PluginError(f"{ref[:200]!r} is not a branch, tag or commit")
     return ref
 
 
 def _below(path: str, name: str) -> str:
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     if path.startswith(("/", "~", "\\")) or ".." in parts or "\0" in path or len(path) > 500:
-        raise PluginError(f"the marketplace says that {name} lies at {path[:200]!r}, which is not below it")
+        raise PluginError(f"the marketplace says that {name} is at {path[:200]!r}, which is not below it")
     return "/".join(parts)

@@ -115,7 +115,7 @@ def _entries(root: str, *, leaves_out: bool = False) -> Iterator[_Entry]:
     while waiting:
         folder, depth = waiting.pop()
         if depth > _MAX_DEPTH:
-            raise PluginError(f"{folder[:80]}… lies too deep: at most {_MAX_DEPTH} folders in one another")
+            raise PluginError(f"{folder[:80]}… is too deep: at most {_MAX_DEPTH} folders in one another")
         with os.scandir(os.path.join(root, folder)) as found:
             for each in found:
                 name = os.path.join(folder, each.name)

@@ -54,7 +54,7 @@ def brought_text(
     opening = f'<skill name="{skill.name}" folder="{_quoted(skill.folder)}" version="{version}">\n'
     text = f"{opening}{found.text}{_CLOSING}{_beside(skill.folder)}"
     moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
-    source = f"the skill {skill.path}, which a command wrote after text from others was read" if doubtful else ""
+    source = f"the skill {skill.path}, written by a command after untrusted text was read" if doubtful else ""
     allowed = tuple(allow_rules(file.head.allowed_tools)) if trusted and not doubtful else ()
     return BroughtText(skill.name, text, moved, allowed, source)
 

@@ -141,7 +141,7 @@ class _Scan:
     def files(self) -> Iterator[FoundFile]:
         """Yield the skills' files, by folder, the upper ones first."""
         if not self._is_ours(self._top):
-            self._notes.append((self._top, "it lies outside the project"))
+            self._notes.append((self._top, "it is outside the project"))
             return
         waiting = deque([(self._top, 0)])
         seen = {self._top}

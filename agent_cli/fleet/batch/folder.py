@@ -92,11 +92,11 @@ class BatchFolder:
             held = lock_holder(self.path)
             who = f"process {held.pid} on {held.host}" if held else "another process"
             self._forget_lock()
-            raise BatchError(f"{self.path}: {who} is at work on this batch; `agent batch status` shows it")
+            raise BatchError(f"{self.path}: {who} is running this batch; `agent batch status` shows it")
         held = lock_holder(self.path)
         if held and held.host != socket.gethostname() and time.time() - held.renewed < _LEASE_S:
             self._forget_lock()
-            raise BatchError(f"{self.path}: process {held.pid} on {held.host} is at work on this batch")
+            raise BatchError(f"{self.path}: process {held.pid} on {held.host} is running this batch")
         self.renew_lock()
 
     def _forget_lock(self) -> None:

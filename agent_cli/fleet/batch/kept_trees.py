@@ -85,4 +85,4 @@ def _check_nobody_is_in(tree: str) -> None:
     """
     for pid, folder in where_processes_stand().items():
         if is_inside(folder, (tree,)):
-            raise WorktreeError(f"process {pid} is at work in it")
+            raise WorktreeError(f"process {pid} is working in it")

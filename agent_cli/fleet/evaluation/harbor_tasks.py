@@ -211,7 +211,7 @@ def _seconds(folder: Path, described: Mapping[str, Any], part: str) -> float | N
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1e9:
-        raise SuiteError(f"{folder / 'task.toml'}: [{part}] timeout_sec is no number of seconds: {given!r}")
+        raise SuiteError(f"{folder / 'task.toml'}: [{part}] timeout_sec is not a number of seconds: {given!r}")
     return float(given)
 
 

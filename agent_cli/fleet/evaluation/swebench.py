@@ -150,7 +150,7 @@ def _tests(place: str, instance: Mapping[str, Any]) -> list[str]:
         try:
             found += msgspec.convert(msgspec.json.decode(value) if isinstance(value, str) else value, list[str])
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise SuiteError(f"{place}: {name} is no list of tests: {error}") from error
+            raise SuiteError(f"{place}: {name} is not a list of tests: {error}") from error
     return found
 
 

@@ -172,7 +172,7 @@ def _check(task: Task, place: str) -> None:
             raise InputError(f"{place}: `{name}` is {value:g}; it must be more than 0")
     for name in task.env:
         if not name or "=" in name:
-            raise InputError(f"{place}: {name!r} in `env` is no name of a variable")
+            raise InputError(f"{place}: {name!r} in `env` is not a valid variable name")
         if _SECRET.search(name):
             raise InputError(f"{place}: `env` must hold no secrets: set {name} yourself and name it in `pass_env`")
 

@@ -115,7 +115,7 @@ def _lay(top: Path, file: OverlayFile) -> None:
     """
     parts = file.path.split("/")
     if not all(parts) or {"..", ".", ".git"}.intersection(parts) or "\0" in file.path:
-        raise TreeError(f"{file.path!r} is no path of a file in the tree")
+        raise TreeError(f"{file.path!r} is not the path of a file in the tree")
     mode = 0o755 if file.executable else 0o644
     real = os.path.realpath(top)
     try:

@@ -34,7 +34,7 @@ async def mirror(url: str, commit: str, place: Path, run: RunProgram) -> GitFold
     import hashlib
 
     if "\n" in url or url.startswith("-"):
-        raise WorktreeError(f"{url!r} is no URL of a repository")
+        raise WorktreeError(f"{url!r} is not the URL of a repository")
     stem = re.sub(r"[^A-Za-z0-9._-]", "-", url.rstrip("/").rpartition("/")[2].removesuffix(".git"))[:40]
     number = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     make_private(place)

@@ -30,10 +30,10 @@ def error_of(name: str, url: str, error: BaseException) -> ServerError:
             return failure.as_error(name, url)
         case MCPError() if (found := _UNREAD.match(cause.message)) is not None:
             why = cause.message[found.end() :]
-            known = "is no JSON-RPC message" if "validation error" in why else f"cannot be used: {why}"
+            known = "is not a JSON-RPC message" if "validation error" in why else f"cannot be used: {why}"
             return ServerError(f"The MCP server {name} sent an answer that {known}.")
         case _ if is_closed(cause):
-            return ServerGone(f"The MCP server {name} broke off the connection.")
+            return ServerGone(f"The MCP server {name} closed the connection.")
         case MCPError() if cause.message.startswith(_TOO_LARGE):
             return ServerError(f"The MCP server {name} sent an answer of more than {_MOST}.")
         case MCPError():

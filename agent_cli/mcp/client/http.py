@@ -177,7 +177,7 @@ class _Bounded(httpx2.AsyncByteStream):
                     raise TooLarge(f"it is larger than {MAX_MESSAGE_BYTES // 1_000_000} MB")
                 yield chunk
         except httpx2.TransportError as error:
-            raise BrokenOff("the connection broke off") from error
+            raise BrokenOff("the connection was closed") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

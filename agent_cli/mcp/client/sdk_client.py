@@ -294,7 +294,7 @@ class SdkClient:
             left = _PAUSED_S if self._questions.waiting else clock.left_s
             if left <= 0:
                 junk = self._process.rejected_since(began) if self._process else ""
-                said = f" It sent what is no message: {junk}" if junk else ""
+                said = f" It sent something that is not a message: {junk}" if junk else ""
                 raise ServerError(
                     f"The MCP server {self._definition.name} did not answer within {clock.limit}.{said}"
                 )

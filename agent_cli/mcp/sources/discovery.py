@@ -243,7 +243,7 @@ def _entries(
             contents[file.path] = _decoded(file.path)
         found = file.entries(contents[file.path], root)
         if not isinstance(found, dict | None):
-            raise FormatError("what should hold the MCP servers is no mapping")
+            raise FormatError("the list of MCP servers is not a mapping")
     except OSError:
         return
     except (FormatError, msgspec.DecodeError) as error:

@@ -90,7 +90,7 @@ def _converted(field: FormField, said: str) -> Any:
         case "choices":
             chosen = [part.strip() for part in said.split(",")]
             if unknown := [part for part in chosen if part not in field.options]:
-                raise ValueError(f"{unknown[0]} is none of {', '.join(field.options)}.")
+                raise ValueError(f"{unknown[0]} is not one of {', '.join(field.options)}.")
             return chosen
         case _:
             return said
@@ -100,4 +100,4 @@ def _number(said: str, kind: Callable[[str], int | float]) -> int | float:
     try:
         return kind(said)
     except ValueError as error:
-        raise ValueError(f"“{said}” is no number.") from error
+        raise ValueError(f"“{said}” is not a number.") from error

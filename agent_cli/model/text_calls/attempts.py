@@ -68,11 +68,11 @@ def read_attempt(text: str, tools: dict[str, ToolSpec]) -> list[tuple[str, CallP
 def _fault(text: str) -> str:
     start = text.find("{")
     if start < 0:
-        return "its form is unknown, or it broke off"
+        return "its form is unknown, or it was cut off"
     try:
         json.JSONDecoder(strict=False).raw_decode(text, start)
     except json.JSONDecodeError as error:
         return f"it is not valid JSON ({error.msg} at character {error.pos - start + 1} of the object)"
     except RecursionError:
         return "it is nested too deeply"
-    return "its form is unknown, or it broke off"
+    return "its form is unknown, or it was cut off"

@@ -83,7 +83,8 @@ async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[HopRe
     url = urlsplit(target.base_url)
     if url.scheme not in ("http", "https") or not url.hostname:
         yield HopResult(
-            "address", error=ModelError("not_found", f"{target.base_url!r} is no address such as https://HOST/v1")
+            "address",
+            error=ModelError("not_found", f"{target.base_url!r} is not an address such as https://HOST/v1"),
         )
         return
     try:

@@ -55,7 +55,7 @@ def target_of(url: str) -> Target:
     """Return the server of an address.
 
     Raises:
-        ModelError: `not_found`: it is no usable address.
+        ModelError: `not_found`: it is not a usable address.
     """
     from urllib.parse import unquote
 
@@ -70,7 +70,7 @@ def target_of(url: str) -> Target:
         if not named.isprintable() or any(each in named for each in ' <>"\\^`{|}%'):
             raise ValueError("the host holds characters that no name has")
     except ValueError as error:
-        raise ModelError("not_found", f"{url} is no usable address: {error}") from error
+        raise ModelError("not_found", f"{url} is not a usable address: {error}") from error
     user = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
     return Target(scheme, named, _PORTS[scheme] if port is None else port, user)
 

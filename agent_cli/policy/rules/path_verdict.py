@@ -236,7 +236,7 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
         return Ask("protected path", f"{shown} belongs to the agent itself", reach="outside")
     if is_inside(path, policy.roots):
         return Allow("reads in the workspace")
-    reason = f"{shown} lies outside the workspace"
+    reason = f"{shown} is outside the workspace"
     if policy.mode == "plan":
         return Deny("mode plan", reason, by_mode=True)
     if policy.mode == "yolo":
@@ -274,7 +274,7 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
         return Allow("mode yolo", reach, by_mode=True)
     if is_ours and policy.mode == "auto-edit":
         return Allow("mode auto-edit", by_mode=True)
-    reason = f"it changes {shown}" if is_ours else f"{shown} lies outside the workspace"
+    reason = f"it changes {shown}" if is_ours else f"{shown} is outside the workspace"
     return Ask(f"mode {policy.mode}", reason, _write_grant(path, policy), reach, by_mode=True)
 
 

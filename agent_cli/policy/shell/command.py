@@ -127,9 +127,11 @@ def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Poli
     if read is not None and set(part.writes) <= destructive.HARMLESS:
         return None
     if policy.unwritable:
-        return Deny("unwritable workspace", f"`{shown}` is not known to only read, and {policy.unwritable}")
+        return Deny("unwritable workspace", f"`{shown}` is not known to be read-only, and {policy.unwritable}")
     return (
-        Deny("mode plan", f"`{shown}` is not known to only read", by_mode=True) if policy.mode == "plan" else None
+        Deny("mode plan", f"`{shown}` is not known to be read-only", by_mode=True)
+        if policy.mode == "plan"
+        else None
     )
 
 
@@ -146,7 +148,7 @@ def _weighed(
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
     if why := destructive.destroys(part, place) or destructive.destroys_by_redirection(part, place):
         reach = widest((destructive.reach_of(part, need.reach), filed))
-        return _leaving(Ask("destruction", f"{why}; undo cannot bring that back", "", reach), part, shown, policy)
+        return _leaving(Ask("destruction", f"{why}; undo cannot restore that", "", reach), part, shown, policy)
     if asked := (
         _forbidding(part, cwd, policy, "ask") or rule_on_fed(part, policy) or _on_hosts(part, policy, "ask")
     ):
@@ -181,7 +183,7 @@ def _own(
     leaving = on_leaving(part, policy)
     if leaving.asked and (leaving.asked.pattern or need.reach == "outside"):
         return CommandVerdict(
-            Ask(str(leaving.asked), f"`{shown}` is to run outside the sandbox", "", "outside"), shown
+            Ask(str(leaving.asked), f"`{shown}` must run outside the sandbox", "", "outside"), shown
         )
     if leaving.allowed:
         return CommandVerdict(Allow(str(leaving.allowed), "outside"), shown)
@@ -193,7 +195,7 @@ def _own(
         trusted: Reach = (
             "inside" if read.by_git and not policy.plain_git(cwd) else "network" if closed else "outside"
         )
-        return CommandVerdict(Allow("known to only read"), shown, trusted)
+        return CommandVerdict(Allow("known to be read-only"), shown, trusted)
     return _by_mode(part, shown, closed, need, policy)
 
 
@@ -214,7 +216,7 @@ def _by_mode(
     elif closed is not None:
         why = f"`{shown}` may open files that {closed} closes"
     elif policy.mode in ("auto-edit", "yolo"):
-        why = policy.lacking or "there is no sandbox here"
+        why = policy.lacking or "no sandbox is available here"
     return CommandVerdict(Ask(name, why, _grant(part, need, policy), need.reach, by_mode=True), shown)
 
 

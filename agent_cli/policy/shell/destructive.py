@@ -327,7 +327,7 @@ def _removes(name: str, command: SimpleCommand, place: Cwd) -> str:
         if ".git" in real.split("/") or (target.glob and globs_meet(real, "**/.git")):
             return f"`{name} {target.text}` concerns git's own data"
         if not is_inside(real, (*place.roots, *place.scratch)):
-            return f"`{name} {target.text}` lies outside the workspace"
+            return f"`{name} {target.text}` is outside the workspace"
     return ""
 
 

@@ -65,7 +65,7 @@ def outside_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
     for ruling in rulings:
         if not ruling.allowed or policy.untrusted:
             rule = str(ruling.asked or ruling.allowed or "sandbox")
-            return Ask(rule, "it is to run outside the sandbox", reach="outside")
+            return Ask(rule, "it must run outside the sandbox", reach="outside")
     return Allow(str(rulings[0].allowed) if rulings else "an empty command", "outside")
 
 
@@ -129,7 +129,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     if policy.mode == "plan":
         return Deny("mode plan", reason, by_mode=True)
     if any(map(destructive.catastrophic, lines)):
-        return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back")
+        return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore")
     if rule := rule_on(lines, policy, "ask"):
         return Ask(str(rule), reason)
     if policy.is_unbounded or (policy.mode in ("auto-edit", "yolo") and policy.sandboxed):
@@ -175,10 +175,10 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
     if policy.unwritable:
         return Deny("unwritable workspace", f"{reason}, and {policy.unwritable}")
     if policy.mode == "plan":
-        return Deny("mode plan", f"{reason}; plan mode runs only commands known to read", by_mode=True)
+        return Deny("mode plan", f"{reason}; plan mode runs only commands known to be read-only", by_mode=True)
     need = unread_need(line)
     if destructive.catastrophic(line):
-        return Ask("possible destruction", f"{reason} and may destroy what undo cannot bring back", "", need.reach)
+        return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
     if policy.is_unbounded:

@@ -219,7 +219,7 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
     for target in written_targets(command):
         path = place.resolve(target)
         if not path.startswith("/dev/") and not is_inside(path, open_folders):
-            return SandboxNeed("outside", f"changes {target}, which lies outside the workspace")
+            return SandboxNeed("outside", f"changes {target}, which is outside the workspace")
     if name in _LOADS_BY_HTTP and _is_at_home(command):
         return SandboxNeed()
     if name in NETWORK and re.search(NETWORK[name], line):

@@ -62,7 +62,9 @@ def place_of(finding: Finding, review: Review) -> tuple[str, int, int]:
 def stray(finding: Finding) -> str:
     """Return what to say of a path that no format can name; empty for others."""
     return (
-        "" if is_relative(finding.path) else f" (reported for {finding.path}, which is no file of the repository)"
+        ""
+        if is_relative(finding.path)
+        else f" (reported for {finding.path}, which is not a file of the repository)"
     )
 
 

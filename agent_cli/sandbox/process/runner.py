@@ -83,7 +83,7 @@ class ProcessRunner:
         self._reaper = ReaperLink(expendable=expendable)
         self.means: Mechanism | None = None
         """How commands are confined here; None until it was measured, and where they cannot be."""
-        self.strength = EnforcedLevel("none", why="what can be had here was not measured yet")
+        self.strength = EnforcedLevel("none", why="the sandbox has not been tested yet")
         """How well; `probe.measure` sets both."""
         self.network: tuple[int, ...] = ()
         """Of the network that confined commands share, where they can; belongs to this runner."""

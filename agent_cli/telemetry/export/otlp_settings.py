@@ -73,7 +73,7 @@ def otlp_settings(env: Mapping[str, str], *, protobuf: bool) -> OtlpSettings:
     except ValueError:
         is_usable = False
     if not is_usable:
-        raise OtlpError(f"{_PREFIX}ENDPOINT is no address such as {_DEFAULT}")
+        raise OtlpError(f"{_PREFIX}ENDPOINT is not an address such as {_DEFAULT}")
     return OtlpSettings(
         endpoint,
         _protocol(_given(env, "PROTOCOL"), protobuf),
@@ -133,7 +133,7 @@ def _timeout_s(text: str) -> float:
     if not text:
         return _TIMEOUT_S
     if not text.isascii() or not text.isdigit() or len(text) > 6 or not 0 < int(text) <= 600_000:
-        raise OtlpError(f"{_PREFIX}TIMEOUT is no number of milliseconds between 1 and 600000")
+        raise OtlpError(f"{_PREFIX}TIMEOUT is not a number of milliseconds between 1 and 600000")
     return int(text) / 1000
 
 

@@ -63,7 +63,7 @@ def _made(params: EditParams, context: ToolContext) -> ToolOutcome:
     outcome = change.make(context, note)
     if not near:
         return outcome
-    return msgspec.structs.replace(outcome, text=f"{outcome.text} What came of it:\n{short_diff(outcome.display)}")
+    return msgspec.structs.replace(outcome, text=f"{outcome.text} Result:\n{short_diff(outcome.display)}")
 
 
 def _planned(params: EditParams, context: ToolContext) -> tuple[PlannedChange, str, bool]:

@@ -70,10 +70,10 @@ def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_byt
     last = first + len(parts) - 1
     if last < total:
         call = msgspec.json.encode({"path": place.shown, "offset": last + 1}).decode()
-        parts.append(f"[Cells {first}-{last} of {total} shown. To go on: read_file {call}]")
+        parts.append(f"[Cells {first}-{last} of {total} shown. To continue: read_file {call}]")
     parts.append(
         f"[A notebook of {counted(total, 'cell')}, without its metadata: edit_file changes its JSON, of which grep"
-        " shows the exact lines; to write it anew is refused]"
+        " shows the exact lines; rewriting it is refused]"
     )
     return Rendered("\n".join(parts), total)
 

@@ -323,7 +323,7 @@ def _updated(file: "FilePatch", place: Resolved, before: TextFile, context: Tool
     )
     note = edited.note + note
     if edited.near:
-        note += f" What came of it:\n{short_diff(change.diff.text)}"
+        note += f" Result:\n{short_diff(change.diff.text)}"
     if file.target and (target := locate(context, file.target)).real != place.real:
         return _moved(change, before, target, note, file.executable)
     return [_changed(change, before, note, file.executable)]
@@ -427,7 +427,7 @@ def _said(step: Step) -> str:
     if _is_idle(step):
         return f"{shown} was left as it is.{step.note}"
     done = "Created" if isinstance(step, Create) else "Changed"
-    mode = {True: " It may be run now.", False: " It may not be run any more.", None: ""}[step.executable]
+    mode = {True: " It is now executable.", False: " It is no longer executable.", None: ""}[step.executable]
     counts = f"{counted(step.diff.added, 'line')} added, {step.diff.removed} removed"
     return f"{done} {shown}: {counts}.{mode}{step.note}{python_note(step.place.real, step.change.after)}"
 

@@ -48,7 +48,9 @@ def _text(found: PdfAnswer, place: Resolved, page_bytes: int) -> str:
         parts.append(f"[Page {last + 1} could not be read: {found.error or f'it took longer than {_SOFT_S} s'}]")
     elif last < found.total:
         call = msgspec.json.encode({"path": place.shown, "offset": last + 1}).decode()
-        parts.append(f"[Pages {found.pages[0].number}-{last} of {found.total} shown. To go on: read_file {call}]")
+        parts.append(
+            f"[Pages {found.pages[0].number}-{last} of {found.total} shown. To continue: read_file {call}]"
+        )
     if not any(page.text for page in found.pages):
         parts.append(
             "[These pages have no text, they are probably scanned. To read them: turn a page into a picture"

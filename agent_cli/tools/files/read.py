@@ -106,7 +106,7 @@ class ReadFile(BasicTool):
         if text is None:
             return None
         page = page_of(text.encode("utf-8", "replace"), place.shown, first, limit, self._page(context))
-        note = "[As it stands in the user's editor: these changes are not saved yet]"
+        note = "[As shown in the user's editor, with changes that are not saved yet]"
         return ToolOutcome(text=f"{_numbered(page, place)}\n{note}", display=f"{_summary(page)}, unsaved")
 
     async def _part(
@@ -211,7 +211,7 @@ def _notes(page: Page, place: Resolved) -> list[str]:
     if page.total is None or last < page.total:
         total = page.total or f"a file of {page.size_bytes} bytes, too large to count"
         notes.append(
-            f"Lines {page.first}-{last} of {total} shown. To go on: read_file {_call(place, offset=last + 1)}"
+            f"Lines {page.first}-{last} of {total} shown. To continue: read_file {_call(place, offset=last + 1)}"
         )
     return notes
 
@@ -221,7 +221,7 @@ def _part_text(part: Part, place: Resolved) -> str:
     of = f" of {part.length}" if part.length is not None else ""
     note = f"Line {part.line}, characters {part.column}-{last}{of}"
     if part.length is None or last < part.length:
-        note += f". To go on: read_file {_call(place, offset=part.line, column=last + 1)}"
+        note += f". To continue: read_file {_call(place, offset=part.line, column=last + 1)}"
     return f"{part.text}\n[{note}]"
 
 

@@ -369,7 +369,8 @@ def kept_to(context: ToolContext, place: Resolved) -> Resolved:
     """
     if context.places is not None and place.real not in context.places:
         raise ToolError(
-            f"{place.shown} leads elsewhere now than when the call was allowed; nothing was done. Look again."
+            f"{place.shown} points somewhere else now than when the call was approved; nothing was done. Check it"
+            " again."
         )
     return place
 

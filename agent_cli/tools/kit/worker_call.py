@@ -35,8 +35,8 @@ async def run_in_worker(
     except ProcessError as error:
         raise ToolError(f"Python could not be started for it: {error}") from error
     except TimeoutError as error:
-        raise ToolError(f"It took longer than {timeout_s:g} s and was given up") from error
+        raise ToolError(f"It took longer than {timeout_s:g} s and was stopped") from error
     if done.exit_code or done.cut:
         last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:300]
-        raise ToolError(f"Reading it broke down: {last or f'exit code {done.exit_code}'}")
+        raise ToolError(f"Reading it failed: {last or f'exit code {done.exit_code}'}")
     return done.stdout

@@ -236,7 +236,7 @@ def _bytes(line: str) -> int:
 def _foot(shown: int, total: int, parsed: int, missing: int, more: bool) -> str:
     parts = [f"{shown} of {counted(total, 'file')}, the most referred to first", f"{parsed} read anew"]
     if missing:
-        parts.append(f"{missing} not read in time: call again to go on")
+        parts.append(f"{missing} not read in time: call again to continue")
     if more:
         parts.append(f"only {total} files were looked at: give a smaller path for the others")
     return f"[{'; '.join(parts)}]"

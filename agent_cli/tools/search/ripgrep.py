@@ -125,7 +125,7 @@ async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only
         from agent_cli.workspace.git.ignore_guard import bad_ignore_file
 
         why = await asyncio.to_thread(bad_ignore_file, place.folder)
-        raise ToolError(f"The search broke off (exit code {done.exit_code}){why and ': '}{why}")
+        raise ToolError(f"The search failed (exit code {done.exit_code}){why and ': '}{why}")
     return _found(done, skipped)
 
 

@@ -31,6 +31,6 @@ class AskUser(BasicTool):
         if not params.question.strip():
             raise ToolError("The question is empty.")
         if context.ask is None:
-            raise ToolError("Nobody is there to answer. Decide yourself, and say what you assumed.")
+            raise ToolError("No user is here to answer. Decide yourself, and say what you assumed.")
         answer = await context.ask(params.question, params.options)
         return ToolOutcome(text=f"The user answered: {answer}", display=answer)

@@ -104,7 +104,7 @@ def _change(params: MemoryParams, memory: Memory) -> _Change:
         raise ToolError(f"{block.label} was changed since you were given it. Nothing was written. {_now(block)}")
     text = _ACTIONS[params.action](block, params, new)
     if text == block.text:
-        raise ToolError(f"That changes nothing in {block.label}.")
+        raise ToolError(f"That would change nothing in {block.label}.")
     try:
         whole = memory.changed(block, text)
         return _Change(block, text, file_text(block), whole)

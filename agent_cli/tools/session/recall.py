@@ -79,7 +79,7 @@ def _part(call_id: str, lines: list[str], number: int, column: int, room: int) -
 
 
 def _to_go_on(call_id: str, **place: int) -> str:
-    return f". To go on: recall {msgspec.json.encode({'id': call_id, **place}).decode()}"
+    return f". To continue: recall {msgspec.json.encode({'id': call_id, **place}).decode()}"
 
 
 def _size(line: str) -> int:

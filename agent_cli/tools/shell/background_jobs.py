@@ -176,8 +176,8 @@ class Jobs:
         ended = [f"job {job.id} (`{job.shown}`)" for job in running if not job.is_kept]
         said = [f"Ended with the session: {', '.join(ended)}."] if ended else []
         return said + [
-            f"Job {job.id} (`{job.shown}`) goes on as process {job.running.pid}; its output is in {job.log.path};"
-            f" kill -- -{job.running.pid} ends it."
+            f"Job {job.id} (`{job.shown}`) keeps running as process {job.running.pid}; its output is in"
+            f" {job.log.path}; kill -- -{job.running.pid} ends it."
             for job in running
             if job.is_kept
         ]

@@ -117,7 +117,7 @@ def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
     if "PATH" in context.shell.altered and not context.leaves:
         yield "with a PATH that earlier commands have changed"
     if params.background:
-        yield "goes on in the background"
+        yield "continues in the background"
     elif params.timeout_s is not None and params.timeout_s > context.shell_timeout_s:
         yield f"for up to {_timeout(params, context):.0f} s"
 
@@ -180,7 +180,7 @@ async def _job(command: str, running: Running, log: OutputLog, begun: float, con
 def _end(running: Running, job: Job | None, ended: bool, took_s: float, context: ToolContext) -> Iterator[str]:
     """Yield how it ended."""
     if running.lost:
-        yield "it was killed together with what watches over commands: its exit code is unknown"
+        yield "it was killed together with its supervisor: its exit code is unknown"
     elif ended:
         yield f"exit code {running.exit_code}, {took_s:.1f} s"
     elif job is None and context.jobs.are_too_many:
@@ -196,7 +196,7 @@ def _news(job: Job | None, ended: bool, context: ToolContext) -> Iterator[str]:
     if ended and len(context.shell.pipe) > 1 and any(context.shell.pipe):
         yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
     if job is not None:
-        what = "a process it started goes on" if ended else "it goes on"
+        what = "a process it started is still running" if ended else "it goes on"
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
 
 

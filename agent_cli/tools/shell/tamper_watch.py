@@ -91,7 +91,7 @@ class TamperWatch:
         try:
             paused = [await running.pause() for running in self._alive if _goes_on(running)]
             if not all(paused):
-                raise ProcessError("a background command in the sandbox cannot be paused meanwhile: stop it first")
+                raise ProcessError("a background command in the sandbox cannot be paused for that: stop it first")
         except BaseException:
             self._resume()
             raise
@@ -199,4 +199,4 @@ def _goes_on(running: Running) -> bool:
     return not running.gone.done() or running.holding_pipe
 
 
-_JOB = "a background command (or somebody meanwhile)"
+_JOB = "a background command (or somebody else)"

@@ -95,10 +95,10 @@ def _redirect(found: "Document") -> str:
         there = target_of(found.elsewhere)
     except AddressRefused:
         place = clean(found.elsewhere[:200])
-        return f"{found.url} redirects to {place!r}, which is no page of the web; it was not followed."
+        return f"{found.url} redirects to {place!r}, which is not a web page; it was not followed."
     call = msgspec.json.encode({"url": there.url}).decode()
     place = f"{there.scheme}://{there.authority}"
-    return f"{found.url} redirects to another server, {place}, and was not followed. To go on: web_fetch {call}"
+    return f"{found.url} redirects to another server, {place}, and was not followed. To continue: web_fetch {call}"
 
 
 async def _text(media_type: str, charset: str, data: bytes, context: ToolContext) -> str:
@@ -113,7 +113,7 @@ async def _text(media_type: str, charset: str, data: bytes, context: ToolContext
     plain = media_type.startswith("text/") or media_type in _TEXT or media_type.endswith(("+json", "+xml"))
     if media_type and not (plain or is_html):
         raise ToolError(
-            f"It is {media_type}, {len(data)} bytes, which is no text. Use shell with curl -o to save it."
+            f"It is {media_type}, {len(data)} bytes, which is not text. Use shell with curl -o to save it."
         )
     text = await asyncio.to_thread(_decoded, data, charset)
     if is_html or (not media_type and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))):
@@ -135,7 +135,7 @@ async def _readable(html: bytes, context: ToolContext) -> str:
         from ..kit.worker_call import run_in_worker
 
         text = await run_in_worker(context, "documents.html_bare", html, timeout_s=_CONVERT_S)
-        note = f"[It could not be made Markdown ({error}); these are its bare words]\n"
+        note = f"[It could not be converted to Markdown ({error}); this is its plain text]\n"
     return note + (text.decode("utf-8", "replace") or "(no text: the page is made of scripts or pictures)")
 
 

@@ -64,7 +64,7 @@ async def context(context: CommandContext, argument: str) -> None:
         return
     item = _numbered(picture.items, number)
     if word not in _MARKS or item is None:
-        context.say("/context drop N takes a message out, pin N keeps it word for word, keep N takes either back.")
+        context.say("/context drop N removes a message, pin N keeps it word for word, keep N takes either back.")
         return
     await context.submit(MarkMessage(item.message_id, _MARKS[word]))
     was = " (it was pinned)" if item.mark == "pinned" and word == "drop" else ""
@@ -131,7 +131,7 @@ async def undo(context: CommandContext, argument: str) -> None:
         return
     turns, there = int(argument or "1"), len(context.client.rewind_points())
     if 0 < there < turns:
-        context.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to take back.")
+        context.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to undo.")
     await context.submit(Undo(turns))
 
 
@@ -145,7 +145,7 @@ async def retry(context: CommandContext, argument: str) -> None:
     await context.submit(UserInput(""))
 
 
-_REWIND_USAGE = "/rewind N goes back to before prompt N; add code or conversation to take back only that."
+_REWIND_USAGE = "/rewind N goes back to before prompt N; add code or conversation to rewind only that."
 _WHATS: dict[Rewound, str] = {
     "both": "files and conversation",
     "code": "only the files",

@@ -57,7 +57,7 @@ async def _copied(context: CommandContext, text: str, what: str) -> None:
         if len(plain.encode()) > _TERMINALS_KEEP_BYTES:
             notes.append(f"It is long: many terminals keep no more than {_TERMINALS_KEEP_BYTES:,} bytes.")
     else:
-        said = "Not copied: there is no clipboard to be reached from here. /export writes the session to a file."
+        said = "Not copied: no clipboard can be reached from here. /export writes the session to a file."
     context.say(" ".join([said, *notes]))
 
 

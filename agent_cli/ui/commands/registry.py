@@ -254,7 +254,7 @@ _ROWS = (
         _marked,
     ),
     Command(
-        _CONTEXT, "memory", "[BLOCK|undo]", "show the memory; undo takes back the last #note",
+        _CONTEXT, "memory", "[BLOCK|undo]", "show the memory; undo removes the last #note",
         _in("conversation", "memory"),
         lambda context: (block.label for block in context.host.memory()),
     ),
@@ -334,7 +334,7 @@ SYNONYMS = {
 }
 """Names that other agents have for them. A command of the user's own with such a name comes first."""
 ANSWERS = {
-    "about": "`agent --version` shows the version, /status the session, /doctor what works here.",
+    "about": "`agent --version` shows the version, /status the session, /doctor checks what works.",
     "add": "Write @PATH in a prompt to attach a file. /add-dir PATH adds a folder to the workspace.",
     "commit": "Ask for a commit in words, or run it yourself: !git commit.",
     "editor": "Ctrl-G opens the line in $VISUAL or $EDITOR.",

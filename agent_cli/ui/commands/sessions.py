@@ -84,7 +84,7 @@ async def add_dir(context: CommandContext, argument: str) -> None:
     if not argument:
         context.say("/add-dir PATH adds a folder to the workspace of this session.")
     elif not folder.is_dir():
-        context.say(f"{lines.one_line(argument)} is no folder.")
+        context.say(f"{lines.one_line(argument)} is not a folder.")
     elif not now.session_path:
         context.say("This session is not saved and cannot be opened again: start with `agent --add-dir PATH`.")
     else:

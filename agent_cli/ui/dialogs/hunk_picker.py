@@ -38,7 +38,7 @@ class HunkChoice:
             case "leave the rest":
                 self._at = count
             case _:
-                raise ValueError(f"{name} is no decision on a hunk")
+                raise ValueError(f"{name} is not a decision on a hunk")
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return the hunk that stands to be decided, as much of it as there is room for."""

@@ -404,7 +404,7 @@ def refusal(event: ev.ApprovalRequested | ev.QuestionAsked) -> Operation:
     """Return the answer where nobody can give one; no decision is a refusal."""
     if isinstance(event, ev.ApprovalRequested):
         return ApprovalAnswer(event.request_id)
-    return QuestionAnswer(event.request_id, "Nobody is here to answer. Decide yourself and say what you assumed.")
+    return QuestionAnswer(event.request_id, "No user is here to answer. Decide yourself and say what you assumed.")
 
 
 def _denials(denied: tuple[Denied, ...]) -> str:

@@ -51,13 +51,17 @@ class Editor:
             path.unlink(missing_ok=True)
             return Edited(text, f"{command[0]}: {error.strerror}. Set VISUAL or EDITOR to an editor that is here.")
         if code:
-            return Edited(text, f"{command[0]} ended with code {code}, so the text is as it was; see also {path}.")
+            return Edited(
+                text, f"{command[0]} exited with code {code}, so the text is unchanged; see also {path}."
+            )
         try:
             edited = path.read_bytes().decode("utf-8")
         except FileNotFoundError:
-            return Edited(text, f"{command[0]} took the file away, so the text is as it was.")
+            return Edited(text, f"{command[0]} removed the file, so the text is unchanged.")
         except (OSError, UnicodeDecodeError):
-            return Edited(text, f"What {command[0]} left is no UTF-8 text, so the text is as it was; see {path}.")
+            return Edited(
+                text, f"What {command[0]} wrote is not UTF-8 text, so the text is unchanged; see {path}."
+            )
         path.unlink(missing_ok=True)
         return Edited(edited.removesuffix("\n"))
 

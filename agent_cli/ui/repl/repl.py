@@ -195,7 +195,7 @@ class Repl:
                 if count % _BREATHE_EVERY == 0:
                     await asyncio.sleep(0)
         except Exception as problem:
-            self._renderer.notice(f"The engine broke off: {type(problem).__name__}")
+            self._renderer.notice(f"The engine stopped: {type(problem).__name__}")
         self._screen.exit()
 
     def _take_in(self, event: ev.AnyEvent) -> None:

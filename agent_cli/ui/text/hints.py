@@ -179,7 +179,7 @@ STOPPED: dict[StopReason, str] = {
     "hook_refused": "Stopped by a hook.",
     "declined": "Stopped, as you said. /retry continues.",
     "time_limit": "Stopped at the time limit. /retry continues.",
-    "length_limit": "The answer was cut off at the output limit again and again.",
+    "length_limit": "The answer was cut off at the output limit repeatedly.",
     "context_limit": "The conversation no longer fits the model. Try /compact, or /new.",
     "stuck": "Stopped: the model repeated itself. Tell it what to do differently.",
     "no_answer": "The model gave no usable answer. /retry asks again.",

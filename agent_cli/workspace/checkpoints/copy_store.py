@@ -59,7 +59,7 @@ class Copies:
     async def cover(self, path: str, checkpoint: str) -> str:
         relative = os.path.relpath(path, self.root)
         if relative.split("/")[0] == "..":
-            raise CheckpointError(f"{path} lies outside the workspace")
+            raise CheckpointError(f"{path} is outside the workspace")
         if relative in self._covered:
             return checkpoint
         self._covered.add(relative)

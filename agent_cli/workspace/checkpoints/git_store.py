@@ -199,14 +199,14 @@ class Checkpoints:
 
     async def cover(self, path: str, checkpoint: str) -> str:
         if os.path.relpath(path, self._top / self._scope).split("/")[0] == "..":
-            raise CheckpointError(f"{path} lies outside the workspace")
+            raise CheckpointError(f"{path} is outside the workspace")
         relative = os.path.relpath(path, self._top)
         for folder in Path(relative).parents:
             if folder != Path(".") and (self._top / folder / ".git").exists():
                 if self._files.enters(folder.as_posix()):
                     break  # it became a repository only after its files were known
                 if not await self._nested.covers(folder.as_posix(), relative):
-                    raise CheckpointError(f"{self._shown(relative)} lies in a repository of its own")
+                    raise CheckpointError(f"{self._shown(relative)} is in a separate repository")
                 return checkpoint
         if self._files.holds(relative):
             return checkpoint

@@ -161,7 +161,7 @@ def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[b
             return LineRange(start, end, None, "lines that would change differ there from `old`")
         new = _in_place(there, what, (a, b), (c, d), span[0], indents)
         if new is None:
-            return LineRange(start, end, None, "it is not clear how the new lines are to be indented there")
+            return LineRange(start, end, None, "it is not clear how to indent the new lines there")
         pieces.append(there.piece(*span, new))
     return LineRange(start, end, tuple(pieces))
 

@@ -150,7 +150,7 @@ def missing_folders(real: str) -> tuple[str, ...]:
 def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[DirEntryFd]:
     """The place; folders made for it go again when the work fails."""
     if makes_folders and len(missing_folders(real)) > _MOST_NEW_FOLDERS:
-        raise FileError(f"{shown} lies in more than {_MOST_NEW_FOLDERS} folders that do not exist yet")
+        raise FileError(f"{shown} is in more than {_MOST_NEW_FOLDERS} folders that do not exist yet")
     made: list[str] = []
     try:
         with dir_entry(real, made if makes_folders else None) as at:
@@ -310,12 +310,12 @@ def _check_unchanged(at: DirEntryFd, shown: str, expected: Stamp | None) -> None
     except FileNotFoundError:
         now = None
     if now is not None and expected is None:
-        raise FileError(f"{shown} came into being meanwhile; nothing was written")
+        raise FileError(f"{shown} was created in the meantime; nothing was written")
     _refuse_other(now, shown, expected)
 
 
 def _refuse_other(now: Stamp | None, shown: str, expected: Stamp | None) -> None:
     if now is None and expected is not None:
-        raise FileError(f"{shown} was deleted meanwhile; nothing was written")
+        raise FileError(f"{shown} was deleted in the meantime; nothing was written")
     if now != expected:
-        raise FileError(f"{shown} was changed by someone else meanwhile; read it again")
+        raise FileError(f"{shown} was changed by someone else in the meantime; read it again")

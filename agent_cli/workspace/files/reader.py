@@ -169,7 +169,7 @@ def explain_error(shown: str, error: OSError, real: str) -> str:
 
 
 def _nearest(real: str) -> str:
-    """Return a hint for a path that does not exist: similar names in its folder, or that there is no folder."""
+    """Return a hint for a path that does not exist: similar names in its folder, or that there is not a folder."""
     folder, name = os.path.split(real)
     try:
         with open_folder(folder) as fd:
@@ -177,7 +177,7 @@ def _nearest(real: str) -> str:
     except PermissionError:
         return ""
     except OSError:
-        return f" (there is no folder {Path(folder).name})"
+        return f" (there is not a folder {Path(folder).name})"
     import difflib
 
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)

@@ -49,7 +49,7 @@ def bad_ignore_file(folder: str | os.PathLike[str]) -> str:
         except OSError:
             continue
         if not stat.S_ISREG(status.st_mode):
-            return f"{path} is no regular file"
+            return f"{path} is not a regular file"
         if status.st_size > _LARGEST_BYTES:
             return f"{path} is larger than {_LARGEST_BYTES:,} bytes"
     return ""

@@ -78,7 +78,7 @@ async def create_copy(source: Path, name: str, folder: Path, run: RunProgram) ->
     """
     top = os.path.realpath(source)
     if not os.path.isdir(top):
-        raise WorktreeError(f"{source} is no folder")
+        raise WorktreeError(f"{source} is not a folder")
     place = GitFolder(top, os.path.join(top, ".git"), os.path.join(top, ".git"))
     async with draft(place, name, folder, run) as made:
         await asyncio.to_thread(copy_folder, Path(top), made.path, made.check_space)

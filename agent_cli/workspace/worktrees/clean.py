@@ -96,7 +96,7 @@ async def _info(
     in_it = [pid for pid, folder in standing.items() if is_inside(folder, (worktree.path,))]
     if path in busy if is_mine else worktree.owner.is_alive():
         in_it.insert(0, worktree.owner.pid)
-    stays = f"process {in_it[0]} is at work in it" if in_it else await why_it_stays(worktree, run)
+    stays = f"process {in_it[0]} is working in it" if in_it else await why_it_stays(worktree, run)
     return WorktreeInfo(
         name=worktree.name,
         path=worktree.path,

@@ -64,7 +64,7 @@ async def enter(root: Path, name: str, folder: Path, run: RunProgram) -> Worktre
     except WorktreeError:
         return await create(root, name, folder, run)
     if known.owner != this_process() and known.owner.is_alive():
-        raise WorktreeError(f"process {known.owner.pid} is at work in the worktree {name}")
+        raise WorktreeError(f"process {known.owner.pid} is working in the worktree {name}")
     if not os.path.isdir(known.folder):
         raise WorktreeError(f"{known.folder} is gone; `agent worktree clean` removes what is left of it")
     mine = msgspec.structs.replace(known, owner=this_process())
@@ -218,4 +218,4 @@ def write_entry(folder: Path, path: Path, commit: str, owner: Owner) -> None:
 
 
 def _reason(owner: Owner) -> str:
-    return f"agent is at work in it (process {owner.pid})"
+    return f"agent is working in it (process {owner.pid})"

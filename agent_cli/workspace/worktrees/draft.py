@@ -104,7 +104,7 @@ def check_name(name: str) -> None:
 
 
 def home_of(folder: Path, place: GitFolder) -> Path:
-    """Return the folder of the worktrees of one repository; it is made if need be.
+    """Return the folder of the worktrees of one repository; created if it does not exist.
 
     Raises:
         WorktreeError: it cannot be made, is a link, or lies in the repository.

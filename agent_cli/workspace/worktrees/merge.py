@@ -173,7 +173,7 @@ def _same_repository(worktree: Worktree, into: Path) -> GitFolder:
     except OSError as error:
         raise WorktreeError(f"the repository around {into} cannot be read: {error}") from error
     if place is None or os.path.realpath(place.common) != os.path.realpath(Path(worktree.entry).parent.parent):
-        raise WorktreeError(f"{into} is no checkout of the repository of the worktree {worktree.name}")
+        raise WorktreeError(f"{into} is not a checkout of the repository of the worktree {worktree.name}")
     return place
 
 

@@ -58,7 +58,7 @@ async def _checked(worktree: Worktree, run: RunProgram, *, discard: bool = False
     known = open_worktree(Path(worktree.path))
     _check_place(known)
     if known.owner != this_process() and known.owner.is_alive():
-        raise WorktreeError(f"process {known.owner.pid} is at work in the worktree {known.name}")
+        raise WorktreeError(f"process {known.owner.pid} is working in the worktree {known.name}")
     if os.path.lexists(known.path) and not discard and not known.is_going:
         await _refuse_loss(known, run)
     return known
@@ -106,7 +106,7 @@ def _check_place(known: Worktree) -> None:
     if path in (Path(known.root), *Path(known.root).parents):
         raise WorktreeError(f"{path} holds the main checkout, so it is left alone")
     if known.entry and entry.parent.name != "worktrees":
-        raise WorktreeError(f"{entry} is no entry of a worktree")
+        raise WorktreeError(f"{entry} is not an entry of a worktree")
     if known.entry and os.path.lexists(entry):
         try:
             back = first_line(entry / "gitdir", 4096)

@@ -134,7 +134,7 @@ def open_worktree(path: Path) -> Worktree:
     try:
         return msgspec.json.decode(read_regular(record_of(path), _LARGEST_RECORD), type=Worktree)
     except (OSError, msgspec.DecodeError) as error:
-        raise WorktreeError(f"{path} is no worktree that agent has made, so it is left alone") from error
+        raise WorktreeError(f"{path} is not a worktree made by agent, so it is left alone") from error
 
 
 def worktrees(folder: Path) -> tuple[Worktree, ...]:

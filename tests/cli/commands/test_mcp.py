@@ -203,7 +203,7 @@ def test_a_server_of_the_project_needs_trust(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "code", "words"), [("y\r", 0, "Trusted, as it is now."), ("\r", 1, "Not trusted.")]
+    ("key", "code", "words"), [("y\r", 0, "Trusted in its current form."), ("\r", 1, "Not trusted.")]
 )
 def test_trust_is_asked_for_on_a_terminal(world: World, key: str, code: int, words: str) -> None:
     of_project(world, theirs={"command": "run-it", "env": {"A": "${HOME}"}})

@@ -132,7 +132,7 @@ def test_a_session_moves_to_another_machine_and_goes_on(world: World, tmp_path: 
         ["import", str(file), "--cd", str(place)],
     )
     assert (exported.code, deleted.code) == (0, 0)
-    said = f"Imported as {old}; it worked in {world.work} and goes on in {place}.\nContinue with `agent resume {old}`\n"
+    said = f"Imported as {old}; it worked in {world.work} and continues in {place}.\nContinue with `agent resume {old}`\n"
     assert imported == Done(0, said, "")
     world.script(Reply(text="Here."))
     assert world.run("run", "where are we?", "--resume", old, cwd=place).code == 0

@@ -158,7 +158,7 @@ def test_a_change_is_told_once_and_again_when_the_message_is_gone(briefed: Brief
     file.unlink()
     block.unlink()
     text = briefed.say()
-    assert 'AGENTS.md">[these do not count any more]</instructions>' in text
+    assert 'AGENTS.md">[these no longer apply]</instructions>' in text
     assert '<memory block="user" about=' in text and 'used="0 of 4000 characters"/>' in text
     assert briefed.say() == ""
 

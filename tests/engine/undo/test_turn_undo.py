@@ -87,9 +87,9 @@ async def test_files_that_are_too_large_are_named_once() -> None:
     store.left_out, store.beyond = (), ("big/ (ignored, 2,001 files)",)
     for _ in range(2):
         await checkpointing.after_turn("t3")
-    assert told[-1] == Notice(level="info", text="Undo will not bring back: big/ (ignored, 2,001 files).")
+    assert told[-1] == Notice(level="info", text="Undo will not restore: big/ (ignored, 2,001 files).")
     assert len(told) == len(texts) + 1
     assert texts == [
-        "Undo will not bring back what is too large: a, b, c, d, e and 2 more.",
-        "Undo will not bring back what is too large: h.",
+        "Undo will not restore files that are too large: a, b, c, d, e and 2 more.",
+        "Undo will not restore files that are too large: h.",
     ]

@@ -136,7 +136,7 @@ def test_links_out_of_a_project_are_not_followed(machine: Machine, tmp_path: Pat
     assert [why for _, why in found.notes] == ["it is a link that leads out of the project"] * 2
     (machine.project / ".codex").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere/skills").mkdir()
-    assert "it lies outside the project" in [why for _, why in machine.find().notes]
+    assert "it is outside the project" in [why for _, why in machine.find().notes]
 
 
 def test_a_file_that_becomes_a_link_out_of_the_project_is_not_read(machine: Machine, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_what_cannot_run_is_skipped_with_a_reason(tmp_path: Path) -> None:
     ("toml", "said"),
     [
         ("[agent", "task.toml: "),
-        ('[agent]\ntimeout_sec = "long"', "[agent] timeout_sec is no number of seconds: 'long'"),
+        ('[agent]\ntimeout_sec = "long"', "[agent] timeout_sec is not a number of seconds: 'long'"),
     ],
 )
 def test_a_broken_task_is_named(toml: str, said: str, tmp_path: Path) -> None:

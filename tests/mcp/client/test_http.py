@@ -206,7 +206,7 @@ async def test_a_proxy_of_the_environment_is_used_unless_the_host_is_excluded() 
 
 async def test_unusable_proxy_settings_are_named() -> None:
     async with transport_for("http://mcp.invalid/mcp", {"HTTP_PROXY": "ftp://x"}) as client:
-        with pytest.raises(ServerError, match="HTTP_PROXY is no address such as"):
+        with pytest.raises(ServerError, match="HTTP_PROXY is not an address such as"):
             await client.post("http://mcp.invalid/mcp", json={})
 
 

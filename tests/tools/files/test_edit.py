@@ -213,7 +213,7 @@ async def test_what_was_forgiven_is_said(context: ToolContext, root: Path) -> No
     outcome = await call(
         context, "edit_file", path="h.py", edits=[edit(old, old.replace("third = 3", "third = 4"))]
     )
-    assert "matched nearly (line 1). What came of it:\n@@ -1,4 +1,4 @@" in outcome.text
+    assert "matched nearly (line 1). Result:\n@@ -1,4 +1,4 @@" in outcome.text
     assert "\n-third = 3\n+third = 4" in outcome.text
     assert (root / "h.py").read_text(encoding="utf-8") == text.replace("third = 3", "third = 4")
 

@@ -44,7 +44,7 @@ async def test_cells_come_with_source_and_output(context: ToolContext, root: Pat
         "[Cell 1: markdown]\n# Title\nwords\n[Cell 2: code [3]]\nprint(1)\n[Output of cell 2]\n1\ntwo\n<Axes>\n"
         "[a picture, image/png]\nE: bad\n[output of type application/json]\n"
         "[A notebook of 2 cells, without its metadata: edit_file changes its JSON, of which grep shows the exact"
-        " lines; to write it anew is refused]"
+        " lines; rewriting it is refused]"
     )
     assert outcome.display == "2 cells"
 
@@ -64,7 +64,7 @@ async def test_long_notebooks_and_long_outputs_are_bounded(context: ToolContext,
     write(root / "n.ipynb", *(cell("code", f"cell_{n}", outputs=[noise]) for n in range(1, 101)))
     outcome = await call(context, "read_file", path="n.ipynb")
     assert len(outcome.text) < 46_000 and "characters left out" in outcome.text and not outcome.seen
-    following = json.loads(outcome.text.partition("To go on: read_file ")[2].partition("]")[0])
+    following = json.loads(outcome.text.partition("To continue: read_file ")[2].partition("]")[0])
     later = await call(context, "read_file", **following)
     assert later.text.startswith(f"[Cell {following['offset']}: code]\ncell_{following['offset']}\n")
     some = await call(context, "read_file", path="n.ipynb", offset=7, limit=1)

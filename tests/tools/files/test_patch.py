@@ -133,7 +133,7 @@ async def test_a_hunk_found_only_nearly_shows_what_came_of_it(context: ToolConte
     (root / "f").write_text(text, encoding="utf-8")
     lines = [f" {line}" for line in text.replace("needs", "wants").split("\n")[:3]]
     outcome = await apply(context, envelope("*** Update File: f", "@@", *lines, "-third = 3", "+third = 4"))
-    assert "matched nearly (line 1). What came of it:\n@@ -1,4 +1,4 @@" in outcome.text
+    assert "matched nearly (line 1). Result:\n@@ -1,4 +1,4 @@" in outcome.text
     assert (root / "f").read_text(encoding="utf-8") == text.replace("third = 3", "third = 4")
 
 

@@ -58,7 +58,7 @@ async def test_a_long_document_comes_in_pages_that_say_how_to_go_on(context: Too
     (root / "f").write_bytes(pdf([words(f"Page number {n} says this") for n in range(1, 1001)]))
     some = await call(context, "read_file", path="f", offset=998, limit=2)
     assert some.text.endswith(
-        'Page number 999 says this\n[Pages 998-999 of 1000 shown. To go on: read_file {"path":"f","offset":1000}]'
+        'Page number 999 says this\n[Pages 998-999 of 1000 shown. To continue: read_file {"path":"f","offset":1000}]'
     )
     outcome = await call(context, "read_file", path="f")
     assert len(outcome.text) < 46_000 and "of 1000 shown. To go on" in outcome.text

@@ -31,7 +31,7 @@ async def test_a_folder_is_listed(context: ToolContext, root: Path) -> None:
 async def test_a_page_ends_with_the_next_call(context: ToolContext, root: Path) -> None:
     (root / "f").write_text("".join(f"line {n}\n" for n in range(1, 3001)), encoding="utf-8")
     first = await call(context, "read_file", path="f")
-    assert first.text.endswith('[Lines 1-2000 of 3000 shown. To go on: read_file {"path":"f","offset":2001}]')
+    assert first.text.endswith('[Lines 1-2000 of 3000 shown. To continue: read_file {"path":"f","offset":2001}]')
     rest = await call(context, "read_file", path="f", offset=2001)
     assert rest.text.startswith("2001\tline 2001\n") and rest.text.endswith("3000\tline 3000")
     some = await call(context, "read_file", path="f", offset=5, limit=2)

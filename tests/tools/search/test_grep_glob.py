@@ -222,11 +222,11 @@ async def test_an_ignore_file_that_never_ends_is_named(context: ToolContext, roo
     (root / "sub").mkdir()
     (root / "sub" / "f").write_text("x", encoding="utf-8")
     os.mkfifo(root / name)
-    with pytest.raises(ToolError, match=r"ignore is no regular file"):
+    with pytest.raises(ToolError, match=r"ignore is not a regular file"):
         await call(context, "grep", pattern="x")
     (root / name).unlink()
     (root / name).symlink_to("/dev/zero")
-    with pytest.raises(ToolError, match=r"ignore is no regular file"):
+    with pytest.raises(ToolError, match=r"ignore is not a regular file"):
         await call(context, "grep", pattern="x")
 
 

@@ -62,7 +62,9 @@ async def test_stop_ends_the_whole_tree(context: ToolContext) -> None:
 
 async def test_a_child_left_behind_is_a_job_as_well(context: ToolContext) -> None:
     outcome = await call(context, "shell", command="(sleep 1; echo late; sleep 20) & echo now")
-    assert outcome.ok and outcome.exit_code == 0 and "a process it started goes on as job 1" in outcome.text
+    assert (
+        outcome.ok and outcome.exit_code == 0 and "a process it started is still running as job 1" in outcome.text
+    )
     assert "late" in await eventually(context, "late")
 
 
@@ -135,7 +137,9 @@ async def test_who_leaves_is_told_what_ends_and_what_goes_on(context: ToolContex
     second.keep()
     ended, goes_on = context.jobs.last_words()
     assert ended == "Ended with the session: job 1 (`sleep 30`)."
-    assert goes_on.startswith(f"Job 2 (`sleep 30`) goes on as process {second.running.pid}; its output is in ")
+    assert goes_on.startswith(
+        f"Job 2 (`sleep 30`) keeps running as process {second.running.pid}; its output is in "
+    )
     await first.stop()
     await second.stop()
     assert context.jobs.last_words() == []

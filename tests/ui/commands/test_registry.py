@@ -201,7 +201,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/toke", "30%"),
         ("/keys", "Enter sends."),
         ("/add-dir", "/add-dir PATH adds"),
-        ("/add-dir /gone/x", "/gone/x is no folder"),
+        ("/add-dir /gone/x", "/gone/x is not a folder"),
         ("/doctor", "A task could run here."),
         ("/xyzzy", "/help lists the commands"),
         ("/effort wrong", "xhigh"),

@@ -22,7 +22,7 @@ def test_what_cannot_be_read_to_its_end_is_found_wherever_it_counts(tmp_path: Pa
     for name in ("b/.gitignore", ".rgignore", "b/.git/info/exclude", "../.git/info/exclude", "../.ignore"):
         place = top / name
         os.mkfifo(place)
-        assert bad_ignore_file(top) == f"{place.resolve()} is no regular file", name
+        assert bad_ignore_file(top) == f"{place.resolve()} is not a regular file", name
         place.unlink()
         place.symlink_to("/dev/zero")
         assert "is no regular file" in bad_ignore_file(top), name
@@ -47,7 +47,7 @@ async def test_work_that_takes_long_ends_only_for_a_reason(tmp_path: Path) -> No
     assert await unless_held_up(work(2.2), tmp_path) == "done"
     os.mkfifo(tmp_path / ".ignore")
     assert await unless_held_up(work(0), tmp_path) == "done"
-    with pytest.raises(BadIgnoreFile, match=r"\.ignore is no regular file"):
+    with pytest.raises(BadIgnoreFile, match=r"\.ignore is not a regular file"):
         await unless_held_up(work(60), tmp_path)
     assert stopped == [60]
 
@@ -56,5 +56,5 @@ async def test_a_checkpoint_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "work" / "sub").mkdir(parents=True)
     os.mkfifo(tmp_path / "work" / "sub" / ".gitignore")
     checkpoints = Checkpoints(tmp_path / "work", tmp_path / "store", "s1", ProcessRunner().run, timeout_s=60.0)
-    with pytest.raises(CheckpointError, match="gitignore is no regular file"):
+    with pytest.raises(CheckpointError, match="gitignore is not a regular file"):
         await checkpoints.take()

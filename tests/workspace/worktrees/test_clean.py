@@ -80,6 +80,6 @@ async def test_a_worktree_that_a_process_stands_in_stays(repo: Path, trees: Path
     one = await create(repo, "one", trees, runner.run)
     standing = await runner.start(["sleep", "1000"], cwd=Path(one.path, "src"), env={}, on_output=bytes)
     (left,) = (await clean_worktrees(trees, runner.run)).left
-    assert left.is_in_use and left.stays == f"process {standing.pid} is at work in it" and Path(one.path).exists()
+    assert left.is_in_use and left.stays == f"process {standing.pid} is working in it" and Path(one.path).exists()
     await standing.stop()
     assert len((await clean_worktrees(trees, runner.run)).removed) == 1

@@ -108,7 +108,7 @@ def run(
 @batch.command()
 def status(
     out: _Out,
-    report: Annotated[bool, typer.Option("--report", help="Write the reports anew from the results.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Rebuild the reports from the results.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Show what came of a batch so far, and whether it runs."""

@@ -77,7 +77,7 @@ def cancel_batch(out: Path) -> int:
     if held.host != socket.gethostname():
         raise UsageError(f"process {held.pid} on {held.host} runs this batch; cancel it there")
     os.kill(held.pid, signal.SIGTERM)
-    print(f"asked process {held.pid} to stop; the same `agent batch` command goes on later")
+    print(f"asked process {held.pid} to stop; the same `agent batch` command continues it later")
     return 0
 
 

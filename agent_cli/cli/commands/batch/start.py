@@ -94,7 +94,7 @@ def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> i
         raise
     except OSError as error:
         why = error.strerror or str(error)
-        raise StoreError(clean(f"{out}: {why}; edits are kept, and the same command goes on")) from error
+        raise StoreError(clean(f"{out}: {why}; edits are kept, and the same command continues")) from error
 
 
 def _out(request: BatchRequest) -> Path:
@@ -102,7 +102,7 @@ def _out(request: BatchRequest) -> Path:
         return request.out.absolute()
     first = request.sources[0]
     if first == "-":
-        raise UsageError("tasks from standard input need --out OUT: it is where the batch goes on")
+        raise UsageError("tasks from standard input need --out OUT: the batch is continued from there")
     return Path.cwd() / f"{Path(first).resolve().stem}-batch"
 
 
@@ -221,7 +221,7 @@ def _check_prices(request: BatchRequest, batch: Batch) -> None:
         prices = probe_of(route, setup.config).info.prices
         if prices.input is None or prices.output is None:
             raise UsageError(
-                f"--budget cannot be kept: {route.name} has no known prices. Set them in the configuration"
+                f"--budget cannot be enforced: {route.name} has no known prices. Set them in the configuration"
                 " (providers.NAME.models.MODEL.prices), or give --allow-unknown-cost."
             )
 

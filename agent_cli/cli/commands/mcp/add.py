@@ -81,9 +81,9 @@ def add(
 ) -> int:
     """Add a server to your configuration file. Options stand before the program: what follows it is its own."""
     if not is_server_name(name):
-        raise UsageError(f"{name!r} is no name for a server: use letters, digits, -, _ and .")
+        raise UsageError(f"{name!r} is not a valid server name: use letters, digits, -, _ and .")
     if scope not in (None, "user"):
-        raise UsageError(f"--scope {scope} is not supported: servers of a project stand in its .mcp.json")
+        raise UsageError(f"--scope {scope} is not supported: servers of a project are defined in its .mcp.json")
     server = _server(list(target or ()), url, transport, env or [], header or [])
     setup = Setup(ParsedOptions("agent", {}))
     path = config_dir() / "config.yaml"
@@ -156,7 +156,7 @@ def _server(
     if url is None:
         return _program(target, transport, env, headers)
     if not _is_url(url):
-        raise UsageError(f"{url!r} is no URL: it must begin with http:// or https://")
+        raise UsageError(f"{url!r} is not a URL: it must begin with http:// or https://")
     if transport == "stdio":
         raise UsageError("--transport stdio needs a command, not a URL")
     if env:

@@ -119,7 +119,7 @@ def trust(
         return 1
     for each in offered:
         setup.trust.remember(each.place, each.content)
-    print(f"Trusted, as it is now. `agent mcp test {name}` tries it.")
+    print(f"Trusted in its current form. `agent mcp test {name}` tries it.")
     return 0
 
 
@@ -180,7 +180,7 @@ def _agrees() -> bool:
         UsageError: there is nobody to ask.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("trusting a server needs your yes: run this in a terminal, or add --yes")
+        raise UsageError("trusting a server needs your confirmation: run this in a terminal, or add --yes")
     return input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")
 
 

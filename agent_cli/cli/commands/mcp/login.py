@@ -44,7 +44,7 @@ def login(
     except (ServerError, OSError) as error:
         print(f"agent: {visible(str(error))}", file=sys.stderr)
         return 1
-    print(f"Logged in at {name}. `agent mcp test {name}` tries it.")
+    print(f"Logged in to {name}. `agent mcp test {name}` tries it.")
     return 0
 
 
@@ -55,7 +55,7 @@ def logout(name: _Name) -> int:
     definition = named_server(found_servers(setup), name)
     setup.make_state()
     had_login = _tokens(setup).forget(definition)
-    print(f"Logged out of {name}." if had_login else f"There was no login at {name}.")
+    print(f"Logged out of {name}." if had_login else f"You were not logged in to {name}.")
     return 0
 
 

@@ -191,7 +191,7 @@ def _agrees(offer: _Offer, yes_hash: str | None, question: str) -> bool:
             raise UsageError(f"--yes-hash is for other content: this has {hash}; nothing was changed")
         return True
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(f"this needs your yes: run it in a terminal, or agree with --yes-hash {hash}")
+        raise UsageError(f"this needs your confirmation: run it in a terminal, or agree with --yes-hash {hash}")
     while (answer := input(f"{question} {_ANSWERS}").strip().lower()) in ("v", "view"):
         _print_all(contents(offer.plugin))
     return answer in ("y", "yes")

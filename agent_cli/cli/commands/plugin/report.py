@@ -88,10 +88,10 @@ def contents(plugin: Plugin) -> Iterator[str]:
         is_text = len(data) <= _LARGEST_SHOWN and b"\0" not in data
         left -= len(data) if is_text else 0
         if left < 0:
-            yield "\nThe rest is too long to be shown."
+            yield "\nThe rest is too long to show."
             return
         yield f"\n--- {line(name)}"
-        yield visible(data.decode("utf-8", "replace")) if is_text else "(no text, or too long to be shown)"
+        yield visible(data.decode("utf-8", "replace")) if is_text else "(no text, or too long to show)"
 
 
 def line(text: str) -> str:

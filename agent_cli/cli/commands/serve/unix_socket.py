@@ -73,11 +73,11 @@ def refusal(connection: socket.socket) -> str:
     try:
         uid, pid = _peer(connection)
     except OSError as error:
-        return f"whose it is cannot be told: {error.strerror}"
+        return f"its owner cannot be determined: {error.strerror}"
     if uid != os.geteuid():
         return "it is another user's"
     if _descends(pid, os.getpid()):
-        return "it is that of a command of a session"
+        return "it is a command run by a session"
     return ""
 
 
@@ -115,7 +115,7 @@ def _check_folders(folder: Path) -> None:
         raise UsageError(f"--socket: {folder}: {error.strerror}; make the folder first") from error
     for each, seen in found:
         if not stat.S_ISDIR(seen.st_mode):
-            raise UsageError(f"--socket: {each} is no folder")
+            raise UsageError(f"--socket: {each} is not a folder")
         if seen.st_uid not in (0, os.geteuid()):
             raise UsageError(f"--socket: {each} belongs to another user; choose a folder of your own")
         if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not seen.st_mode & stat.S_ISVTX:

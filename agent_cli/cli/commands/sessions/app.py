@@ -91,7 +91,7 @@ def _line(info: SessionInfo, mask: Mask, everywhere: bool) -> str:
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help='Words that one message must have; "a phrase" as it stands.')],
+    query: Annotated[str, typer.Argument(help='Words that one message must contain; "a phrase" in quotes.')],
     everywhere: Annotated[bool, typer.Option("--all/--here", help="Of every directory, or of this one.")] = True,
     limit: _Limit = 20,
     json: _Json = False,
@@ -175,7 +175,7 @@ def _facts(path: Path, loaded: Loaded) -> list[str]:
 
 @app.command()
 def rename(
-    identifier: _Id, title: Annotated[str, typer.Argument(help="The new name; an empty one takes the name back.")]
+    identifier: _Id, title: Annotated[str, typer.Argument(help="The new name; an empty one removes the name.")]
 ) -> int:
     """Give a session a name. Named sessions are never pruned, and `agent resume NAME` finds them."""
     setup = setup_for_sessions()
@@ -196,7 +196,7 @@ def fork(
     origin, identifier = (id_in(each) for each in (path, copy))
     if NAME.fullmatch(path.name):
         copy_beside(setup.state, path.parent.name, origin, identifier)
-    emit([f"Forked: go on with `agent resume {identifier}`"])
+    emit([f"Forked: continue with `agent resume {identifier}`"])
     return 0
 
 
@@ -206,7 +206,7 @@ def delete(identifier: _Id, yes: Annotated[bool, typer.Option("--yes", "-y", hel
     setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
     if not yes and not sys.stdin.isatty():
-        raise UsageError("nobody can be asked here; add --yes")
+        raise UsageError("there is no terminal to ask on; add --yes")
     if not yes and not typer.confirm(f"Delete {path}?"):
         emit(["Nothing was deleted."])
         return 1

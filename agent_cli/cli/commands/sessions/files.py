@@ -77,7 +77,7 @@ def _format(given: str | None, output: Path | None) -> Format:
     if output is None or str(output) == "-":
         return "md"
     if output.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{output}: the ending tells no format; add --format md, json or html")
+        raise UsageError(f"{output}: the format is not clear from the name; add --format md, json or html")
     return ENDINGS[output.suffix.lower()]
 
 
@@ -122,7 +122,7 @@ def _write(path: Path, text: str, force: bool) -> None:
 def import_(
     file: Annotated[Path, typer.Argument(help="A session file, or what `agent sessions export` wrote as JSON.")],
     cd: Annotated[
-        Path | None, typer.Option("--cd", "-C", help="The directory it is to go on in; default: this one.")
+        Path | None, typer.Option("--cd", "-C", help="The directory to continue in; default: this one.")
     ] = None,
 ) -> int:
     """Import a session. Permissions, running commands and checkpoints do not come along, and it
@@ -130,14 +130,14 @@ def import_(
     setup = setup_for_sessions()
     place = (cd or setup.root).absolute()
     if not place.is_dir():
-        raise UsageError(f"--cd {place}: is no directory")
+        raise UsageError(f"--cd {place}: is not a directory")
     done = import_session(setup.sessions, file, place)
     for problem in done.problems:
         print(f"agent: {one_line(problem)}", file=sys.stderr)
     renamed = " (its own id is taken here)" if done.new_id else ""
     emit(
         [
-            f"Imported as {done.id}{renamed}; it worked in {one_line(done.came_from)} and goes on in {place}.",
+            f"Imported as {done.id}{renamed}; it worked in {one_line(done.came_from)} and continues in {place}.",
             f"Continue with `agent resume {done.id}`",
         ]
     )

@@ -237,12 +237,12 @@ async def _state(setup: Setup) -> str:
         probe.unlink()
     except OSError as error:
         raise Problem(
-            f"{setup.state}: {error.strerror}", "Set AGENT_STATE_DIR to a folder you can write."
+            f"{setup.state}: {error.strerror}", "Set AGENT_STATE_DIR to a folder that you can write to."
         ) from error
     free = shutil.disk_usage(setup.state).free // 1_000_000
     if free < _ENOUGH_MB:
         advice = "`agent sessions prune` deletes old sessions; AGENT_STATE_DIR names another place."
-        raise Problem(f"only {free} MB free where {setup.state} lies", advice)
+        raise Problem(f"only {free} MB free on the disk of {setup.state}", advice)
     return f"{setup.state}, {free:,} MB free"
 
 
@@ -264,7 +264,7 @@ async def _sandbox(setup: Setup, strength: EnforcedLevel) -> str:
         advice = "Commands run with all your rights; `sandbox: workspace-write` confines them."
         raise Problem(f"switched off ({setup.loaded.place('sandbox')})", advice)
     if not strength.is_there:
-        raise Problem(f"none: {strength.why}", "Until then commands that are not known to only read ask first.")
+        raise Problem(f"none: {strength.why}", "Until then commands that are not known to be read-only ask first.")
     holes = [] if strength.hides_inside else ["cannot protect single files of the workspace"]
     holes += [] if strength.cuts_network else ["does not cut the network"]
     holes += [] if strength.shares_network else ["cannot let commands reach single hosts"]

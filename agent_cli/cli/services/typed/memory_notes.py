@@ -30,12 +30,12 @@ class MemoryNotes:
     def undo(self) -> str:
         """Take the last note back; returns what was done, in words."""
         if not self._saved:
-            return "There is no note to take back."
+            return "There is no note to undo."
         change = self._saved.pop()
         try:
             done = put_back(change.path, change.after, change.before)
         except FileError as error:
-            return f"Not taken back: {error}"
+            return f"Not undone: {error}"
         if not done:
-            return f"Not taken back: {change.path} has changed since; edit it yourself."
+            return f"Not undone: {change.path} has changed since; edit it yourself."
         return f"Took the note back from {change.path}."

@@ -23,7 +23,7 @@ _VERSIONED = lazy_regex(r"/v\d+$")
 
 _PREFIX = "The provider drops thinking that no longer fits the conversation, as after a summary, from now on."
 _EFFORT = "This model does not think by effort; it is left out from now on."
-_UNBEGUN = "Thinking cannot begin in the middle of an answer; this conversation goes on without it."
+_UNBEGUN = "Thinking cannot begin in the middle of an answer; this conversation continues without it."
 _REASONING = "The provider does not take earlier thinking back; it is left out from now on."
 _NO_MARKS = "This server does not cache by marks; they are left out from now on."
 _NO_CHOICE = "This server does not know `tool_choice`; it is left out from now on."

@@ -195,7 +195,7 @@ def test_doctor_says_that_the_state_cannot_be_written(world: World) -> None:
     done = world.run("doctor", env={"AGENT_STATE_DIR": str(world.home / "file" / "x")})
     assert done.code == 1
     assert line(done, "state folder").endswith("/file/x: Not a directory")
-    assert todo(done, "state folder") == "Set AGENT_STATE_DIR to a folder you can write."
+    assert todo(done, "state folder") == "Set AGENT_STATE_DIR to a folder that you can write to."
 
 
 def test_doctor_looks_at_the_models_that_stand_in(world: World) -> None:

@@ -13,7 +13,7 @@ def made(tmp_path: Path) -> tuple[Memory, MemoryNotes]:
 
 def test_a_note_is_appended_and_taken_back(tmp_path: Path) -> None:
     memory, notes = made(tmp_path)
-    assert notes.undo() == "There is no note to take back."
+    assert notes.undo() == "There is no note to undo."
     said = notes.add("project", "tests:  make test")
     assert said.startswith("Saved to memory (project): ") and memory.find("project").text == "- tests: make test"
     notes.add("project", "use tabs")
