@@ -36,15 +36,15 @@ class ErrorInfo(msgspec.Struct, frozen=True):
     message: str
     """One or two sentences, with the provider's own words."""
     hint: str = ""
-    """What to do next, in words for where the user sits."""
+    """What to do next, worded for the user's environment."""
     request_id: str | None = None
     """The provider's id of the failed request, for its support."""
     hints: tuple[Hint, ...] = ()
-    """What to do next, worded for the user's environment."""
+    """What to do next, as machine-readable values; `hint` has the words."""
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session_started"):
-    """What to do next, as machine-readable values; `hint` has the words."""
+    """The session is open. The first event, also of resumed sessions."""
 
     session_id: str
     """Id for `agent --resume`."""

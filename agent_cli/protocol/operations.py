@@ -218,7 +218,7 @@ class ControlAgent(OperationBase, frozen=True):
 
 
 class RemoveGrant(OperationBase, frozen=True):
-    """Remove a permission rule that the user saved, from wherever it is saved."""
+    """Remove a permission rule that the user saved, in every place where it is saved."""
 
     rule: str
 

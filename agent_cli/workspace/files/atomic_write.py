@@ -166,7 +166,7 @@ def _remove_empty(folders: Sequence[str]) -> None:
 
 
 def _check_writable(at: DirEntryFd, shown: str, expected: Stamp) -> None:
-    """A file that is gone is left to `_check_unchanged`."""
+    """Refuse a write-protected file. `_check_unchanged` reports a missing one."""
     try:
         at.status()
     except FileNotFoundError:
