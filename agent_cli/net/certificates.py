@@ -25,7 +25,7 @@ def unreadable(env: Mapping[str, str]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def context_for(settings: tuple[str, ...]) -> ssl.SSLContext:
-    """Return the context for values of `REPLACING` and `ADDING`, in this order. OpenSSL reads the former
+    """Return the context for values of `REPLACING` and `ADDING`, in this order. OpenSSL reads those in `REPLACING`
     itself."""
     context = ssl.create_default_context()
     _add_fallback(context)

@@ -23,7 +23,7 @@ class _Folder(msgspec.Struct, frozen=True):
     """Contents of a folder when it was scanned."""
 
     changed: tuple[int, int]
-    """mtime and ctime in nanoseconds; a program can only set back the former."""
+    """mtime and ctime in nanoseconds; a program can set back the mtime, but not the ctime."""
     folders: tuple[str, ...]
     closed: tuple[str, ...]
     linked: tuple[tuple[str, Same], ...]

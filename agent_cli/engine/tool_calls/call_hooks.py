@@ -1,7 +1,7 @@
 """User hooks on a tool call: before the final decision, and after it ran.
 
-A hook may refuse a call, have the user asked, answer that question, or change the call. Changed arguments are
-parsed and judged as if the model had written them.
+A hook may refuse a call, require the user's approval, answer an approval request, or change the call. Changed
+arguments are parsed and judged as if the model had written them.
 """
 
 import asyncio

@@ -23,8 +23,8 @@ class HookRuling(msgspec.Struct, frozen=True):
     reason: str
 
     def applied_to(self, verdict: Verdict) -> Verdict:
-        """Return the resulting verdict. A hook may have the user asked, and may answer a question that a saved
-        rule could answer. It cannot loosen anything else."""
+        """Return the resulting verdict. A hook may require approval by the user, and may answer a question that a
+        saved rule could answer. It cannot loosen anything else."""
         if self.decision == "ask" and isinstance(verdict, Allow):
             return Ask(self.rule, self.reason, reach=verdict.reach)
         if self.decision == "ask" and isinstance(verdict, Ask):

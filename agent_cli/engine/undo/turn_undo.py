@@ -161,7 +161,7 @@ class TurnUndo:
 
     async def rewind(self, turn_id: str, what: Rewound) -> tuple[int, str, RestoreReport]:
         """Rewind to before the prompt of a turn: files, conversation or both. Return values as in `undo`. If only
-        the files are rewound, the report lists the changes for the conversation that remains.
+        the files are rewound, the report lists the files that changed although the conversation is kept.
 
         Raises:
             NothingToRestore: there is no such prompt, nothing is left to revert, or files cannot be restored.

@@ -193,7 +193,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     pass_env: tuple[str, ...] = ()
     """Variables that confined commands see although they look like secrets."""
     traced: Callable[[Mapping[str, str], str], dict[str, str]] | None = None
-    """Returns the environment of a command with trace variables, by its call id; None if the session is not traced."""
+    """Returns a command's environment with trace variables, by its call id; None if the session is not traced."""
     shell_timeout_s: float = 120.0
     silent_after_s: float = 15.0
     """Seconds of silence after which the user is told and a command is suspected of waiting for input."""

@@ -25,7 +25,7 @@ async def remove(worktree: Worktree, run: RunProgram, *, discard: bool = False) 
     store.
 
     Args:
-        worktree: as from `create` or `open_worktree`; its record on disk is decisive.
+        worktree: as from `create` or `open_worktree`; its record on disk takes precedence.
         run: `sandbox.ProcessRunner.run`.
         discard: remove it even if it has changes that are neither merged nor saved as a patch.
 
