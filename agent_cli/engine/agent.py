@@ -1,10 +1,10 @@
-"""The engine: a queue pair, and a loop that never waits for a turn.
+"""The engine: a queue pair, and a submission loop that never waits for a turn.
 
     submit() ─▶ submissions ─▶ SUBMISSION LOOP ─┬▶ turn queue ─▶ worker ─▶ handlers
                                                 └▶ approvals, interrupt, settings: at once
 
-The worker runs one task at a time and is the one place that emits the end of each. If it dies, every open
-submission is told and the event stream ends.
+The worker runs one task at a time and is the only place that emits the end of a task. If it dies, every open
+submission gets its terminal event and the event stream ends.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _SHUTDOWN_S = 5.0
 
 
 class Agent:
-    """The engine's side of `protocol.client.Client`. Run `run()` as a task beside the front end."""
+    """The engine's side of `protocol.client.Client`. Run `run()` as a task concurrently with the front end."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -67,26 +67,26 @@ class Agent:
         self._submissions: asyncio.Queue[Submission] = asyncio.Queue()
         self._turns: asyncio.Queue[Submission] = asyncio.Queue()
         self._waiting: dict[str, Operation] = {}
-        """Submissions without a terminal event yet."""
+        """Submissions without a terminal event so far."""
         self._handed_in: dict[str, UserInput | Steer | Reshape] = {}
-        """What the user has handed in and what may still wait, oldest first."""
+        """Input submitted by the user that may still be waiting, oldest first."""
         self._active: asyncio.Task[None] | None = None
         self._running = ""
-        """Id of the submission that the active task belongs to."""
+        """Id of the submission of the active task."""
         self._beside: set[asyncio.Task[None]] = set()
-        """What is done while the loop goes on."""
+        """Tasks that run concurrently with the submission loop."""
         self._stop_next = False
         self._between_turns = False
-        """What the turn that is over has left to do is being done."""
+        """True while the follow-up work of the turn that just ended is being done."""
         self._closed = False
 
     @property
     def services(self) -> SessionServices:
-        """What lives as long as the session."""
+        """The services that live as long as the session."""
         return self._dispatcher.services
 
     async def submit(self, operation: Operation) -> str:
-        """Hand in an operation; returns the submission's id. After `SessionClosed` it is ignored."""
+        """Submit an operation and return the submission's id. After `SessionClosed` it is ignored."""
         submission = Submission(id=new_id("sub"), operation=operation)
         if self._closed:
             return submission.id
@@ -97,11 +97,11 @@ class Agent:
         return submission.id
 
     def events(self) -> AsyncIterator[AnyEvent]:
-        """Yield all events in order; ends after `SessionClosed`. One consumer only."""
+        """Yield all events in order and end after `SessionClosed`. Supports one consumer only."""
         return self._bus.events()
 
     def snapshot(self) -> Snapshot:
-        """Return the state right now."""
+        """Return the current state."""
         waiting = tuple(map(_shown, self._waiting_inputs().values()))
         compacting = self._active is not None and self._running == ""
         shown = tuple(each for each in waiting if each.text)
@@ -110,8 +110,9 @@ class Agent:
         )
 
     def _waiting_inputs(self, before: str = "") -> dict[str, UserInput | Steer | Reshape]:
-        """Return what has not begun and has not been delivered, by submission, oldest first: all of it, or what
-        was handed in `before` a submission that has not ended. Of equal guidance the newest waits."""
+        """Return input that has neither begun nor been delivered, by submission, oldest first: all of it, or what
+        was submitted `before` a submission that has not ended. Of guidance with equal text, the newest counts as
+        waiting."""
         later = set(dropwhile(lambda each: each != before, self._waiting))
         steers = Counter(self._dispatcher.steers)
         found = {}
@@ -128,15 +129,15 @@ class Agent:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a submission is being carried out."""
+        """True while a submission is being carried out."""
         return self._running != "" and not self._bus.has_ended(self._running)
 
     def context(self) -> ContextPicture:
-        """Return what fills the window right now."""
+        """Return the current contents of the context window."""
         return self._dispatcher.services.snapshots.context()
 
     def replay(self) -> Iterator[tuple[AnyEvent, ...]]:
-        """Yield the turns so far, newest first, each as the events that it emitted."""
+        """Yield the turns so far, newest first, each as the events it emitted."""
         from agent_cli.session.replay import replay
 
         session, registry = self._dispatcher.session, self._dispatcher.services.registry
@@ -147,22 +148,22 @@ class Agent:
         return self._dispatcher.services.undo.points()
 
     async def diff(self) -> str:
-        """Unified diff of the workspace against its state before the session's first change."""
+        """Return a unified diff of the workspace against its state before the session's first change."""
         return await self._dispatcher.services.undo.session_diff()
 
     def prompt_awaited(self, text: str) -> None:
-        """Tell the hooks that the front end has called the user, who is to give the next prompt."""
+        """Notify hooks that the front end is waiting for the next prompt and has alerted the user."""
         services = self._dispatcher.services
         if services.session_hooks is not None:
             services.session_hooks.notify("idle_prompt", text, services.scope())
 
     def stop(self, reason: StopReason) -> None:
-        """Stop what runs, from a signal handler."""
+        """Stop the running task. Called from a signal handler."""
         self._dispatcher.outcomes.stop_reason = reason
         self._cancel_active()
 
     async def run(self) -> None:
-        """Serve submissions until `Shutdown`. Never raises for a failing task; always ends the stream."""
+        """Process submissions until `Shutdown`. Never raises for a failing task; always ends the event stream."""
         error: ErrorInfo | None = None
         worker = asyncio.create_task(self._work())
         loop = asyncio.create_task(self._serve())
@@ -172,7 +173,7 @@ class Agent:
             for task in done:
                 if (failure := task.exception()) is not None:
                     error = _died(failure)
-        except Exception as failure:  # announcing failed: say so instead of hanging the front end
+        except Exception as failure:  # announcing failed: report it instead of hanging the front end
             error = _died(failure)
         finally:
             active = [self._active] if self._active is not None else []
@@ -182,7 +183,7 @@ class Agent:
             await self._end(error)
 
     async def _serve(self) -> None:
-        """The submission loop."""
+        """Run the submission loop."""
         while True:
             submission = await self._submissions.get()
             match submission.operation:
@@ -215,10 +216,10 @@ class Agent:
                     return
 
     async def _work(self) -> None:
-        """The worker: one task at a time, each cancellable, each with one terminal event."""
+        """Run the worker: one cancellable task at a time, each with exactly one terminal event."""
         while True:
             submission = await self._turns.get()
-            if submission.id not in self._waiting:  # it was taken back
+            if submission.id not in self._waiting:  # the user withdrew it
                 continue
             self._running = submission.id
             self._active = asyncio.create_task(self._dispatcher.handle(submission))
@@ -241,7 +242,8 @@ class Agent:
                 await self.submit(UserInput(text))
 
     async def _make_room(self) -> None:
-        """Between turns, when nothing waits. What is handed in meanwhile waits for it; a stop ends it."""
+        """Compact between turns when nothing is queued. Input submitted meanwhile waits for it; a stop cancels
+        it."""
         if not self._turns.empty() or not self._dispatcher.is_full():
             return
         self._active = asyncio.create_task(self._dispatcher.between_turns())
@@ -252,7 +254,7 @@ class Agent:
             self._active = None
 
     def _finish(self, submission: Submission, task: "asyncio.Task[None]") -> None:
-        """Make sure a task that ended has had its terminal event; a second one is dropped by the bus."""
+        """Ensure that a task that ended has a terminal event. The bus drops a second one."""
         if task.cancelled():
             self._dispatcher.outcomes.aborted(submission)
         elif (error := task.exception()) is not None:
@@ -261,8 +263,8 @@ class Agent:
             self._bus.emit(_completed(submission))
 
     def _cancel_active(self, before: str = "") -> bool:
-        """Stop the running task, or the one about to run. A task that was only just made takes its first
-        step before the stop reaches it, so that its input is saved."""
+        """Stop the running task, or the one about to run. A task just created takes its first step before it is
+        cancelled, so that its input is saved."""
         runs = self._active is not None and not self._active.done()
         if self._active is not None and runs:
             asyncio.get_running_loop().call_soon(self._active.cancel)
@@ -271,7 +273,8 @@ class Agent:
         return runs or self._stop_next
 
     def _queue(self, submission: Submission, user_input: UserInput) -> None:
-        """A prompt that has to wait is saved first; where that fails it is told and not taken."""
+        """Queue a prompt. A prompt that must wait is saved first; if that fails, the prompt is rejected with an
+        error."""
         if user_input.text.strip() and (self._active is not None or not self._turns.empty()):
             try:
                 self._dispatcher.services.inbox.queue(user_input.text, user_input.images)
@@ -295,8 +298,8 @@ class Agent:
         self._queue(Submission(submission.id, prompt), prompt)
 
     def _interrupt(self, submission: Submission, reason: StopReason) -> None:
-        """Stop what runs. Because the user stopped something, nothing else begins: what waits is handed back,
-        but for a prompt that is about to begin, which is stopped as if it had."""
+        """Stop the running work. If the user stopped it, nothing else starts: queued input is returned, except for
+        a prompt that is about to begin, which is stopped as if it had begun."""
         self._dispatcher.outcomes.stop_reason = reason
         waiting = list(self._waiting_inputs(submission.id)) if reason == "interrupted" else []
         if self._active is None and not self._between_turns:
@@ -306,14 +309,14 @@ class Agent:
         self._settle(submission, stopped or returned, "nothing was running")
 
     def _take_back(self, submission: Submission, text: str) -> None:
-        """The newest of what waits, or the newest with this text, goes back to the user."""
+        """Return the newest queued input, or the newest with this text, to the user."""
         waiting = self._waiting_inputs(submission.id).items()
         fitting = [each for each, operation in waiting if text in ("", _shown(operation).text)]
         self._settle(submission, self._return_input(fitting[-1:], submission.id), "it no longer waits")
 
     def _return_input(self, submissions: Sequence[str], submission_id: str) -> bool:
-        """Take what waits out of the queue and out of the running turn, and tell the front end; False when there
-        is nothing. What cannot be noted as taken back on disk is at worst offered again after a crash."""
+        """Remove queued input from the queue and the running turn, and emit it to the front end. Return False if
+        there is none. Input whose removal cannot be saved is at worst offered again after a crash."""
         waiting = self._waiting_inputs()
         returned = [waiting[each] for each in submissions]
         for each in submissions:
@@ -341,7 +344,7 @@ class Agent:
         self._settle(submission, True, "")
 
     def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that takes a while without holding up the loop."""
+        """Run something slow without blocking the submission loop."""
         task = asyncio.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
@@ -349,7 +352,7 @@ class Agent:
     async def _settle_after(self, submission: Submission, work: Coroutine[Any, Any, str]) -> None:
         try:
             said = await work
-        except Exception as error:  # told to whoever asked; the loop goes on
+        except Exception as error:  # reported to the submitter; the loop continues
             self._dispatcher.outcomes.failed(submission, error)
             self._waiting.pop(submission.id, None)
             return
@@ -375,7 +378,7 @@ class Agent:
         self._settle(submission, True, "")
 
     async def _end(self, error: ErrorInfo | None) -> None:
-        """Give every open submission its end, free what is held, close the stream."""
+        """Emit a terminal event for every open submission, release all resources, and close the event stream."""
         self._closed = True
         told = error or ErrorInfo(kind="closed", message="the session was closed before this was done")
         for submission_id, operation in self._waiting.items():
@@ -391,7 +394,7 @@ class Agent:
 
 
 def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:
-    """Return what is shown of something that waits."""
+    """Return the display form of queued input."""
     match operation:
         case UserInput(text=text):
             return WaitingInput("prompt", text)
@@ -402,9 +405,10 @@ def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:
 
 
 def _result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ToolCallFinished:
-    """Announce a result of an earlier turn; by the tool's name alone where it does not read the call now."""
+    """Return the event for the result of an earlier turn. Its title is the tool's name if the tool cannot parse
+    the call."""
     tool, title = registry.get(call.name), ""
-    with contextlib.suppress(Exception):  # of a tool of the user's, or of arguments that never ran
+    with contextlib.suppress(Exception):  # raised by a plug-in tool, or by arguments that never ran
         title = tool.title(registry.parse(call.name, call.arguments)[1]) if tool else ""
     return finished_event(result, title or call.name, tool)
 

@@ -1,4 +1,4 @@
-"""What each operation does: the objects of one session, and a handler for every kind of task."""
+"""Dispatch of operations: the objects of one session, and a handler for each kind of task."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ class Dispatcher:
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
 
     def announce(self) -> None:
-        """The first event of the stream."""
+        """Emit the first event of the stream."""
         model, mode, _ = self.session.view.settings
         self.bus.emit(
             SessionStarted(
@@ -89,8 +89,8 @@ class Dispatcher:
             await self.services.undo.close_crashed_turns()
             stop = await turn.run(user_input)
         except asyncio.CancelledError:
-            pass  # reported below, once what the turn left behind is saved
-        except Exception as error:  # the turn's end is told here, whatever failed
+            pass  # reported below, after what the turn left behind is saved
+        except Exception as error:  # the end of the turn is reported here, whatever failed
             failure = error
         reason = stop.reason if stop else stop_reason_of(failure) if failure else self.outcomes.stop_reason
         patience = None if stop or failure else _ABORT_PATIENCE_S
@@ -116,11 +116,12 @@ class Dispatcher:
 
     async def _tell_hooks(self, failure: Exception, turn: Turn) -> None:
         if self.services.session_hooks is not None:
-            with contextlib.suppress(Exception):  # the turn's own end must still be told
+            with contextlib.suppress(Exception):  # the end of the turn must be reported anyway
                 await self.services.session_hooks.on_failure(str(failure), turn.scope)
 
     def _leave_steers(self, submission_id: str) -> None:
-        """Guidance for a turn that was stopped from outside is offered again when the session is resumed."""
+        """Warn about guidance for a turn that was stopped from outside. It is offered again when the session is
+        resumed."""
         for text in self.take_leftover_steers():
             self._warn(f"Not delivered, because the turn was interrupted: {text}", submission_id)
 
@@ -130,7 +131,7 @@ class Dispatcher:
     async def _end_turn(
         self, turn: Turn, reason: StopReason, *, failure: Exception | None, within_s: float | None
     ) -> tuple[FileChange, ...]:
-        """Save how a turn ended and the state it left behind. What takes longer than `within_s` is finished
+        """Save how a turn ended and the state it left behind. Work that takes longer than `within_s` is finished
         by `settle`, before the next task."""
         self._turn = None
         if self.services.agents is not None:
@@ -146,7 +147,7 @@ class Dispatcher:
         )
         try:
             self.session.append(ended)
-        except Exception as unsaved:  # the turn's own end must still be told
+        except Exception as unsaved:  # the end of the turn must be reported anyway
             self._warn(str(unsaved), turn.scope.submission_id)
         self._settling = asyncio.create_task(self._after_turn(turn.scope.turn_id))
         try:
@@ -156,11 +157,11 @@ class Dispatcher:
         return self._settling.result() if self._settling.done() else ()
 
     def is_full(self) -> bool:
-        """Return whether room should be made while nobody waits."""
+        """Return True if the conversation should be compacted while nobody waits."""
         return self.services.approvals.interactive and self.services.compactor.is_due(_EARLY)
 
     async def between_turns(self) -> None:
-        """Make room before the next prompt needs it. A stop ends it like any task."""
+        """Compact before the next prompt needs the space. A stop cancels it like any task."""
         try:
             await self.services.compactor.reduce_if_needed(self.services.scope(), share=_EARLY)
         except (ModelError, OverBudget, ContextFull, StoreError):
@@ -172,19 +173,19 @@ class Dispatcher:
             self._warn(words)
         try:
             return await self.services.undo.after_turn(turn_id)
-        except Exception as failure:  # told; the turn itself is over
+        except Exception as failure:  # reported; the turn itself is over
             self._warn(str(failure))
             return ()
 
     async def settle(self) -> None:
-        """Between tasks: wait for the last turn's checkpoint, close models no longer used."""
+        """Wait for the last turn's checkpoint and close models no longer in use. Called between tasks."""
         if self._settling is not None:
             await asyncio.wait({self._settling})
             self._settling = None
         await self.services.models.close_retired()
 
     def take_leftover_steers(self) -> list[str]:
-        """Guidance that came too late for its turn; it becomes input of its own."""
+        """Return guidance that came too late for its turn, for use as new prompts."""
         self._leftover, texts = Steers(), self._leftover
         return texts
 
@@ -194,7 +195,7 @@ class Dispatcher:
         return self._leftover if self._turn is None else self._turn.steers
 
     def steer(self, text: str) -> bool:
-        """Leave guidance for the running turn; False when none runs.
+        """Queue guidance for the running turn. Return False if none is running.
 
         Raises:
             StoreError: it could not be saved.
@@ -206,7 +207,7 @@ class Dispatcher:
         return True
 
     async def change_settings(self, change: ChangeSettings, submission_id: str) -> None:
-        """Use another model, mode or effort from the next call on.
+        """Switch to another model, mode or effort, from the next call on.
 
         Raises:
             Exception: the model cannot be used; nothing is changed.
@@ -232,14 +233,14 @@ class Dispatcher:
         self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
 
     async def control_job(self, change: ControlJob) -> str:
-        """Stop or keep a background job, as `control`."""
+        """Stop or keep a background job; see `control`."""
         return await control(self.services.tools.jobs, change)
 
     async def control_agent(self, change: ControlAgent) -> str:
-        """Stop a sub-agent or tell it something; returns what was done.
+        """Stop a sub-agent, send it a message or merge its work, and return what was done.
 
         Raises:
-            OperationRefused: there is none of that name, or it cannot be done.
+            OperationRefused: there is no sub-agent of that name, or the action is not possible.
         """
         if self.services.agents is None:
             raise OperationRefused("There are no sub-agents in this session.")
@@ -249,10 +250,10 @@ class Dispatcher:
             raise OperationRefused(str(error)) from error
 
     async def remove_grant(self, rule: str) -> str:
-        """Remove a saved permission rule; returns what was done.
+        """Remove a saved permission rule and return what was done.
 
         Raises:
-            StoreError: a file of rules cannot be read or written.
+            StoreError: a rules file cannot be read or written.
         """
         places = await asyncio.to_thread(self.services.permissions.remove_grant, rule)
         if not places:
@@ -261,14 +262,14 @@ class Dispatcher:
         return f"Removed {rule} ({', '.join(places)})."
 
     async def aclose(self) -> None:
-        """Kill what still runs, close connections, let go of the file."""
+        """Kill all running processes, close connections and the session file."""
         if self.services.agents is not None:
             with contextlib.suppress(Exception):
                 await self.services.agents.aclose()
         with contextlib.suppress(Exception):
             await self.settle()
         if self.services.session_hooks is not None:
-            with contextlib.suppress(Exception):  # a hook keeps nobody from leaving
+            with contextlib.suppress(Exception):  # a failing hook must not prevent the exit
                 await self.services.session_hooks.on_end("other", self.services.scope())
         if self.services.hooks is not None:
             await self.services.hooks.aclose()
@@ -284,7 +285,7 @@ class Dispatcher:
         self.session.close()
 
     def _note_jobs(self, *, leaving: bool = False) -> None:
-        with contextlib.suppress(StoreError):  # a note; what it is about is told to the user in any case
+        with contextlib.suppress(StoreError):  # only a note: the user is told about the job in any case
             if notes := self._job_notes.take(leaving=leaving):
                 self.session.append(*notes)
 
@@ -293,23 +294,24 @@ class Dispatcher:
 
 
 _EARLY = 0.9
-"""Between turns the conversation is reduced from this share of the threshold on."""
+"""Between turns, the conversation is compacted from this share of the threshold on."""
 _ABORT_PATIENCE_S = 0.15
-"""How long the end of a stopped turn waits for its checkpoint before the prompt comes back."""
+"""Seconds that the end of a stopped turn waits for its checkpoint before the prompt returns."""
 
 
 ENDED_WITH_US = "ended with the session"
 
 
 class JobNotes:
-    """Notes each change of each job once."""
+    """Creates one record per state change of each job."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
         self._noted: dict[str, str] = {}
 
     def take(self, *, leaving: bool = False) -> tuple[JobNoted, ...]:
-        """Records of what has changed since the last call. When `leaving`, jobs that run and are not kept end."""
+        """Return records of the changes since the last call. When `leaving`, running jobs that are not kept count
+        as ended."""
         notes = []
         for job in self._jobs:
             state = ENDED_WITH_US if leaving and job.state == "running" else job.state
@@ -330,10 +332,10 @@ class JobNotes:
 
 
 async def control(jobs: Jobs, change: ControlJob) -> str:
-    """Stop a background command, or let it outlive the session; what was done, in words.
+    """Stop a background command, or let it outlive the session. Return what was done, in words.
 
     Raises:
-        OperationRefused: there is no such job, or it cannot be kept.
+        OperationRefused: there is no such job, it has ended, or it cannot be kept.
     """
     job = jobs.get(change.job)
     if job is None:

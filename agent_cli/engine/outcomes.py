@@ -1,4 +1,4 @@
-"""Report how a submission ends: what failed, in words for the user, and the reason a turn stops for it."""
+"""Report how submissions end: the error in words for the user, and the stop reason of the turn."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ from .undo.turn_undo import NothingToRestore
 
 
 def explain_failure(error: BaseException, model: str) -> tuple[StopReason, ErrorInfo]:
-    """Return the stop reason and the words for a failure; `model` is the one it happened with."""
+    """Return the stop reason and error description of a failure; `model` is the model it happened with."""
     if isinstance(error, ModelError):
         return stop_reason_of(error), explain(error, model)
     if isinstance(error, ContextFull):
@@ -38,7 +38,7 @@ def explain_failure(error: BaseException, model: str) -> tuple[StopReason, Error
 
 
 def with_next_step(error: BaseException, info: ErrorInfo) -> ErrorInfo:
-    """Return the words for a prompt that failed, with how to continue once the hint is followed."""
+    """Return the error of a failed prompt with an additional hint on how to continue after fixing the cause."""
     if not isinstance(error, ModelError) or error.kind == "content_filter":
         return info
     is_setting = error.kind == "auth" or (isinstance(error, Unreachable) and error.lasting)
@@ -46,7 +46,7 @@ def with_next_step(error: BaseException, info: ErrorInfo) -> ErrorInfo:
 
 
 def stop_reason_of(error: BaseException) -> StopReason:
-    """Return why a turn stops that failed with this."""
+    """Return the stop reason of a turn that failed with an error."""
     if isinstance(error, ContextFull):
         return "context_limit"
     return _BY_KIND.get(error.kind, "provider_error") if isinstance(error, ModelError) else "internal_error"
@@ -64,17 +64,17 @@ _BY_KIND: dict[str, StopReason] = {
 
 
 class Outcomes:
-    """Tells the ends of one session's submissions."""
+    """Emits the ends of one session's submissions."""
 
     def __init__(self, bus: EventBus, model: Callable[[], str]) -> None:
-        """`model` names the one in use."""
+        """`model` returns the name of the model in use."""
         self._bus = bus
         self._model = model
         self.stop_reason: StopReason = "interrupted"
-        """Why the next interruption happens."""
+        """Reason for the next interruption."""
 
     def aborted(self, submission: Submission, changes: tuple[FileChange, ...] = (), text: str = "") -> None:
-        """Tell that a task was stopped."""
+        """Emit the end of a task that was stopped."""
         if isinstance(submission.operation, UserInput):
             self._bus.emit(
                 TurnAborted(stop_reason=self.stop_reason, text=text, changes=changes, submission_id=submission.id)
@@ -83,7 +83,7 @@ class Outcomes:
         self._operation_failed(submission, ErrorInfo(kind="interrupted", message="stopped by the user"))
 
     def failed(self, submission: Submission, error: BaseException, changes: tuple[FileChange, ...] = ()) -> None:
-        """Tell that a task failed, and what to do next."""
+        """Emit the end of a task that failed, with what to do next."""
         wanted = submission.operation.model if isinstance(submission.operation, ChangeSettings) else None
         reason, info = explain_failure(error, wanted or self._model())
         if isinstance(submission.operation, UserInput):

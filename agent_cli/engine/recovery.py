@@ -1,6 +1,6 @@
-"""What another request can put right after the provider refused one: a message it does not take is replaced by a
-placeholder; a request that is too large is reduced, the real window learnt, and tools that were not used are no
-longer offered."""
+"""Recovery after the provider refused a request: an unacceptable message is replaced by a placeholder; for a
+request that is too large, the conversation is compacted, the real window recorded, and unused tools are no longer
+offered."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ MAX_OVERFLOWS = 2
 
 
 class Recovery:
-    """What one turn does about requests that are refused."""
+    """Recovery from refused requests in one turn."""
 
     def __init__(self, services: "SessionServices", scope: TurnScope) -> None:
         self._session = services.session
@@ -28,8 +28,8 @@ class Recovery:
         self._overflows = 0
 
     async def helps(self, error: ModelError) -> bool:
-        """Change what the next request sends after a refusal; False when nothing can be changed. A message is
-        replaced once; a request is made smaller twice at most."""
+        """Change what the next request sends after a refusal. Return False if nothing can be changed. A message is
+        replaced once; a request is reduced at most twice."""
         if error.message_id and self._quarantine(error):
             return True
         if error.kind != "context_overflow":
@@ -45,7 +45,7 @@ class Recovery:
         return self.offer_fewer_tools() or smaller
 
     def offer_fewer_tools(self) -> bool:
-        """Stop offering tools that were not used; False when there are none."""
+        """Stop offering unused tools. Return False if there are none."""
         gone = self._offered.drop_unused()
         if gone:
             self._scope.notice(
@@ -54,7 +54,7 @@ class Recovery:
         return bool(gone)
 
     def _quarantine(self, error: ModelError) -> bool:
-        """Send a placeholder for a message from now on; False when that has been done already."""
+        """Replace a message with a placeholder from now on. Return False if that was already done."""
         records = self._session.records
         if any(isinstance(each, Quarantined) and each.message_id == error.message_id for each in records):
             return False

@@ -1,4 +1,4 @@
-"""What lives as long as one session: made once by the composition root, shared by its turns."""
+"""Services that live as long as one session: built once by the composition root, shared by its turns."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
-    """The services of one session. What follows from others is made when it is first used."""
+    """The services of one session. Services derived from others are built on first use."""
 
     session: Session
     bus: EventBus
@@ -51,30 +51,30 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     approvals: ApprovalRequests
     undo: TurnUndo
     tool_base: ToolContext
-    """What tools reach, but for what they ask of the session."""
+    """The context of tools, without the functions that depend on the session."""
     settings: Settings
     prompt_additions: Briefed
-    """What is new beside the messages that are still sent."""
+    """Returns the additions to the messages that are still sent."""
     retry: RetryPolicy
     redacted: Callable[[Sequence[Message]], Sequence[Message]] = tuple
-    """Messages as they may be sent."""
+    """Returns messages with secrets removed, as they may be sent."""
     day: DayLedger | None = None
     rules: Sequence[BoundRule] = ()
     hooks: "HookEngine | None" = None
-    """Programs of the user that are asked at fixed points."""
+    """Programs of the user that run at fixed points."""
     earlier: "Callable[[], EarlierSessions] | None" = None
     prompt_calls: PromptCalls = msgspec.field(default_factory=lambda: PromptCalls(None))
-    """The model calls for the user's prompt, shared with sub-agents."""
+    """Model calls for the user's prompt, counted together with those of sub-agents."""
     parent: "SessionServices | None" = None
-    """The session that started this one as a sub-agent."""
+    """Services of the session that started this one as a sub-agent."""
     agents: "Subagents | None" = None
-    """The sub-agents of this session; None where it may start none."""
+    """The sub-agents of this session; None if it may not start any."""
     shared_budget: SharedBudget | None = None
-    """A bound on money together with other sessions; a sub-agent has its parent's."""
+    """A cost limit shared with other sessions. A sub-agent uses its parent's."""
 
     @cached_property
     def tools(self) -> ToolContext:
-        """What tools reach."""
+        """The context of tools."""
         return msgspec.structs.replace(
             self.tool_base,
             recall=lambda identifier: self.history_search().recall(identifier),
@@ -84,17 +84,17 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
 
     @cached_property
     def offered(self) -> OfferedTools:
-        """The tools that the model is offered."""
+        """The tools offered to the model."""
         return OfferedTools(self.session, self.registry)
 
     @cached_property
     def meter(self) -> TokenMeter:
-        """The size of the conversation against the model in use."""
+        """Measures the conversation for the model in use."""
         return TokenMeter(self.session, lambda: self.models.model.info, lambda: self.offered.specs)
 
     @cached_property
     def budget(self) -> BudgetLimits:
-        """The limits on money."""
+        """The cost limits."""
         parent = self.parent.budget if self.parent is not None else None
         return BudgetLimits(
             self.session, self.settings.bounds, self.day, self.meter.tokens, parent, self.shared_budget
@@ -102,22 +102,22 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
 
     @cached_property
     def caller(self) -> ModelCaller:
-        """Calls of the model, with retries and fallbacks."""
+        """Calls the model, with retries and fallbacks."""
         return ModelCaller(self.session, self.models, self.retry, self.budget)
 
     @cached_property
     def compactor(self) -> Compactor:
-        """Reduces the conversation when the window is nearly full."""
+        """Compacts the conversation when the window is nearly full."""
         return Compactor(self)
 
     @cached_property
     def inbox(self) -> Inbox:
-        """Input that waits."""
+        """Queued input."""
         return Inbox(self.session)
 
     @cached_property
     def session_hooks(self) -> "SessionHooks | None":
-        """The user's hooks on prompts and turns; None where there are none."""
+        """User hooks on prompts and turns; None if there are none."""
         if self.hooks is None:
             return None
         from .user_hooks.session_hooks import SessionHooks
@@ -126,12 +126,12 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
 
     @cached_property
     def reminders(self) -> Reminders:
-        """What the model is reminded of between steps."""
+        """Reminders to the model between steps."""
         return Reminders(self.session, self.tools.jobs, finish_plan=self.settings.finish_plan)
 
     @cached_property
     def snapshots(self) -> SnapshotBuilder:
-        """The facts that a status line shows."""
+        """Builds snapshots for status lines."""
         return SnapshotBuilder(self)
 
     @cached_property
@@ -149,7 +149,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         return TurnRules(self.rules, str(self.tools.workspace.root))
 
     def request(self, messages: Sequence[Message]) -> ModelRequest:
-        """Return a valid request: repaired, redacted, with the tools that are offered."""
+        """Return a valid request: repaired, redacted, and with the offered tools."""
         return ModelRequest(
             system=self.session.header.system,
             messages=self._repaired.of(self.redacted(messages)),
@@ -159,14 +159,14 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         )
 
     def history_search(self) -> "SessionHistory":
-        """Search in what was said earlier, in this session and in others."""
+        """Return the search over what was said in this and earlier sessions."""
         from .context.history_search import SessionHistory
 
         return SessionHistory(self.session, self.tools.spill_dir, self.earlier() if self.earlier else None)
 
     async def attach(self, given: "UserInput") -> "Attachments":
-        """Return the pictures of files that come with a prompt, and read what it names, as far as the policy and
-        the hooks let it; files shown whole count as known. What the user ran comes first."""
+        """Return the attachments of a prompt: its images, and everything it names that the policy and hooks allow.
+        Files attached in full count as seen. The output of the user's commands comes first."""
         from .context.mentions import attach, guarded_images, unguarded
 
         hosts, hooks = self.settings.private_hosts, self.session_hooks

@@ -1,4 +1,4 @@
-"""The facts a status line and `/status` show, computed once for each change of the conversation."""
+"""State for the status line and `/status`, recomputed when the conversation changes."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotBuilder:
-    """Takes snapshots of one session. Asked many times a second while something is painted."""
+    """Builds snapshots of one session. Called many times a second while the screen is drawn."""
 
     def __init__(self, services: "SessionServices") -> None:
         self._services = services
@@ -26,7 +26,8 @@ class SnapshotBuilder:
         self._pictured: tuple[tuple[int, ModelInfo, int | None], Snapshot] | None = None
 
     def snapshot(self, *, busy: bool, compacting: bool, waiting: tuple[WaitingInput, ...]) -> Snapshot:
-        """Return the state right now. What depends on the conversation is computed again only when it changed."""
+        """Return the current state. Parts that depend on the conversation are recomputed only when it has
+        changed."""
         state = (len(self._session.records), self._services.models.model.info, self._meter.window())
         if self._pictured is None or self._pictured[0] != state:
             self._pictured = (state, self._context_picture())
@@ -82,7 +83,7 @@ class SnapshotBuilder:
         )
 
     def context(self) -> ContextPicture:
-        """Return what fills the window, message by message."""
+        """Return the contents of the window, message by message."""
         marks = history.marks(self._session.records)
         items: list[ContextItem] = []
         age = 0
@@ -122,7 +123,7 @@ _LABEL_CHARS = 100
 
 
 def _label(message: Message, calls: Mapping[str, str]) -> str:
-    """Return a message in a few words; `calls` are the arguments of each call by its id."""
+    """Return a short label for a message; `calls` maps call ids to arguments."""
     match message:
         case ToolResult():
             words = f"{message.tool} {message.command or calls.get(message.call_id, '')}"

@@ -1,9 +1,9 @@
 """One turn: from the user's text to the stop.
 
-    begin → finish open calls → ( limits → compact → ask the model → act on the answer → steers )*
+    begin → finish open calls → ( limits → compact → call the model → act on the answer → steers )*
 
-A model's finish has one defined outcome each, and the turn ends with one reason from a closed set.
-Features go beside this loop, never into it.
+Each way in which the model can finish has one defined outcome, and the turn ends with one reason from a closed
+set. New features belong next to this loop, not in it.
 """
 
 import asyncio
@@ -38,25 +38,25 @@ MAX_CONTINUATIONS = 4
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """How a turn ended."""
+    """End of a turn."""
 
     reason: StopReason
     text: str = ""
-    """The answer, pieces joined."""
+    """The answer, with its parts joined."""
     unmet_rules: tuple[str, ...] = ()
 
 
 class Steers(list[str]):
-    """Guidance that was typed for the running turn and has not reached the model yet, oldest first."""
+    """Guidance typed for the running turn that has not reached the model yet, oldest first."""
 
     def take_back(self, text: str) -> bool:
-        """Take one out, of equal texts the newest; False when none waits."""
+        """Remove a text; of equal texts the newest. Return False if it is not queued."""
         at = max((at for at, held in enumerate(self) if held == text), default=-1)
         return at >= 0 and self.pop(at) == text
 
 
 class Turn:
-    """One turn of a session. Made for one input and thrown away."""
+    """One turn of a session, used for one input."""
 
     def __init__(self, services: "SessionServices", scope: TurnScope) -> None:
         self.scope = scope
@@ -70,37 +70,37 @@ class Turn:
         services.reminders.begin_turn()
         services.permissions.begin_turn()
         self.steers = Steers()
-        """Guidance that waits for the next step."""
+        """Guidance waiting for the next step."""
         self._passed_steers: dict[str, str] = {}
-        """Guidance that hooks were asked about and did not refuse, with what they add to it."""
+        """Guidance that hooks have seen and not refused → the text they add to it."""
         self._pieces: list[str] = []
         self._unmet: tuple[str, ...] = ()
         self._truncated = 0
         self._empty = 0
         self._hook_context = ""
-        """What hooks add to the prompt."""
+        """Text that hooks add to the prompt."""
         self._input = UserInput("")
 
     @property
     def steps(self) -> int:
-        """Model calls made so far."""
+        """Number of model calls so far."""
         return self._limits.steps
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the turn began."""
         return self._limits.elapsed_s()
 
     @property
     def text(self) -> str:
-        """The answer so far, its pieces joined."""
+        """The answer so far, with its parts joined."""
         return "".join(self._pieces)
 
     async def run(self, user_input: UserInput) -> Stop:
-        """Take the input to its end.
+        """Process the input to its end.
 
         Raises:
-            ModelError: the model failed for good.
+            ModelError: the model failed permanently.
             CancelledError: the user stopped it; everything up to then is saved and valid.
         """
         if refusal := await self._asked_hooks(user_input):
@@ -122,20 +122,20 @@ class Turn:
         return Stop(reason, self.text, self._unmet)
 
     async def _asked_hooks(self, user_input: UserInput) -> str:
-        """Return why the user's hooks refuse a prompt, which is then not saved; empty where they do not."""
+        """Return why user hooks refuse a prompt, which is then not saved; empty if they do not."""
         hooks = self._services.session_hooks
         if hooks is None or not user_input.text.strip():
             return ""
         try:
             ruling = await hooks.on_prompt(user_input.text, self.scope)
-        except asyncio.CancelledError:  # it is not saved before hooks have seen it
+        except asyncio.CancelledError:  # the prompt is not saved before hooks have seen it
             self.scope.emit(InputReturned(texts=(user_input.text,)))
             raise
         self._hook_context = ruling.context
         return ruling.refusal
 
     async def _begin(self, user_input: UserInput) -> bool:
-        """Save what the turn begins with; False where it goes on with an earlier input."""
+        """Save what the turn begins with. Return False if it continues an earlier input."""
         if user_input.text.strip() or user_input.images:
             await self._prompt(user_input)
             return True
@@ -161,7 +161,7 @@ class Turn:
                 return stop
 
     async def _forbidden(self) -> StopReason | None:
-        """Return the reason not to make another step: a limit, or a person who says so."""
+        """Return the reason not to make another step: a limit, or the user's decision."""
         limit = self._limits.reached()
         if limit is not None:
             self.scope.notice(f"Stopped at the limit of {limit[1]}.")
@@ -172,12 +172,13 @@ class Turn:
         return "declined" if dear and not await self._continues(dear, otherwise=True) else None
 
     def _warn_of_cost(self) -> None:
-        """At the end of a turn nobody needs to be asked whether it goes on; without a person it is said."""
+        """Show the cost warning at the end of a turn if no user is present; a user would be asked at the next
+        step."""
         if not self._questions.is_there and (dear := self._services.budget.warning()):
             self.scope.notice(dear)
 
     async def _step(self) -> StopReason | None:
-        """One model call and its tools; None to go on."""
+        """Make one model call and run its tools. Return None to continue."""
         try:
             await self._services.compactor.reduce_if_needed(self.scope)
             self._limits.count()
@@ -240,8 +241,8 @@ class Turn:
         return await self._ends_with(answer.text)
 
     async def _ends_with(self, text: str) -> StopReason | None:
-        """The model means to stop: unless its plan, a sub-agent or a hook says otherwise, the turn ends with this
-        text."""
+        """Handle a model that wants to stop: the turn ends with this text unless its plan, a sub-agent or a hook
+        prevents it."""
         if await self._awaits_agents():
             return None
         if self._services.session_hooks and (more := await self._services.session_hooks.on_stop(text, self.scope)):
@@ -257,7 +258,7 @@ class Turn:
         return "rules_unmet" if self._unmet else "end_turn"
 
     def _continue_cut_off(self, answer: Answer) -> StopReason | None:
-        """Return the answer was cut off: calls are lost and named, text is continued, both a bounded number of
+        """Handle a cut-off answer: lost calls are named to the model, text is continued, both a bounded number of
         times."""
         self._truncated += 1
         if answer.calls:
@@ -292,20 +293,20 @@ class Turn:
         return None
 
     async def _continues(self, doubt: str, *, otherwise: bool) -> bool:
-        """Return whether the person lets the turn go on; their guidance reaches the model at the next step."""
+        """Return True if the user lets the turn continue; their guidance reaches the model at the next step."""
         said = await self._questions.lets_go_on(doubt, otherwise=otherwise)
         if said.guidance:
             self.steers.append(said.guidance)
         return said.go_on
 
     async def _close(self, reason: StopReason) -> None:
-        """After a limit: one last call that may not use tools, for a summary of done and open work."""
+        """Make one last call without tools after a limit, for a summary of done and open work."""
         self._say("hint", CLOSING)
         try:
             async with asyncio.timeout(self._limits.closing_s()):
                 answer, _ = await self._ask("limit")
         except OverBudget:
-            return  # the bound was named when it was reached
+            return  # the limit has been reported
         except (ModelError, TimeoutError) as error:
             self.scope.notice(f"No closing summary: {str(error) or 'it took too long'}.")
             return
@@ -322,7 +323,7 @@ class Turn:
         self.steers.clear()
 
     async def _ask_hooks_about_steers(self) -> None:
-        """Drop the guidance that the user's hooks refuse; more may be typed, or taken back, while they run."""
+        """Drop guidance that user hooks refuse. More may be typed or withdrawn while they run."""
         hooks = self._services.session_hooks
         if hooks is None:
             return
@@ -336,7 +337,7 @@ class Turn:
                     self._session.append(*taken)
 
     def _deliver_reports(self) -> bool:
-        """Tell the model of sub-agents in the background that have ended; returns whether there were any."""
+        """Report ended background sub-agents to the model. Return True if there were any."""
         agents = self._services.agents
         reports = agents.reports() if agents is not None else {}
         for name, result in reports.items():
@@ -344,8 +345,8 @@ class Turn:
         return bool(reports)
 
     async def _awaits_agents(self) -> bool:
-        """Where nobody can be told later, wait for the sub-agents in the background; returns whether the model has
-        something to read of them."""
+        """Wait for background sub-agents if their results cannot be delivered later. Return True if the model has
+        something to read from them."""
         agents = self._services.agents
         if agents is None:
             return False
@@ -357,8 +358,8 @@ class Turn:
         return self._services.prompt_additions(self._session.visible())
 
     async def _prompt(self, user_input: UserInput) -> None:
-        """Save a prompt with what it names. It is on disk before anything is read, and saved as a message even
-        when a stop comes meanwhile."""
+        """Save a prompt with its attachments. It is on disk before anything is read, and is saved as a message
+        even if a stop arrives in the meantime."""
         needs_time = "@" in user_input.text or user_input.insertions or user_input.brought
         if needs_time and not self._services.inbox.holds(user_input.text):
             self._services.inbox.queue(user_input.text, user_input.images)
@@ -385,8 +386,8 @@ class Turn:
                 self.scope.emit(attached_event(each))
 
     async def _completed(self, user_input: UserInput) -> "tuple[str, Attachments]":
-        """Return the text of a prompt with the output of its commands, and the texts that go along with it. What
-        commands print names nothing that is read: the user has not written it."""
+        """Return the text of a prompt with the output of its commands, and the texts sent along with it. Mentions
+        in that output are not followed: the user did not write them."""
         from .context.brought_texts import attach_text, origin_of
         from .context.mentions import Attachments
 
@@ -431,4 +432,4 @@ class Turn:
 
 _SAID_BY_HOOK = "From a user hook:\n"
 _FINAL: frozenset[StopReason] = frozenset({"cost_limit", "stuck"})
-"""Guidance that still waits does not revive the turn after these; it becomes an input of its own."""
+"""After these, waiting guidance does not continue the turn; it becomes a new prompt."""

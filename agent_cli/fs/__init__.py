@@ -1,1 +1,1 @@
-"""Open, read, write and lock files safely, and find programs. The one place for each."""
+"""Safe opening, reading, writing and locking of files, and lookup of programs. The only implementation of each."""

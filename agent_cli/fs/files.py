@@ -1,5 +1,5 @@
-"""Open, read, write, replace and lock files. A pipe, a device or a link may lie where a file is expected: nothing
-here waits for one, and nothing follows the last link of a path unless asked to."""
+"""Open, read, write, replace and lock files. A pipe, a device or a link may be in place of the expected file:
+nothing here blocks on one, and the last component of a path is followed as a link only on request."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 
 AnyPath = str | os.PathLike[str]
 PLAIN = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""Flags with which an open waits for no pipe and takes no terminal."""
+"""Open flags that avoid blocking on a pipe and acquiring a controlling terminal."""
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _POLL_S = 0.005
 _LINE_BYTES = 256
@@ -22,18 +22,18 @@ _DRAFT = lazy_regex(r"\.agent-(\d{1,9})-[0-9a-f]{12}\.tmp")
 
 
 class Disk:
-    """The operations that bring a file to the disk, one each, so that a test can cut the power between them."""
+    """The low-level disk operations, so that a test can simulate a power failure between them."""
 
     def write(self, descriptor: int, data: bytes | memoryview, at: int) -> int:
-        """Write some of the data from byte `at` on; returns how much."""
+        """Write some of the data at offset `at`, and return the number of bytes written."""
         return os.pwrite(descriptor, data, at)
 
     def cut(self, descriptor: int, size: int) -> None:
-        """Let a file end behind so many bytes."""
+        """Truncate a file to a size in bytes."""
         os.ftruncate(descriptor, size)
 
     def sync(self, descriptor: int) -> None:
-        """Wait until the disk has what was written to a file, or the names in a folder."""
+        """Wait until the data of a file, or the entries of a folder, are on disk."""
         os.fsync(descriptor)
 
 
@@ -43,10 +43,10 @@ DISK = Disk()
 def open_regular(
     path: AnyPath, flags: int = os.O_RDONLY, *, follow: bool = False, dir_fd: int | None = None
 ) -> int:
-    """Return a descriptor of a regular file that exists. The last name may be a link only with `follow`.
+    """Return a descriptor of an existing regular file. The last component may be a link only with `follow`.
 
     Raises:
-        OSError: it is missing, a link (ELOOP) or no regular file, or may not be opened so.
+        OSError: it is missing, a link (ELOOP), not a regular file, or may not be opened this way.
     """
     descriptor = os.open(path, flags | PLAIN | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -64,11 +64,11 @@ def read_regular(
     from_end: bool = False,
     dir_fd: int | None = None,
 ) -> bytes:
-    """Return what a regular file holds from the byte `start` on, at most `most_bytes` if that is not negative;
-    with `from_end` its last bytes.
+    """Return the content of a regular file from byte `start` on, at most `most_bytes` if that is not negative.
+    With `from_end`, return its last bytes.
 
     Raises:
-        OSError: as `open_regular`, or it cannot be read.
+        OSError: as in `open_regular`, or it cannot be read.
     """
     with os.fdopen(open_regular(path, follow=follow, dir_fd=dir_fd), "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - most_bytes) if from_end else start)
@@ -76,7 +76,7 @@ def read_regular(
 
 
 def read_descriptor(descriptor: int) -> bytes:
-    """Return all that the file of a descriptor holds, removed or not.
+    """Return the whole content of an open file, even if it was deleted.
 
     Raises:
         OSError: it cannot be read.
@@ -87,10 +87,11 @@ def read_descriptor(descriptor: int) -> bytes:
 
 
 def first_line(path: AnyPath, most_bytes: int = _LINE_BYTES) -> str:
-    """Return the first line of a small file, without white space around it; a longer file is cut.
+    """Return the first line of a small file, without surrounding white space. Only the first `most_bytes` are
+    read.
 
     Raises:
-        OSError: as `read_regular`, or it has a NUL, which is in no name.
+        OSError: as in `read_regular`, or the line contains a NUL, which no name can.
     """
     line = read_regular(path, most_bytes).partition(b"\n")[0]
     if b"\0" in line:
@@ -99,14 +100,13 @@ def first_line(path: AnyPath, most_bytes: int = _LINE_BYTES) -> str:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and those above it that are missing, readable by their owner only. One that exists stays as
-    it is.
+    """Create a folder and its missing parents, accessible to their owner only. Existing folders are not changed.
 
     Raises:
-        NotADirectoryError: one of them is something else.
-        OSError: one cannot be made.
+        NotADirectoryError: one of them exists and is not a folder.
+        OSError: one cannot be created.
     """
-    for each in reversed([folder, *folder.parents]):  # `parents=True` would give those above the usual mode
+    for each in reversed([folder, *folder.parents]):  # `parents=True` would create parents with the default mode
         try:
             if not each.is_dir():
                 each.mkdir(mode=0o700, exist_ok=True)
@@ -115,10 +115,10 @@ def make_private(folder: Path) -> None:
 
 
 def write_end(descriptor: int, data: bytes, at: int = 0, *, durable: bool = True, disk: Disk = DISK) -> None:
-    """Write all the data as the end of a file; with `durable`, wait until the disk has it.
+    """Write all data as the end of a file; with `durable`, wait until it is on disk.
 
     Raises:
-        OSError: it does not fit, or the disk is gone.
+        OSError: the disk is full or fails.
     """
     view = memoryview(data)
     written = 0
@@ -130,10 +130,10 @@ def write_end(descriptor: int, data: bytes, at: int = 0, *, durable: bool = True
 
 
 def sync_folder(folder: AnyPath, disk: Disk = DISK) -> None:
-    """Wait until the disk knows the names in a folder.
+    """Wait until the entries of a folder are on disk.
 
     Raises:
-        OSError: it does not.
+        OSError: syncing failed.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -143,7 +143,7 @@ def sync_folder(folder: AnyPath, disk: Disk = DISK) -> None:
 
 
 def _draft_name(path: AnyPath) -> str:
-    """Name a file beside `path`; the name says which process is writing it."""
+    """Return a name for a draft next to `path`, which contains the id of the writing process."""
     return os.path.join(os.path.dirname(path), f".agent-{os.getpid()}-{os.urandom(6).hex()}.tmp")
 
 
@@ -157,8 +157,8 @@ def draft(
     durable: bool = False,
     disk: Disk = DISK,
 ) -> Iterator[tuple[str, int]]:
-    """Write data to a new file beside `path`, to be moved or linked there; yields its path and its descriptor,
-    open for reading and writing. What was not moved is removed at the end.
+    """Write data to a new file next to `path`, to be moved or linked there. Yield its path and its descriptor,
+    open for reading and writing. A file that was not moved is deleted at the end.
 
     Raises:
         OSError: it cannot be written; nothing is left behind.
@@ -178,10 +178,10 @@ def draft(
 def replace_file(
     path: AnyPath, data: bytes, *, mode: int = 0o600, dir_fd: int | None = None, durable: bool = False
 ) -> None:
-    """Put a file in the place of what is at `path`: all of it or nothing. `mode` holds whatever the umask is.
+    """Replace what is at `path` with a file, atomically. `mode` applies regardless of the umask.
 
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written; the old file is unchanged.
     """
     with draft(path, data, dir_fd=dir_fd, durable=durable) as (name, descriptor):
         if mode != 0o600:
@@ -190,10 +190,10 @@ def replace_file(
 
 
 def replace_link(path: AnyPath, target: str, *, dir_fd: int | None = None) -> None:
-    """Put a symbolic link in the place of what is at `path`.
+    """Replace what is at `path` with a symbolic link, atomically.
 
     Raises:
-        OSError: it cannot be made; what was there stays.
+        OSError: it cannot be created; the old file is unchanged.
     """
     name = _draft_name(path)
     os.symlink(target, name, dir_fd=dir_fd)
@@ -205,10 +205,10 @@ def replace_link(path: AnyPath, target: str, *, dir_fd: int | None = None) -> No
 
 
 def create_file(path: AnyPath, data: bytes) -> None:
-    """Write a new file, readable by its owner only, and never over what is there.
+    """Create a file, readable by its owner only. Never overwrite anything.
 
     Raises:
-        FileExistsError: something is there, be it a link.
+        FileExistsError: the path exists, perhaps as a link.
         OSError: it cannot be written; nothing is left behind.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | PLAIN, 0o600)
@@ -222,7 +222,7 @@ def create_file(path: AnyPath, data: bytes) -> None:
 
 
 def sweep_drafts(folder: str) -> None:
-    """Remove drafts that killed processes have left in a folder."""
+    """Delete drafts left in a folder by killed processes."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if (found := _DRAFT.fullmatch(name)) and not is_running(int(found[1])):
@@ -231,7 +231,7 @@ def sweep_drafts(folder: str) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process is there, be it of another user."""
+    """Return True if a process exists, even one of another user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -242,11 +242,11 @@ def is_running(pid: int) -> bool:
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock a file or folder until its descriptor is closed; False when another program holds it. Several may hold
-    it `shared`.
+    """Lock a file or folder until its descriptor is closed. Return False if another process holds the lock.
+    Several processes may hold it `shared`.
 
     Raises:
-        OSError: its file system has no locks.
+        OSError: its file system does not support locks.
     """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -258,11 +258,11 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def wait_for_lock(descriptor: int, timeout_s: float) -> None:
-    """Lock a file or folder until its descriptor is closed.
+    """Lock a file or folder until its descriptor is closed, waiting for the lock.
 
     Raises:
-        TimeoutError: another program holds the lock for longer than `timeout_s`.
-        OSError: its file system has no locks.
+        TimeoutError: another process holds the lock for longer than `timeout_s`.
+        OSError: its file system does not support locks.
     """
     until = time.monotonic() + timeout_s
     while not try_lock(descriptor):
@@ -273,13 +273,14 @@ def wait_for_lock(descriptor: int, timeout_s: float) -> None:
 
 @contextlib.contextmanager
 def file_lock(path: Path, timeout_s: float = 10.0) -> Iterator[None]:
-    """Hold the lock of a file that is read and replaced, `NAME.lock` beside it; makes the folder where needed.
+    """Hold the lock of a file that is read and replaced: `NAME.lock` next to it. The folder is created if
+    necessary.
 
     Raises:
-        OSError: the folder cannot be written, or as `wait_for_lock`.
+        OSError: the folder cannot be written, or as in `wait_for_lock`.
     """
     make_private(path.parent)
-    lock = path.with_name(f"{path.name}.lock")  # the file itself is another one after each replacement
+    lock = path.with_name(f"{path.name}.lock")  # the file itself gets a new inode with each replacement
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN, 0o600)
     try:
         wait_for_lock(descriptor, timeout_s)

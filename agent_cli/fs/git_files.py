@@ -1,5 +1,5 @@
-"""Read git's own files, without running git: settings and the index. Pure, on bytes: rooms that do not import each
-other judge the same files."""
+"""Parse git's own files without running git: configuration and index. Pure, on bytes, because packages that do not
+import each other check the same files."""
 
 import re
 from collections.abc import Iterator
@@ -13,23 +13,23 @@ INERT = (
     r"|branch\..*\.(remote|merge|rebase)|remote\..*\.(url|fetch)|submodule\..*\.(url|active)|pull\.(rebase|ff)"
     r"|push\.(default|autosetupremote)|(commit|tag)\.gpgsign|fetch\.prune|color\.ui|advice\.[a-z0-9]+"
 )
-"""A pattern for settings that name neither a program nor more settings; whatever else there is may."""
+"""Pattern for settings that refer neither to a program nor to more configuration; any other setting might."""
 _STAT_BYTES = 40
-"""Of an index entry: times, device, inode, mode, owner and size."""
+"""Part of an index entry: times, device, inode, mode, owner and size."""
 _EXTENDED = 0x4000
 _LENGTH = 0xFFF
-"""Bits of an entry's flags that hold the length of its path; longer ones have them all set."""
+"""Flag bits with the length of an entry's path; all set for longer paths."""
 GITLINK = 0o160000
-"""The mode of a nested repository."""
+"""Mode of a nested repository."""
 
 
 def settings(data: bytes, *, strict: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield the settings in a configuration file: `section.name` or `section.subsection.name`, section and name in
-    lower case, and the value as written. Other lines are skipped.
+    """Yield the settings in a configuration file: `section.name` or `section.subsection.name`, with section and
+    name in lower case, and the value as written. Other lines are skipped.
 
     Raises:
-        ValueError: with `strict`, at a line that git may read in another way: a mark at the beginning, continued
-            lines, several things in one line.
+        ValueError: with `strict`, a line might be read differently by git: a byte order mark, continued lines, or
+            several items in one line.
     """
     section = ""
     text = data.decode("utf-8", "surrogateescape")
@@ -53,14 +53,14 @@ class IndexEntry(NamedTuple):
     path: bytes
     mode: int
     stable: bytes
-    """All of the entry but the times and numbers of the file, which git renews whenever it looks at it."""
+    """The entry without file times and inode data, which git refreshes whenever it checks the file."""
 
 
 def index_entries(data: bytes) -> Iterator[IndexEntry]:
-    """Yield what an index of version 2, 3 or 4 tracks (Documentation/gitformat-index.txt).
+    """Yield the entries of an index of version 2, 3 or 4 (Documentation/gitformat-index.txt).
 
     Raises:
-        ValueError: it is no index, or cut off.
+        ValueError: it is not an index, or truncated.
     """
     version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
     if data[:4] != b"DIRC" or version not in (2, 3, 4):
@@ -72,10 +72,10 @@ def index_entries(data: bytes) -> Iterator[IndexEntry]:
         name = at + flags_at + (4 if version > 2 and flags & _EXTENDED else 2)
         shared = 0
         if version == 4:
-            data.index(b"\0", name)  # which ends any number
+            data.index(b"\0", name)  # ValueError if the number is truncated
             dropped, name = _varint(data, name)
             shared = len(path) - dropped
-        end = data.index(b"\0", name)  # ValueError where it is cut off
+        end = data.index(b"\0", name)  # ValueError if it is truncated
         path = path[:shared] + data[name:end]
         mode = data[at + 24 : at + 28]
         yield IndexEntry(path, int.from_bytes(mode), mode + data[at + _STAT_BYTES : end + 1])
@@ -83,7 +83,8 @@ def index_entries(data: bytes) -> Iterator[IndexEntry]:
 
 
 def _hash_bytes(data: bytes, version: int) -> int:
-    """Return how long the names of objects are, SHA-1 or SHA-256: the index does not say, its first path does."""
+    """Return the length of object names, SHA-1 or SHA-256. The index does not state it; it is derived from the
+    first path."""
     for size in (20, 32):
         flags = int.from_bytes(data[12 + _STAT_BYTES + size :][:2])
         name = 12 + _STAT_BYTES + size + (4 if version > 2 and flags & _EXTENDED else 2) + (version == 4)
@@ -94,7 +95,7 @@ def _hash_bytes(data: bytes, version: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, as in offsets of packs, and where it ends."""
+    """Return a variable-length number, as in pack offsets, and its end."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

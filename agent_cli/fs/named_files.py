@@ -1,5 +1,5 @@
-"""The files of a folder that a command line names, with the hashes of their contents: what a user's yes to the
-command is bound to."""
+"""Files in a folder that a command line names, with hashes of their contents. The user's approval of the command
+is bound to them."""
 
 import hashlib
 import os
@@ -13,14 +13,14 @@ from .files import read_regular
 _MAX_BYTES = 200_000_000
 _MAX_FOLDERS = 16
 _BETWEEN = re.compile(r"(?:\$\{?\w+|[\s=,;:&|<>(){}'\"`])+")
-"""What ends a name within a word: the shell's own characters, and a variable."""
+"""Separators of names within a word: shell metacharacters, and variables."""
 _MODULE = re.compile(r"[\w.]+")
 
 
 def named_files(words: Iterable[str], root: Path, folder: Path | None = None) -> dict[str, str]:
-    """Return the regular files below `root` that are named among words, relative to it, with their hashes. Words
-    may be relative to it, to `folder`, or to a folder that they name; they may be a command line, and begin with
-    a variable."""
+    """Return path relative to `root` → hash, for the regular files below `root` that words name. Words may be
+    relative to `root`, to `folder`, or to a folder that they name; they may be command lines and begin with a
+    variable."""
     pieces = dict.fromkeys(piece for word in words for piece in _pieces(word))
     if "-m" in pieces:
         pieces |= dict.fromkeys(file for piece in pieces for file in _modules(piece))
@@ -35,7 +35,7 @@ def named_files(words: Iterable[str], root: Path, folder: Path | None = None) ->
 
 
 def _pieces(word: str) -> Iterator[str]:
-    """Yield what may be a name in a word, which may be one itself: `--config=a.json`, `sh -c "node a.js"`."""
+    """Yield possible names in a word, including the word itself: `--config=a.json`, `sh -c "node a.js"`."""
     yield from (each for each in (word, word.partition("=")[2], *_BETWEEN.split(word)) if each)
 
 
@@ -47,7 +47,7 @@ def _modules(piece: str) -> Iterator[str]:
 
 
 def _places(piece: str, starts: Iterable[str]) -> Iterator[str]:
-    """Yield where a name may lead; behind a variable it may begin with a slash."""
+    """Yield the paths that a name may refer to; after a variable it may begin with a slash."""
     for start in starts:
         yield os.path.join(start, os.path.expanduser(piece))
         if piece.startswith("/"):
@@ -55,7 +55,7 @@ def _places(piece: str, starts: Iterable[str]) -> Iterator[str]:
 
 
 def _name(path: str, root: str) -> str:
-    """Return a path relative to a root, links resolved where that leads below it; empty where it is elsewhere."""
+    """Return a path relative to a root, with links resolved if that leads below it; empty if it is elsewhere."""
     for each in (os.path.realpath(path), os.path.normpath(path)):
         if Path(each).is_relative_to(root):
             return os.path.relpath(each, root)
@@ -65,5 +65,5 @@ def _name(path: str, root: str) -> str:
 def _hash(path: str) -> str:
     try:
         return hashlib.sha256(read_regular(path, _MAX_BYTES, follow=True)).hexdigest()
-    except OSError:  # what cannot be read is never what it was
+    except OSError:  # an unreadable file never equals an earlier version
         return os.urandom(16).hex()

@@ -1,6 +1,6 @@
-"""Reach a file by its real path without following a link: down from the root, one folder after the other, each
-held by a descriptor while the next is opened in it. A folder or file that is swapped for a link meanwhile makes
-the call fail, and does not lead it elsewhere."""
+"""Access files by their real paths without following links: from the root down, each folder is opened relative to
+the descriptor of its parent. If a folder or file is replaced by a link in the meantime, the call fails instead of
+being redirected."""
 
 import contextlib
 import errno
@@ -14,35 +14,35 @@ from .files import PLAIN, read_regular
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SEARCHED = _FOLDER | getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY))
-"""A folder on the way may be one that can be passed and not be listed."""
+"""Folders on the path may be searchable but not listable."""
 _SURELY_SHORT = 1000
 
 
 class DirEntryFd(msgspec.Struct, frozen=True):
-    """A name in a folder that is held open. Nothing here follows a link of that name."""
+    """A name in an open folder. No operation follows a link of that name."""
 
     folder: int
-    """Descriptor; good for what is done in the folder, not for listing it."""
+    """Descriptor for operations relative to the folder; the folder may not be listable."""
     name: str
 
     def read(self, most_bytes: int, *, from_end: bool = False) -> bytes:
-        """Return the first bytes of a regular file; with `from_end` its last bytes.
+        """Return the first bytes of a regular file; with `from_end`, its last bytes.
 
         Raises:
-            OSError: as `read_regular`.
+            OSError: as in `read_regular`.
         """
         return read_regular(self.name, most_bytes, from_end=from_end, dir_fd=self.folder)
 
     def status(self) -> os.stat_result:
-        """Of what is there, a link included.
+        """Return the status of the entry, without following a link.
 
         Raises:
-            OSError: nothing is, or it cannot be looked at.
+            OSError: it does not exist or cannot be accessed.
         """
         return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
 
     def open(self, flags: int, mode: int = 0o666) -> int:
-        """Return a descriptor, to be closed by the caller; a pipe or device does not hold it up.
+        """Return a descriptor, to be closed by the caller. Does not block on a pipe or device.
 
         Raises:
             OSError: it cannot be opened, or is a link.
@@ -53,19 +53,19 @@ class DirEntryFd(msgspec.Struct, frozen=True):
         """Delete the file or link.
 
         Raises:
-            OSError: nothing is there, or it is not permitted.
+            OSError: it does not exist, or deletion is not permitted.
         """
         os.unlink(self.name, dir_fd=self.folder)
 
 
 @contextlib.contextmanager
 def dir_entry(real: str, made: list[str] | None = None, *, within: int | None = None) -> Iterator[DirEntryFd]:
-    """Hold open the folder in which a file is or will be. With `made`, missing folders are made on the way and
-    their paths added to it, outermost first, also when one of them cannot be made. With `within`, `real` is a
-    path relative to that folder.
+    """Hold open the folder in which a file is or will be. With `made`, create missing folders on the path and
+    append their paths to it, outermost first, even if a later one fails. With `within`, `real` is relative to that
+    folder.
 
     Raises:
-        OSError: a folder is missing, is none, or is a link (ELOOP).
+        OSError: a folder is missing, is not a folder, or is a link (ELOOP).
     """
     folder, name = os.path.split(real)
     fd = _descended(folder, _SEARCHED, made, within)
@@ -77,7 +77,7 @@ def dir_entry(real: str, made: list[str] | None = None, *, within: int | None = 
 
 @contextlib.contextmanager
 def open_folder(real: str, within: int | None = None) -> Iterator[int]:
-    """Hold a folder open for `os.scandir`. With `within`, `real` is a path relative to that folder.
+    """Hold a folder open for `os.scandir`. With `within`, `real` is relative to that folder.
 
     Raises:
         OSError: it is missing, is not a folder, is a link (ELOOP), or may not be listed.
@@ -90,7 +90,7 @@ def open_folder(real: str, within: int | None = None) -> Iterator[int]:
 
 
 def is_there(real: str) -> bool:
-    """Return whether something, a link included, is at a real path, and no link on the way to it."""
+    """Return True if something, perhaps a link, is at a real path, with no link in its parent folders."""
     try:
         with dir_entry(real) as at:
             at.status()
@@ -118,7 +118,7 @@ def _descended(real: str, last: int, made: list[str] | None, within: int | None 
 
 
 def _entered(fd: int, name: str, flags: int, path: str, made: list[str] | None) -> int:
-    """Return the folder of this name in another."""
+    """Open a subfolder."""
     try:
         return os.open(name, flags, dir_fd=fd)
     except FileNotFoundError:
@@ -126,16 +126,16 @@ def _entered(fd: int, name: str, flags: int, path: str, made: list[str] | None) 
             raise
     except NotADirectoryError as error:
         kind = stat.S_IFMT(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
-        if kind in (stat.S_IFLNK, stat.S_IFDIR):  # a folder now: it was a link just before
+        if kind in (stat.S_IFLNK, stat.S_IFDIR):  # a folder now: it was a link a moment ago
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from error
         raise
-    with contextlib.suppress(FileExistsError):  # somebody else has just made it
+    with contextlib.suppress(FileExistsError):  # somebody else has created it
         os.mkdir(name, dir_fd=fd)
         made.append(path)
     return os.open(name, flags, dir_fd=fd)
 
 
 def _refuse_too_long(real: str) -> None:
-    """What is made this way can be reached by its path, too."""
+    """Refuse paths too long to be accessed by name, which descriptors alone would allow to create."""
     if len(real) > _SURELY_SHORT and len(os.fsencode(real)) >= os.pathconf("/", "PC_PATH_MAX"):
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))

@@ -1,21 +1,21 @@
-"""Find where many paths really lead, at one moment."""
+"""Resolve many paths at one moment."""
 
 import os
 import stat
 
 
 class RealPaths:
-    """Resolves paths as `os.path.realpath` does, and looks at each folder above them once. To be made for one
-    moment and thrown away: a link that is put in the place of a folder later is not seen."""
+    """Resolves paths like `os.path.realpath`, but checks each parent folder only once. Create it for one moment
+    and discard it: a folder later replaced by a link is not noticed."""
 
     def __init__(self) -> None:
         self._known = {"/": "/"}
 
     def __call__(self, path: str) -> str:
-        """Return a path without links; what is not there is no link.
+        """Return a path without links; a missing component is not a link.
 
         Raises:
-            ValueError: there is a NUL in it.
+            ValueError: the path contains a NUL.
         """
         known = self._known.get(path)
         if known is None:

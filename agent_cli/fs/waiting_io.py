@@ -1,11 +1,12 @@
-"""Read and write descriptors that may not block: another program that shares a pipe can have made it so."""
+"""Blocking reads and writes on descriptors that may be non-blocking, because another process that shares a pipe
+can set that flag."""
 
 import os
 import select
 
 
 def read_waiting(source: int, most: int) -> bytes:
-    """Wait for data and return up to so many bytes; nothing at the end.
+    """Wait for data and return up to `most` bytes; nothing at the end of the file.
 
     Raises:
         OSError: it cannot be read.
@@ -18,7 +19,7 @@ def read_waiting(source: int, most: int) -> bytes:
 
 
 def write_waiting(sink: int, data: memoryview) -> int:
-    """Wait until some of the data can be written; returns how many bytes were.
+    """Wait until some of the data can be written, and return the number of bytes written.
 
     Raises:
         OSError: it cannot be written.

@@ -1,5 +1,5 @@
-"""Where a program lies that the agent itself runs, outside of any sandbox. Commands write to the workspace, so
-what is found there, in an activated environment or through `.` on the PATH, is none of ours."""
+"""Locate programs that the agent itself runs outside any sandbox. Commands can write to the workspace, so programs
+found there, in an activated environment or through `.` on the PATH, are not trusted."""
 
 import os
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ from agent_cli.protocol.paths import is_inside
 
 
 def program(name: str, search_path: str, roots: Iterable[str | Path] = ()) -> str | None:
-    """Return the absolute path of a program, from the folders of a PATH that are absolute and in none of `roots`;
-    None where there is none. Links are followed first: one that leads into a root does not count."""
+    """Return the absolute path of a program from the folders of a PATH that are absolute and outside `roots`; None
+    if there is none. Links are resolved first: one that leads into a root does not count."""
     kept = [os.path.realpath(root) for root in roots]
     for folder in outside(search_path, roots):
         path = os.path.join(folder, name)
@@ -20,7 +20,7 @@ def program(name: str, search_path: str, roots: Iterable[str | Path] = ()) -> st
 
 
 def outside(search_path: str, roots: Iterable[str | Path]) -> tuple[str, ...]:
-    """Return the folders of a PATH that are absolute and in none of `roots`."""
+    """Return the folders of a PATH that are absolute and outside `roots`."""
     kept = [os.path.realpath(root) for root in roots]
     folders = (folder for folder in search_path.split(os.pathsep) if os.path.isabs(folder))
     return tuple(folder for folder in folders if not is_inside(os.path.realpath(folder), kept))

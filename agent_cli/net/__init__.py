@@ -1,1 +1,1 @@
-"""Which addresses may be reached, and through which proxy."""
+"""Permitted network addresses, proxies, certificates, and fetching of documents."""

@@ -1,5 +1,5 @@
-"""Which addresses a page may be fetched from. Names are judged by their letters and by what they resolve to,
-and whoever connects uses the very addresses that were judged, so that a name cannot change its mind."""
+"""Decide which addresses a page may be fetched from. Host names are checked by spelling and by the addresses they
+resolve to. Connections use exactly the checked addresses, so that a name cannot resolve differently later."""
 
 import asyncio
 import ipaddress
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Host and port to IP addresses; raises OSError when there are none."""
+"""Resolves host and port to IP addresses; raises OSError if there are none."""
 
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\\]")
 _LOCAL_NAMES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".onion")
@@ -19,10 +19,10 @@ _ODD_NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", re.IG
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""All of IPv6 that is given out to the open network (RFC 4291 §2.4, the registry of IANA)."""
+"""The part of IPv6 allocated for global unicast (RFC 4291 §2.4, IANA registry)."""
 _EXAMPLES = ipaddress.ip_network("3fff::/20")
 _METADATA = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32", "100.100.100.200")))
-"""Where clouds hand out credentials to whoever asks."""
+"""Addresses at which cloud providers serve credentials to any client."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -30,38 +30,38 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressRefused(ValueError):
-    """An address that is not to be fetched from; the text says why."""
+    """An address must not be fetched from; the message says why."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a page is."""
+    """The parsed URL of a page."""
 
     url: str
     scheme: str
     host: str
-    """In ASCII, lower case, without a final dot."""
+    """In ASCII, lower case, without a trailing dot."""
     port: int
 
     @property
     def authority(self) -> str:
-        """HOST or HOST:PORT, as the Host header has it."""
+        """HOST or HOST:PORT, as in the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def target_of(url: str) -> Target:
-    """Return the parts of an address.
+    """Parse a URL.
 
     Raises:
-        AddressRefused: it is none, or none of a web page.
+        AddressRefused: it is invalid, or not the URL of a web page.
     """
     if len(url) > 4096 or _UNFIT.search(url):
         raise AddressRefused("the address has characters that an address cannot have, or is too long")
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode("ascii").rstrip("."), parts.port
-    except ValueError as error:  # UnicodeError is one
-        raise AddressRefused(f"{url} is not a usable address: {error}") from error
+    except ValueError as error:  # includes UnicodeError
+        raise AddressRefused(f"{url} is no usable address: {error}") from error
     if parts.scheme not in _PORTS:
         raise AddressRefused(f"{url} begins with neither http:// nor https://")
     if "@" in parts.netloc:
@@ -72,7 +72,7 @@ def target_of(url: str) -> Target:
 
 
 async def resolve(host: str, port: int) -> tuple[str, ...]:
-    """Return the IP addresses of a name, as the system finds them.
+    """Return the IP addresses of a name from the system resolver.
 
     Raises:
         OSError: there is none.
@@ -85,7 +85,7 @@ async def reachable(target: Target, resolve: Resolver, allowed: Sequence[str] = 
     """Return the IP addresses to connect to. `allowed` are hosts, with or without a port, that may be private.
 
     Raises:
-        AddressRefused: it is on this machine or a private network, or some of its addresses are.
+        AddressRefused: the host, or one of its addresses, is this machine or in a private network.
         OSError: the name cannot be resolved.
     """
     refuse_private(target, allowed)
@@ -98,10 +98,10 @@ async def reachable(target: Target, resolve: Resolver, allowed: Sequence[str] = 
 
 
 def refuse_private(target: Target, allowed: Sequence[str] = ()) -> None:
-    """Judge a place by its letters alone, before anything is resolved.
+    """Check a target by its spelling alone, before anything is resolved.
 
     Raises:
-        AddressRefused: its name is one of this machine or a private network, or it is an address of one.
+        AddressRefused: its name or address belongs to this machine or a private network.
     """
     if _is_free(target, allowed):
         return
@@ -128,7 +128,7 @@ def _refuse_private_addresses(host: str, addresses: Sequence[str]) -> None:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is one of the open network, whatever it is wrapped in."""
+    """Return True if an IP address is public, including any address embedded in it."""
     return all(map(_is_open, _meanings(_plain_address(address))))
 
 
@@ -143,7 +143,7 @@ def _is_open(ip: _Address) -> bool:
 
 
 def _meanings(ip: _Address) -> list[_Address]:
-    """Return the address, and the IPv4 address within it: what is mapped, tunnelled or translated."""
+    """Return the address and embedded IPv4 addresses: mapped, tunnelled or translated."""
     if isinstance(ip, ipaddress.IPv4Address):
         return [ip]
     if ip.ipv4_mapped is not None:
@@ -162,7 +162,7 @@ def _refuse_local_name(host: str) -> None:
 
 
 def _how_to_allow(host: str, address: str = "") -> str:
-    """Return what the user can do about it: nothing is said where credentials are to be had."""
+    """Return a hint on how the user can allow the host; empty for addresses that serve credentials."""
     if host.startswith(("metadata.", "instance-data")):
         return ""
     if address and any(_plain_address(address) in network for network in _METADATA):

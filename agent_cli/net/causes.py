@@ -1,4 +1,4 @@
-"""What is behind an exception: its causes, contexts and groups."""
+"""Exceptions behind an exception: its causes, contexts and groups."""
 
 from collections.abc import Iterator
 

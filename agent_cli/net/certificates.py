@@ -1,4 +1,4 @@
-"""Whom to trust: the system's certificate authorities and those that the usual variables add."""
+"""Trusted certificate authorities: those of the system, and those added by the usual environment variables."""
 
 import functools
 import os
@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 REPLACING = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Taken by OpenSSL instead of the system's own file and folder."""
+"""Used by OpenSSL in place of the system's own file and folder."""
 ADDING = ("REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
-"""A file, or a folder of them, trusted besides the system's authorities."""
+"""A file or folder of certificates trusted in addition to the system's authorities."""
 
 
 def tls_context() -> ssl.SSLContext:
-    """Checks certificates against the authorities of the system and of the environment's variables. Loading
-    them takes 20 ms the first time."""
+    """Return a context that verifies certificates against the system's authorities and the environment variables.
+    The first call takes about 20 ms to load them."""
     return context_for(tuple(os.environ.get(name, "") for name in (*REPLACING, *ADDING)))
 
 
 def unreadable(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that name something which is not there or holds no certificates."""
+    """Return the variables that refer to something that does not exist or contains no certificates."""
     return tuple(name for name in (*REPLACING, *ADDING) if env.get(name) and not _readable(name, Path(env[name])))
 
 
 @functools.lru_cache(maxsize=8)
 def context_for(settings: tuple[str, ...]) -> ssl.SSLContext:
-    """Return the context for values of `REPLACING` and `ADDING`, in their order. OpenSSL reads the former
+    """Return the context for values of `REPLACING` and `ADDING`, in this order. OpenSSL reads those in `REPLACING`
     itself."""
     context = ssl.create_default_context()
     _add_fallback(context)
@@ -36,8 +36,8 @@ def context_for(settings: tuple[str, ...]) -> ssl.SSLContext:
 
 
 def _add(context: ssl.SSLContext, path: Path) -> None:
-    """Trust a file, or the hashed folder, besides what is trusted. One that cannot be read is told when it
-    is missed: see `unreadable`."""
+    """Trust an additional file or hashed folder. An unreadable one is ignored here, and reported by `unreadable`
+    when verification fails."""
     try:
         if path.is_dir():
             context.load_verify_locations(capath=str(path))
@@ -48,7 +48,7 @@ def _add(context: ssl.SSLContext, path: Path) -> None:
 
 
 def _add_fallback(context: ssl.SSLContext) -> None:
-    """Some builds of Python know no authorities of the system: take those that come with the HTTP library."""
+    """Trust the authorities shipped with the HTTP library if this Python build knows none from the system."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile is None and paths.capath is None and not context.cert_store_stats()["x509_ca"]:
         import certifi
@@ -67,8 +67,8 @@ def _readable(name: str, path: Path) -> bool:
 
 
 def issuer(der: bytes) -> str:
-    """Return who signed a certificate: common name, else organization, of its issuer (X.509, RFC 5280 §4.1); empty
-    when it cannot be read. The standard library tells it of trusted certificates only."""
+    """Return the issuer of a certificate: its common name, otherwise its organization (X.509, RFC 5280 §4.1);
+    empty if it cannot be parsed. The standard library only provides it for trusted certificates."""
     try:
         return _issuer(der)
     except (IndexError, UnicodeDecodeError):
@@ -99,7 +99,7 @@ def _issuer(der: bytes) -> str:
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Tag, start and end of the content of the DER element at a place."""
+    """Return tag, start and end of the content of the DER element at an offset."""
     tag, length, start = der[at], der[at + 1], at + 2
     if length & 0x80:
         size = length & 0x7F

@@ -1,5 +1,5 @@
-"""Fetching one document of the web within bounds: only from addresses that were judged, a redirect only
-within the same host, so much and no more, so long and no longer. Imported when first needed."""
+"""Fetch one web document within limits: only from checked addresses, with redirects only within the same host, and
+with limits on size and time. Imported on first use."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from .certificates import tls_context
 from .proxies import BadProxy, proxy_for
 
 if not TYPE_CHECKING and "httpx" not in sys.modules:
-    sys.modules.setdefault("httpx._main", None)  # its command line, which would load click, rich and pygments
+    sys.modules.setdefault("httpx._main", None)  # its CLI would import click, rich and pygments
 import httpx
 
 MAX_BYTES = 5_000_000
@@ -33,23 +33,23 @@ _HEADERS = {
 
 
 class FetchError(Exception):
-    """The document could not be had; the text says why."""
+    """The document could not be fetched; the message says why."""
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What a server gave."""
+    """Response of a server."""
 
     url: str
-    """Where it really came from."""
+    """The final URL."""
     status: int
     media_type: str
-    """Lower case, without parameters; empty when the server does not say."""
+    """In lower case, without parameters; empty if the server does not state it."""
     charset: str
     data: bytes
     cut: bool = False
-    """There was more than the bound."""
+    """True if there was more than the limit."""
     elsewhere: str = ""
-    """Where it redirects to, as the server wrote it, when that was not followed."""
+    """Redirect target that was not followed, as written by the server."""
 
 
 async def fetch(
@@ -61,12 +61,12 @@ async def fetch(
     max_bytes: int = MAX_BYTES,
     limit_s: float = LIMIT_S,
 ) -> Document:
-    """GET a document, or POST `content`. `allowed` are hosts that may be on a private network. A redirect is
-    followed within the host and port alone, and only by a request without `headers` and `content`, which are
-    meant for nobody else.
+    """GET a document, or POST `content`. `allowed` are hosts that may be in a private network. Redirects are
+    followed only within the same host and port, and only without `headers` and `content`, which must not be sent
+    elsewhere.
 
     Raises:
-        AddressRefused: an address that is not to be fetched from.
+        AddressRefused: the address must not be fetched from.
         FetchError: the server cannot be reached, or took too long.
     """
     try:
@@ -83,7 +83,7 @@ async def fetch(
 
 
 def _leads_on(target: Target, elsewhere: str) -> bool:
-    """Return whether a redirect stays with the same server; from http to https, on their usual ports, counts."""
+    """Return True if a redirect stays on the same server, including from http to https on default ports."""
     try:
         there = target_of(elsewhere)
     except AddressRefused:
@@ -95,7 +95,7 @@ def _leads_on(target: Target, elsewhere: str) -> bool:
 async def _one(
     target: Target, allowed: Sequence[str], headers: Mapping[str, str], content: bytes | None, max_bytes: int
 ) -> Document:
-    """One request, without following where it leads."""
+    """Send one request, without following redirects."""
     try:
         via = proxy_for(target.url, os.environ)
         addresses = await reachable(target, resolve if via is None else _resolved_by_the_proxy, allowed)
@@ -106,8 +106,8 @@ async def _one(
     try:
         place = httpx.URL(target.url)
     except httpx.InvalidURL as error:
-        raise FetchError(f"{target.url} is not a usable address: {error}") from error
-    # A proxy gets the very name that was judged: the library reads some names another way.
+        raise FetchError(f"{target.url} is no usable address: {error}") from error
+    # A proxy gets exactly the name that was checked: the library interprets some names differently.
     places = [place.copy_with(host=host) for host in (addresses if via is None else (target.host,))]
     async with httpx.AsyncClient(
         verify=tls_context() if target.scheme == "https" else False,
@@ -133,7 +133,7 @@ async def _one(
 
 
 async def _first_that_connects(client: httpx.AsyncClient, requests: Sequence[httpx.Request]) -> httpx.Response:
-    """Return a name may have addresses that cannot be reached from here."""
+    """Return the response from the first address that accepts a connection: some may be unreachable from here."""
     for request in requests[:-1]:
         with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
             return await client.send(request, stream=True)
@@ -164,10 +164,10 @@ def _joined(url: str, location: str) -> str:
 
 
 async def _body(response: httpx.Response, target: Target, max_bytes: int) -> bytes:
-    """Return the body without its compression; of one larger than `max_bytes` a byte more than that.
+    """Return the decompressed body, truncated to `max_bytes` + 1 bytes.
 
     Raises:
-        FetchError: it is compressed in a way that was not asked for, or damaged.
+        FetchError: its compression was not requested, or it is damaged.
     """
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip"):
@@ -177,7 +177,7 @@ async def _body(response: httpx.Response, target: Target, max_bytes: int) -> byt
     async for chunk in response.aiter_raw():
         room = max_bytes + 1 - len(data)
         try:
-            # Bounded, so that a small chunk cannot become a large one.
+            # Limited, so that a small compressed chunk cannot become huge.
             data += unpacker.decompress(chunk, room) if unpacker else chunk[:room]
         except zlib.error as error:
             raise FetchError(f"{target.url} is damaged: {error}") from error
@@ -187,7 +187,8 @@ async def _body(response: httpx.Response, target: Target, max_bytes: int) -> byt
 
 
 async def _resolved_by_the_proxy(host: str, port: int) -> Sequence[str]:
-    """Return a proxy resolves names itself; what can be resolved here as well is judged all the same."""
+    """Resolve a name for checking only, since the proxy resolves names itself; empty if it cannot be resolved
+    here."""
     try:
         return await resolve(host, port)
     except OSError:

@@ -1,9 +1,8 @@
-"""An HTTP proxy for commands that have no network of their own: it connects them to hosts that are allowed, by
-name, and refuses all others. It takes `CONNECT` and plain requests for `http://…` (RFC 9110, 9112), one for each
-connection.
+"""An HTTP proxy for commands without network access: it connects them to allowed hosts, by name, and refuses all
+others. It accepts `CONNECT` and plain requests for `http://…` (RFC 9110, 9112), one per connection.
 
-It listens where it is told to, which is inside the commands' network; its own connections go out from here. Names
-that lead to this machine or a private network are refused, as for every fetch.
+It listens on a given socket, which is inside the commands' network; its own connections are made from the host.
+Names that resolve to this machine or a private network are refused, as for every fetch.
 """
 
 import asyncio
@@ -18,14 +17,14 @@ from . import addresses
 from .addresses import AddressRefused, Resolver, Target, reachable, target_of
 
 PORT = 3128
-"""Where commands find it, on the loopback address of their own network."""
+"""Port on the loopback address of the commands' network."""
 _MAX_HEAD_BYTES = 65_536
 _HEAD_S = 30.0
 _CONNECT_S = 20.0
 _IDLE_S = 600.0
 _CHUNK = 65_536
 _MOST_CONNECTIONS = 200
-"""At a time; each takes two of our descriptors, and a command shall not have them all."""
+"""Maximum concurrent connections. Each uses two of our descriptors, and a command must not exhaust them."""
 _CONNECT_LINE = re.compile(r"CONNECT (\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+):(\d{1,5}) HTTP/1\.[01]")
 _PLAIN_LINE = re.compile(r"([A-Z]+) (http://\S+) HTTP/1\.[01]")
 _HOP_BY_HOP = re.compile(r"(?im)^(?:proxy-[\w-]+|connection|keep-alive):.*\r\n")
@@ -36,8 +35,8 @@ _Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None
 
 
 class HostProxy:
-    """Serves one network of commands. `is_allowed` is asked of each host at the moment it is wanted;
-    `private_hosts` (HOST or HOST:PORT) may be on this machine or a private network."""
+    """Serves one network of commands. `is_allowed` is called for each host on each connection; `private_hosts`
+    (HOST or HOST:PORT) may be on this machine or in a private network."""
 
     def __init__(
         self,
@@ -52,17 +51,17 @@ class HostProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self.refused: list[str] = []
-        """Hosts that were wanted and not allowed since `take_refused` was last called, at most 20."""
+        """Hosts refused since the last call of `take_refused`, at most 20."""
         self.connected = 0
-        """How many connections to hosts were made so far."""
+        """Number of connections made to hosts so far."""
 
     async def serve(self, listening: socket.socket) -> None:
-        """Accept connections on a listening socket, which belongs to the proxy from now on."""
+        """Accept connections on a listening socket, which the proxy takes ownership of."""
         await self._accept(listening, self._answered)
 
     async def forward(self, listening: socket.socket, host: str, port: int) -> None:
-        """Pass whatever connects to a listening socket on to a port of this machine, for what is not HTTP.
-        `is_allowed` is asked of HOST:PORT each time, with `host` as it is written in rules."""
+        """Forward connections on a listening socket to a port of this machine, for protocols other than HTTP.
+        `is_allowed` is called with HOST:PORT each time, with `host` as written in rules."""
         await self._accept(listening, partial(self._forwarded, host, port))
 
     async def _accept(self, listening: socket.socket, serve: _Service) -> None:
@@ -78,12 +77,12 @@ class HostProxy:
         self._servers.append(await asyncio.start_server(begin, sock=listening, limit=_MAX_HEAD_BYTES))
 
     def take_refused(self) -> tuple[str, ...]:
-        """Return the hosts that were refused, once."""
+        """Return the refused hosts and clear the list."""
         found, self.refused = tuple(dict.fromkeys(self.refused)), []
         return found
 
     def close(self) -> None:
-        """Listen no more, and begin to close all connections."""
+        """Stop listening, and start to close all connections."""
         for server in self._servers:
             server.close()
         for task in self._tasks:
@@ -131,10 +130,10 @@ class HostProxy:
             await _closed(writer)
 
     async def _opened(self, target: Target) -> Streams:
-        """Return a connection to a host.
+        """Connect to a host.
 
         Raises:
-            AddressRefused: it is not allowed, or leads to a private network.
+            AddressRefused: it is not allowed, or resolves to a private network.
             OSError, TimeoutError: it cannot be reached.
         """
         self._check(target.host)
@@ -148,8 +147,10 @@ class HostProxy:
         raise problem
 
     def _check(self, host: str) -> None:
-        """Raises:
-        AddressRefused: the host is not allowed; it is remembered as such.
+        """Check that a host is allowed; otherwise add it to `refused`.
+
+        Raises:
+            AddressRefused: the host is not allowed.
         """
         if not self._is_allowed(host):
             del self.refused[:-19]
@@ -158,11 +159,11 @@ class HostProxy:
 
 
 def _wanted(head: str) -> tuple[Target, bytes]:
-    """Return where a request wants to go, and what of it is passed on; nothing for a tunnel.
+    """Return the target of a request, and the part to send on; nothing for a tunnel.
 
     Raises:
-        AddressRefused: an address that cannot be.
-        ValueError: no request that a proxy takes.
+        AddressRefused: the address is invalid.
+        ValueError: it is not a request that a proxy accepts.
     """
     line, _, rest = head.partition("\r\n")
     if found := _CONNECT_LINE.fullmatch(line):
@@ -177,7 +178,7 @@ def _wanted(head: str) -> tuple[Target, bytes]:
 
 
 async def _joined(one: Streams, two: Streams) -> None:
-    """Pass on what comes from either side until both have ended, or nothing has come for long."""
+    """Relay data in both directions until both sides have ended, or nothing has arrived for a long time."""
     try:
         await asyncio.gather(_passed_on(one[0], two[1]), _passed_on(two[0], one[1]))
     except (OSError, TimeoutError):

@@ -1,7 +1,7 @@
-"""Which proxy a request goes through, as the usual environment variables say it.
+"""Determine the proxy for a request from the usual environment variables.
 
-Read here instead of by the HTTP library, so that a failure can name the variable, one setting that is not
-for this address does no harm, and nothing else (such as `.netrc`) comes along.
+This is done here instead of in the HTTP library, so that an error can name the variable, an invalid setting for
+other addresses does no harm, and nothing else (such as `.netrc`) is used.
 """
 
 import ipaddress
@@ -17,25 +17,25 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class BadProxy(ValueError):
-    """The settings for a proxy cannot be used; the text names the variable."""
+    """The proxy settings cannot be used; the message names the variable."""
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """A proxy and where it is set."""
+    """A proxy and the source of its setting."""
 
     url: str
-    """With user name and password, where there are."""
+    """Including user name and password, if any."""
     source: str
-    """The variable."""
+    """Name of the variable."""
 
     @property
     def host(self) -> str:
-        """Its name or address."""
+        """Host name or address."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def port(self) -> int:
-        """Given, or usual for its scheme."""
+        """Explicit port, or the default of its scheme."""
         parts = urlsplit(self.url)
         return parts.port or {"https": 443, "http": 80}.get(parts.scheme, 1080)
 
@@ -48,21 +48,22 @@ class Proxy(msgspec.Struct, frozen=True):
         return unquote(parts.username), unquote(parts.password or "")
 
     def __str__(self) -> str:
-        """For people: without the password."""
+        """Return the proxy for display, without the password."""
         return f"{urlsplit(self.url).scheme}://{_shown(self.host)}:{self.port} ({self.source})"
 
     def __repr__(self) -> str:
-        """Without the password."""
+        """Return a representation without the password."""
         return f"Proxy({str(self)!r})"
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
-    """Return the proxy for requests to an address; None for none. Loopback addresses are always reached directly.
+    """Return the proxy for requests to a URL; None for none. Loopback addresses are always accessed directly.
 
-    `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the address, else `ALL_PROXY`; lower case wins.
+    `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the URL, otherwise `ALL_PROXY`; lower-case names take
+    precedence.
 
     Raises:
-        BadProxy: the variable's value is no address of a proxy.
+        BadProxy: the variable's value is not the address of a proxy.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
@@ -76,10 +77,10 @@ def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
 
 
 def excluded_by(host: str, port: int, env: Mapping[str, str]) -> str:
-    """Return the variable that says to reach a host without a proxy; empty when none does.
+    """Return the variable that excludes a host from proxying; empty if none does.
 
-    `NO_PROXY` holds names with their subdomains, addresses, networks such as `10.0.0.0/8`, each with or
-    without a port, separated by commas or spaces; `*` is every host.
+    `NO_PROXY` contains names (including their subdomains), addresses, and networks such as `10.0.0.0/8`, each with
+    or without a port, separated by commas or spaces; `*` matches every host.
     """
     for name in ("no_proxy", "NO_PROXY"):
         for entry in re.split(r"[,\s]+", env.get(name, "")):
@@ -89,7 +90,7 @@ def excluded_by(host: str, port: int, env: Mapping[str, str]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine, judged by its name alone."""
+    """Return True if a host is this machine, judged by its name alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -113,15 +114,15 @@ def _matches(entry: str, host: str, port: int) -> bool:
 
 
 def _address(value: str, source: str) -> str:
-    """Return a proxy's address as people write it, with or without a scheme.
+    """Return a proxy's address as a URL; it may be written without a scheme.
 
     Raises:
-        BadProxy: it is none. The text leaves out the value, which may hold a password.
+        BadProxy: it is invalid. The message omits the value, which may contain a password.
     """
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
         scheme, host = _SCHEMES.get(parts.scheme, ""), parts.hostname
-        _ = parts.port  # raises for what is no number
+        _ = parts.port  # raises ValueError for an invalid number
     except ValueError:
         scheme, host = "", ""
     if not scheme or not host:
@@ -133,7 +134,7 @@ def _address(value: str, source: str) -> str:
 
 
 def _of_the_system(scheme: str, host: str) -> Proxy | None:
-    """Return the proxy set in the system's own settings, where there are such (macOS, Windows)."""
+    """Return the proxy from the system settings, if the system has such (macOS, Windows)."""
     if not sys.platform.startswith(("darwin", "win")):
         return None
     from urllib.request import getproxies, proxy_bypass

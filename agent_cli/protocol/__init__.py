@@ -1,1 +1,1 @@
-"""Frozen values that cross a queue or reach a file: messages, operations, events, records. No I/O."""
+"""Immutable values that cross a queue or are stored in a file: messages, operations, events, records. No I/O."""

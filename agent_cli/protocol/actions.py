@@ -1,7 +1,7 @@
-"""What a tool call would do to the world, as facts, and what the policy says to it.
+"""The side effects a tool call would have, and the verdict of the policy on each.
 
-A tool declares its actions before it runs; `policy.authorize` judges them. Paths are canonical here:
-absolute, symlinks resolved. Nothing in this module touches the file system.
+A tool declares its actions before it runs; `policy.authorize` decides on them. Paths here are canonical: absolute,
+with symlinks resolved. This module does not access the file system.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _WIDTH: dict[Mode, int] = {"plan": 0, "ask": 1, "auto-edit": 2, "yolo": 3}
 
 
 def narrower(first: Mode, second: Mode | None) -> Mode:
-    """Return the mode that allows less without a question."""
+    """Return the stricter of two modes: the one that allows less without asking."""
     return first if second is None or _WIDTH[first] <= _WIDTH[second] else second
 
 
@@ -25,7 +25,7 @@ class ReadPath(msgspec.Struct, frozen=True):
     path: str
     """Absolute real path."""
     shown: str
-    """As the model or the user wrote it."""
+    """The path as the model or the user wrote it."""
 
 
 class WritePath(msgspec.Struct, frozen=True):
@@ -42,11 +42,11 @@ class RunCommand(msgspec.Struct, frozen=True):
     cwd: str
     """Absolute real path."""
     altered: tuple[str, ...] = ()
-    """Variables that earlier commands of the session have changed and that programs or the shell heed."""
+    """Variables that earlier commands of the session have changed and that programs or the shell read."""
     shadowed: tuple[str, ...] = ()
-    """Programs whose names may mean others since the PATH was changed; `*` stands for all."""
+    """Programs whose names may resolve to different files since PATH was changed; `*` means all."""
     functions: tuple[str, ...] = ()
-    """Names that earlier commands have made functions of; `*` stands for all."""
+    """Command names that earlier commands have defined as shell functions; `*` means all."""
 
 
 class SendInput(msgspec.Struct, frozen=True):
@@ -57,13 +57,13 @@ class SendInput(msgspec.Struct, frozen=True):
 
 
 class StopCommand(msgspec.Struct, frozen=True):
-    """End a command that the agent itself has started."""
+    """Stop a command that the agent started."""
 
     command: str
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """Talk to a host on the network."""
+    """Connect to a host on the network."""
 
     url: str
     host: str
@@ -73,61 +73,64 @@ class WriteMemory(msgspec.Struct, frozen=True):
     """Change a block of the agent's memory."""
 
     block: str
-    """Its label."""
+    """Label of the block."""
     scope: Literal["user", "project", "notes"]
-    """Who is given it from now on: every conversation of the user, those in this project, or this one alone."""
+    """Conversations that receive the block from now on: all of the user's, those in this project, or only this
+    one."""
 
 
 class CallExternal(msgspec.Struct, frozen=True):
-    """Call a tool of an MCP server, or of a project."""
+    """Call a tool of an MCP server, or a tool defined by the project."""
 
     server: str
     tool: str
     changed: str = ""
-    """How its definition differs from the one that was approved, in words; empty when it does not."""
+    """How the tool's definition differs from the approved one, in words; empty when unchanged."""
     says_read_only: bool = False
-    """Its server says that a call changes nothing: it may run beside others, and is allowed no more than any."""
+    """The server declares the tool read-only. Such a call may run in parallel with others but gets no further
+    rights."""
 
     @property
     def source(self) -> str:
-        """What its results are marked with as untrusted text."""
+        """Source named in the mark around the tool's results, which are untrusted text."""
         return f"{EXTERNAL_SOURCE}{self.server}/{self.tool}"
 
 
 EXTERNAL_SOURCE = "the external tool "
-"""Before the server and tool that untrusted text came from."""
+"""Prefix of the source of untrusted text, before the names of server and tool."""
 
 
 Action = ReadPath | WritePath | RunCommand | SendInput | StopCommand | Fetch | WriteMemory | CallExternal
 
 
 Reach = Literal["inside", "network", "outside"]
-"""What a command gets of the machine once it may run: the sandbox, the sandbox with the network, or everything."""
+"""How far a command may reach: the sandbox, the sandbox with network access, or the whole machine."""
 
 
 class Allow(msgspec.Struct, frozen=True):
-    """Go ahead. `rule` names what decided: a rule with its place, or a mode."""
+    """The action may proceed. `rule` names the deciding rule and its source, or the mode."""
 
     rule: str
     reach: Reach = "inside"
     by_mode: bool = False
-    """The mode decided, no rule: another mode would lift it."""
+    """The mode decided, not a rule: another mode might decide otherwise."""
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A person must decide; where none can, this is a denial."""
+    """The user must decide; where nobody can answer, the action is denied."""
 
     rule: str
     reason: str
     grant: str = ""
-    """The narrowest rule that would allow this next time, such as `shell(npm run *)`. Empty: none may."""
+    """The narrowest rule that would allow this action next time, such as `shell(npm run *)`; empty when none may
+    be saved."""
     reach: Reach = "inside"
-    """What it is asked for: a yes gives the command this much."""
+    """The reach that an approval would give the command."""
     by_mode: bool = False
 
 
 class Deny(msgspec.Struct, frozen=True):
-    """Never. No grant lifts it, and no mode unless the mode itself decided."""
+    """The action is forbidden. No grant lifts the denial, and no mode does unless the mode itself decided."""
 
     rule: str
     reason: str
@@ -138,19 +141,19 @@ Verdict = Allow | Ask | Deny
 
 
 _REACHES: tuple[Reach, ...] = ("inside", "network", "outside")
-"""From the least to the most."""
+"""From the narrowest to the widest."""
 
 
 def widest(reaches: Iterable[Reach]) -> Reach:
-    """Return the most that any of them is; `inside` for none."""
+    """Return the widest of some reaches; `inside` if there are none."""
     return max(reaches, key=_REACHES.index, default="inside")
 
 
 def narrowest(reaches: Iterable[Reach]) -> Reach:
-    """Return the least that any of them is; `outside` for none."""
+    """Return the narrowest of some reaches; `outside` if there are none."""
     return min(reaches, key=_REACHES.index, default="outside")
 
 
 def exceeds(need: Reach, trusted: Reach) -> bool:
-    """Return whether something would get more than it is trusted with."""
+    """Return True if `need` is wider than `trusted`."""
     return _REACHES.index(need) > _REACHES.index(trusted)

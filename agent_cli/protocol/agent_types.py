@@ -1,4 +1,4 @@
-"""What a sub-agent may be: a type that the user, the project or this program defines, and the states of one."""
+"""Types of sub-agents, defined by the user, the project or this program, and the states of a running one."""
 
 from typing import Literal
 
@@ -7,39 +7,39 @@ import msgspec
 from .actions import Mode
 
 AgentState = Literal["queued", "running", "waiting", "done", "failed", "stopped", "over_budget"]
-"""Exactly one at a time; `waiting` is for an answer of the user's."""
+"""A sub-agent is in exactly one state; `waiting` means that it waits for an answer from the user."""
 ENDED: frozenset[AgentState] = frozenset({"done", "failed", "stopped", "over_budget"})
 
 
 class AgentType(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of sub-agent. What it leaves open is as the parent has it; it never widens what the parent may."""
+    """A type of sub-agent. Unset fields inherit from the parent; no field widens the parent's rights."""
 
     name: str
     description: str
-    """When to use it, for the model that starts it."""
+    """When to use this type, for the model that starts it."""
     instructions: str = ""
-    """Added to the system prompt."""
+    """Text appended to the system prompt."""
     tools: tuple[str, ...] | None = None
-    """Names of the tools it has, patterns such as `mcp__docs__*` among them; None for those of the parent."""
+    """Names of the available tools, including patterns such as `mcp__docs__*`; None for the parent's tools."""
     without_tools: tuple[str, ...] = ()
-    """Names of tools it does not have."""
+    """Names of tools to exclude."""
     ask_rules: tuple[str, ...] = ()
-    """Permission rules that ask, such as `shell(git push *)`, besides those of the parent."""
+    """Permission rules that ask, such as `shell(git push *)`, in addition to the parent's."""
     deny_rules: tuple[str, ...] = ()
-    """Permission rules that deny, besides those of the parent."""
+    """Permission rules that deny, in addition to the parent's."""
     mode: Mode | None = None
-    """The widest mode it runs in."""
+    """The most permissive mode it may run in."""
     model: str = ""
-    """The model's name or alias; empty for that of the parent."""
+    """Model name or alias; empty for the parent's model."""
     effort: str = ""
     max_turns: int | None = None
-    """Model calls of one task."""
+    """Maximum number of model calls per task."""
     max_cost_usd: float | None = None
     max_time_s: float | None = None
     background: bool = False
     isolation: Literal["", "worktree"] = ""
     skills: tuple[str, ...] = ()
-    """Names of skills that its task brings along."""
+    """Names of skills whose instructions are added to its task."""
     source: str = ""
-    """The file that defines it; empty for one that is built in."""
+    """The file that defines the type; empty for a built-in one."""
     origin: Literal["built-in", "user", "project", "plugin"] = "built-in"

@@ -1,4 +1,4 @@
-"""What a front end holds of the engine: submissions in, events out, and a few facts to show."""
+"""A front end's interface to the engine: submissions in, events out, and a snapshot of the state to show."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Literal, Protocol
@@ -17,80 +17,81 @@ SHUTDOWN_S = 8.0
 
 
 class ContextPart(msgspec.Struct, frozen=True):
-    """One share of the context window, in estimated tokens."""
+    """One part of the context window, in estimated tokens."""
 
     name: str
     tokens: int
 
 
 class ContextItem(msgspec.Struct, frozen=True):
-    """One message or result in the window."""
+    """One message or tool result in the context window."""
 
     message_id: str
     kind: str
-    """The `ContextPart` it belongs to."""
+    """Name of the `ContextPart` that the item belongs to."""
     label: str
-    """The beginning of its text, or the call it answers."""
+    """The beginning of the text, or the call that a result answers."""
     tokens: int
     age: int
-    """How many prompts ago."""
+    """Number of prompts since then."""
     mark: Mark = ""
 
 
 class ContextPicture(msgspec.Struct, frozen=True):
-    """What fills the window, in estimated tokens."""
+    """Contents of the context window, in estimated tokens."""
 
     window: int | None
     budget: int
-    """What a request may have: the window less reserved output and a margin."""
+    """Maximum size of a request: the window minus the reserved output and a margin."""
     compact_at: int
-    """The size at which the conversation is reduced."""
+    """Size at which the conversation is compacted."""
     tokens: int
     source: str
     parts: tuple[ContextPart, ...]
     can_go: tuple[ContextPart, ...]
-    """What each kind of reduction would free."""
+    """Tokens that each kind of reduction would free."""
     items: tuple[ContextItem, ...]
-    """All messages that are sent, oldest first."""
+    """All messages in the next request, oldest first."""
 
 
 class RewindPoint(msgspec.Struct, frozen=True):
-    """A prompt that one can go back to before."""
+    """A prompt that the session can be rewound to, to the state before it was sent."""
 
     turn_id: str
     number: int
-    """Of the prompt among all of the session, undone ones included, from 1, as `agent sessions show` counts."""
+    """Number of the prompt among all prompts of the session, undone ones included, from 1; `agent sessions show`
+    uses the same numbers."""
     prompt: str
     time: float
     """Seconds since the epoch."""
     changed: tuple[str, ...]
-    """Files that its turn changed, as far as its records say."""
+    """Files that the prompt's turn changed, as far as its records show."""
     has_checkpoint: bool
 
 
 class JobState(msgspec.Struct, frozen=True):
-    """A command that continues in the background, or has gone on."""
+    """A background command, running or ended."""
 
     id: str
     command: str
     state: str
-    """`running`, `kept` (it outlives the agent), `stopped` or `exit code 1`."""
+    """`running`, `kept` (it outlives the agent), `stopped` or an exit code such as `exit code 1`."""
     runtime_s: float
     log: str = ""
-    """The file with its output; empty when it has none."""
+    """File with the command's output; empty when there is none."""
 
 
 class WaitingInput(msgspec.Struct, frozen=True):
-    """Something that was handed in and has not begun."""
+    """Submitted input that has not begun to run."""
 
     kind: Literal["steer", "prompt", "command"]
-    """Guidance for the running turn, a prompt for afterwards, or a command that waits as a prompt does."""
+    """Guidance for the running turn, a prompt to run after it, or a command queued like a prompt."""
     text: str
-    """As it was typed."""
+    """The text as typed."""
 
 
 class AgentLine(msgspec.Struct, frozen=True):
-    """A sub-agent."""
+    """A sub-agent and its progress."""
 
     id: str
     name: str
@@ -102,15 +103,15 @@ class AgentLine(msgspec.Struct, frozen=True):
     cost_usd: float | None
     runtime_s: float
     line: str
-    """What it does right now, or the beginning of its answer."""
+    """Current activity, or the beginning of its answer."""
     session_path: str
-    """Empty when it is not saved."""
+    """Empty when the sub-agent's session is not saved."""
     worktree: str = ""
-    """The folder of its own that it works in, whose changes are not merged; empty for none."""
+    """Its private worktree with unmerged changes; empty if it has none."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The state a status line or `/status` shows."""
+    """The state shown in the status line and by `/status`."""
 
     session_id: str
     title: str
@@ -119,48 +120,48 @@ class Snapshot(msgspec.Struct, frozen=True):
     cwd: str
     model: str
     standing_in: str
-    """The fallback that answers in its place for the rest of this input; empty when none does."""
+    """The fallback model that answers in place of `model` for the rest of this input; empty when none does."""
     mode: Mode
     effort: str
     sandbox: str
     busy: bool
     compacting: bool
-    """The conversation is being reduced between turns; an interrupt stops it."""
+    """The conversation is being compacted between turns; an interrupt stops the compaction."""
     waiting: tuple[WaitingInput, ...]
-    """What was handed in and has not begun or reached the model, oldest first."""
+    """Input that has not begun to run or reached the model, oldest first."""
     open_calls: int
-    """Calls of a crashed turn that still have no result; `UserInput("")` carries on with them."""
+    """Calls of a crashed turn that still have no result; `UserInput("")` continues with them."""
     context_tokens: int
     context_window: int | None
     context_parts: tuple[ContextPart, ...]
     context_source: str
-    """Where the count comes from, such as `last response + estimate`."""
+    """Source of the count, such as `last response + estimate`."""
     totals: Totals
     costs: tuple[CostLine, ...]
     """`totals` by cause and model, the most expensive first."""
     spent_today_usd: float | None
-    """By all sessions of this machine's user since midnight; None when it is not recorded."""
+    """Cost of all sessions of this user on this machine since midnight; None when it is not recorded."""
     cached_share: float | None
     """Share of the last request that was read from the provider's cache, 0 to 1."""
     plan: tuple[PlanItem, ...]
     jobs: tuple[JobState, ...]
     unsent: tuple[str, ...]
-    """Prompts that were queued when the program ended and have not been sent since."""
+    """Prompts that were queued when the program last ended and have not been sent since."""
     stopped: str
-    """`terminated` when the last turn was stopped because the program was ended, else empty."""
+    """`terminated` when the last turn was stopped because the program ended, otherwise empty."""
     turns: int
     last_prompt: str
     last_answer: str
     answered: bool
-    """Whether the last answer came after the last prompt."""
+    """True if the last answer is newer than the last prompt."""
     agents: tuple[AgentLine, ...] = ()
     """The sub-agents of this session, oldest first."""
     hook: str = ""
-    """The hook that the turn has waited for longer than half a second: what it says it does, or its name."""
+    """The hook that the turn has been waiting on for over half a second: its status text, or its name."""
 
     @property
     def queued(self) -> tuple[str, ...]:
-        """Prompts and commands that wait for the running turn."""
+        """Prompts and commands queued behind the running turn."""
         return tuple(each.text for each in self.waiting if each.kind != "steer")
 
 
@@ -176,24 +177,24 @@ class Client(Protocol):
     """One consumer's end of the engine's queue pair."""
 
     async def submit(self, operation: Operation) -> str:
-        """Hand in an operation; returns the submission's id at once, before anything happens."""
+        """Submit an operation. Return the submission's id immediately, before the operation runs."""
         ...
 
     def events(self) -> AsyncIterator[AnyEvent]:
-        """Yield all events in order; ends after `SessionClosed`. One consumer only."""
+        """Yield all events in order and end after `SessionClosed`. Supports one consumer only."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """Return the state right now; never blocks."""
+        """Return the current state without blocking."""
         ...
 
     def context(self) -> ContextPicture:
-        """Return what fills the window right now."""
+        """Return the current contents of the context window."""
         ...
 
     def replay(self) -> Iterator[tuple[AnyEvent, ...]]:
-        """Yield the turns that count, newest first: each as the events it emitted, as far as the session has them.
-        A turn is read when it is asked for."""
+        """Yield the turns that count, newest first, each as the events it emitted, as far as the session has
+        recorded them. Turns are read lazily."""
         ...
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
@@ -201,5 +202,5 @@ class Client(Protocol):
         ...
 
     async def diff(self) -> str:
-        """Unified diff of the workspace against its state before the session's first change."""
+        """Return a unified diff of the workspace against its state before the session's first change."""
         ...

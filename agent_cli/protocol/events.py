@@ -1,7 +1,7 @@
-"""The events of the engine: a closed union of frozen values, in order, on one queue.
+"""Events of the engine: a closed union of frozen values, sent in order on one queue.
 
-Every front end (REPL, one-shot, JSON, replay) reads these and nothing else. Events of a tool call carry its
-`call_id`. Each submission gets exactly one event of `TERMINAL`.
+Every front end (REPL, one-shot, JSON, replay) reads only these. Events of a tool call carry its `call_id`. Each
+submission gets exactly one event of `TERMINAL`.
 """
 
 from typing import Literal
@@ -18,7 +18,7 @@ from .usage import CallKind, Usage
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """The fields all events share; the engine fills them in when it emits."""
+    """Fields that all events share; the engine fills them in when it emits an event."""
 
     seq: int = 0
     """Number of the event, from 1, without gaps."""
@@ -36,15 +36,15 @@ class ErrorInfo(msgspec.Struct, frozen=True):
     message: str
     """One or two sentences, with the provider's own words."""
     hint: str = ""
-    """What to do next, in words for where the user sits."""
+    """What to do next, worded for the user's environment."""
     request_id: str | None = None
     """The provider's id of the failed request, for its support."""
     hints: tuple[Hint, ...] = ()
-    """What to do next, as values that a program can tell apart; `hint` words them."""
+    """What to do next, as machine-readable values; `hint` has the words."""
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session_started"):
-    """The session is open. The first event, of resumed sessions too."""
+    """The session is open. The first event, also of resumed sessions."""
 
     session_id: str
     """Id for `agent --resume`."""
@@ -79,7 +79,7 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step_started"):
     model: str
     """The model that is called."""
     kind: CallKind = "main"
-    """`summary` for a compaction, `limit` for a last answer at a limit."""
+    """`summary` for a compaction, `limit` for the closing answer at a limit."""
 
 
 class TextDelta(Event, frozen=True, kw_only=True, tag="text_delta"):
@@ -109,7 +109,7 @@ class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled"):
     discarded_chars: int = 0
     """Characters of text already sent for this step, to be discarded."""
     parked: bool = False
-    """Whether it waits for a rate limit to reset much later; the session continues by itself."""
+    """True if the retry waits for a rate limit that resets much later; the session continues by itself."""
 
 
 class StreamSilent(Event, frozen=True, kw_only=True, tag="stream_silent"):
@@ -163,7 +163,7 @@ class ToolCallRequested(Event, frozen=True, kw_only=True, tag="tool_call_request
     arguments: str
     """The arguments as the model wrote them: JSON, if it is valid."""
     label: str = ""
-    """What the tool does, in the word shown to people: `Edit`, or `$` for a command; empty when it is `tool`."""
+    """Display name of the tool: `Edit`, or `$` for a command; empty when it is `tool`."""
 
 
 class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started"):
@@ -173,7 +173,7 @@ class ToolCallStarted(Event, frozen=True, kw_only=True, tag="tool_call_started")
     tool: str
     title: str
     result_kind: ResultKind = "text"
-    """What of its result is worth showing; the tool declares it."""
+    """Part of the result worth showing, as declared by the tool."""
     label: str = ""
     """As in `tool_call_requested`."""
 
@@ -201,29 +201,30 @@ class ToolCallFinished(Event, frozen=True, kw_only=True, tag="tool_call_finished
     tool: str
     title: str
     status: ToolStatus
-    """How it ended; `denied` by a rule or the user, `unknown` after a crash."""
+    """How the call ended: `denied` by a rule or the user, `unknown` after a crash."""
     text: str
-    """The result, as the model reads it."""
+    """The result, as the model sees it."""
     display: str = ""
-    """The result, as people read it; empty when it is `text`."""
+    """The result, as the user sees it; empty when it is `text`."""
     duration_s: float = 0.0
-    """Seconds it ran, without the time it waited for the user."""
+    """Seconds the call ran, without the time it waited for the user."""
     changes: tuple[FileChange, ...] = ()
-    """Files it changed."""
+    """Files the call changed."""
     command: str = ""
-    """The command line it ran; empty for none."""
+    """The command line that ran; empty for none."""
     exit_code: int | None = None
     """Exit code of the command; null for none."""
     rule: str = ""
-    """The rule that denied it; empty for none."""
+    """The rule that denied the call; empty for none."""
     adjusted: str = ""
-    """How the user changed it before allowing it: `edited`, `1 of 2 hunks`; empty when they did not."""
+    """How the user changed the call before allowing it: `edited`, `1 of 2 hunks`; empty when unchanged."""
     result_kind: ResultKind = "text"
     """As in `tool_call_started`."""
     label: str = ""
     """As in `tool_call_requested`."""
     counted: str = ""
-    """What calls of this tool are counted in when several are shown as one: `file`; empty when they are not."""
+    """Noun for counting calls of this tool when several are shown as one: `file`; empty when they are not
+    grouped."""
 
 
 class ApprovalItem(msgspec.Struct, frozen=True):
@@ -247,7 +248,7 @@ class ApprovalItem(msgspec.Struct, frozen=True):
     editable: str
     """The argument that may be edited before it runs, such as `command`; empty for none."""
     risk: str = ""
-    """The worst it could do, in one line."""
+    """The worst possible effect, in one line."""
     reach: Reach = "inside"
     """Where a command runs: in the sandbox, in the sandbox with network access, or outside it."""
     hunks: int = 0
@@ -257,9 +258,9 @@ class ApprovalItem(msgspec.Struct, frozen=True):
     folder: str = ""
     """Where a command starts, relative to the workspace, `.` for its root; empty when unknown."""
     is_edit: bool = False
-    """Whether mode `auto-edit` would allow it: it changes files of the workspace and does nothing else."""
+    """True if mode `auto-edit` would allow the call: it only changes files of the workspace."""
     rewrite: str = ""
-    """Unified diff of the arguments, where a hook has changed the call or hooks wanted to; empty for none."""
+    """Unified diff of the arguments if a hook changed the call or asked to; empty otherwise."""
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requested"):
@@ -270,9 +271,9 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requeste
     items: tuple[ApprovalItem, ...]
     """The calls, in order."""
     agent_name: str = ""
-    """The sub-agent that made them; empty for the session's own model."""
+    """The sub-agent that made the calls; empty for the session's own model."""
     agent_task: str = ""
-    """What that was asked to do."""
+    """The task of that sub-agent."""
 
 
 class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval_resolved"):
@@ -280,7 +281,7 @@ class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval_resolved"
 
     request_id: str
     outcome: Literal["answered", "abandoned", "cancelled"]
-    """How; older versions also wrote `abandoned`."""
+    """Outcome of the request. Only older versions wrote `abandoned`."""
 
 
 class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
@@ -290,13 +291,13 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
     """Id to answer with."""
     question: str
     options: tuple[str, ...] = ()
-    """Answers to choose from; empty for a free text."""
+    """Answers to choose from; empty for free text."""
     server: str = ""
-    """The MCP server that asks; empty where none does."""
+    """The MCP server that asks; empty for none."""
     agent_name: str = ""
-    """The sub-agent that asks; empty where none does."""
+    """The sub-agent that asks; empty for none."""
     agent_task: str = ""
-    """What that was asked to do."""
+    """The task of that sub-agent."""
 
 
 class QuestionResolved(Event, frozen=True, kw_only=True, tag="question_resolved"):
@@ -304,7 +305,7 @@ class QuestionResolved(Event, frozen=True, kw_only=True, tag="question_resolved"
 
     request_id: str
     outcome: Literal["answered", "cancelled"]
-    """How; `cancelled` when the turn ended first."""
+    """Outcome of the question: `cancelled` when the turn ended first."""
 
 
 class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan_updated"):
@@ -322,7 +323,7 @@ class Steered(Event, frozen=True, kw_only=True, tag="steered"):
 
 
 class InputReturned(Event, frozen=True, kw_only=True, tag="input_returned"):
-    """Queued input has been returned to the user. It did not run, and will not."""
+    """Queued input has been returned to the user. It did not run and will not run."""
 
     texts: tuple[str, ...] = ()
     """Prompts and messages, oldest first, as they were typed."""
@@ -331,18 +332,18 @@ class InputReturned(Event, frozen=True, kw_only=True, tag="input_returned"):
 
 
 class HookRan(Event, frozen=True, kw_only=True, tag="hook_ran"):
-    """A hook of the user's was run."""
+    """A user hook ran."""
 
     hook: str
     event: str
-    """Such as `PreToolUse`."""
+    """For example `PreToolUse`."""
     duration_s: float
     decision: str = ""
-    """allow, ask or deny; empty for none."""
+    """`allow`, `ask` or `deny`; empty for none."""
     failure: str = ""
-    """What was wrong with it."""
+    """Why the hook failed; empty when it did not."""
     rewrite: str = ""
-    """Unified diff of what it wanted changed in the arguments of a call."""
+    """Unified diff of the change it requested in a call's arguments."""
 
 
 class Notice(Event, frozen=True, kw_only=True, tag="notice"):
@@ -361,16 +362,16 @@ class Compacted(Event, frozen=True, kw_only=True, tag="compacted"):
     after: int
     """Estimated tokens of the next request, after."""
     how: Literal["summary", "shortened", "left_out", "edited", "preview", "undone"]
-    """What was done; `preview`: nothing has changed yet."""
+    """What was done. `preview`: nothing has changed yet."""
     summary: str = ""
     """The text of the summary."""
 
 
 class Attached(Event, frozen=True, kw_only=True, tag="attached"):
-    """A prompt has an attachment, such as an `@` mention. Sent before the model is called."""
+    """A prompt has an attachment, such as an `@` mention. Emitted before the model is called."""
 
     name: str
-    """Path or address, as it was typed; `!` and the command for what the user ran."""
+    """Path or address as typed; `!` and the command for the output of a command that the user ran."""
     kind: Literal["file", "folder", "url", "image", "command", "resource", "skill", "agent"]
     tokens: int
     """Estimated size in tokens."""
@@ -389,22 +390,22 @@ class Conflict(msgspec.Struct, frozen=True):
     """A file that undo or redo did not change."""
 
     path: str
-    """Relative to the session's directory where it is inside."""
+    """Relative to the session's directory if inside it."""
     reason: str
-    """Why it was not changed."""
+    """Why the file was not changed."""
     decidable: bool = True
-    """Whether the user can still choose a version of it."""
+    """True if the user can still choose a version of the file."""
 
 
 class RestoreReport(msgspec.Struct, frozen=True):
     """What an undo or redo did to the files."""
 
     restored: tuple[FileChange, ...] = ()
-    """Files it restored."""
+    """Files restored."""
     conflicts: tuple[Conflict, ...] = ()
-    """Files it did not change."""
+    """Files not changed."""
     notes: tuple[str, ...] = ()
-    """What it could not restore."""
+    """What could not be restored."""
 
 
 class Restored(Event, frozen=True, kw_only=True, tag="restored"):
@@ -413,7 +414,7 @@ class Restored(Event, frozen=True, kw_only=True, tag="restored"):
     kind: Literal["undo", "redo", "rewind", "resolve"]
     """`resolve`: a decision on files that an undo did not change."""
     turns: int
-    """How many turns it covers."""
+    """Number of turns covered."""
     prompt: str
     """The prompt of the first of these turns."""
     report: RestoreReport
@@ -441,17 +442,17 @@ class TurnCompleted(Event, frozen=True, kw_only=True, tag="turn_completed"):
     text: str
     """The final answer."""
     steps: int
-    """How many model calls it took."""
+    """Number of model calls."""
     duration_s: float
     """Seconds from the prompt to the end."""
     changes: tuple[FileChange, ...] = ()
     """Files that the turn changed, with any tool or command."""
     unmet_rules: tuple[str, ...] = ()
-    """Rules that demanded a tool call before the end, and were not followed."""
+    """Rules that required a tool call before the end and were not followed."""
 
 
 class TurnAborted(Event, frozen=True, kw_only=True, tag="turn_aborted"):
-    """The user stopped the turn. What had arrived is saved."""
+    """The user stopped the turn. What had arrived by then is saved."""
 
     stop_reason: StopReason
     """Why it ended."""
@@ -476,22 +477,22 @@ class OperationCompleted(Event, frozen=True, kw_only=True, tag="operation_comple
     """A command was carried out."""
 
     operation: str
-    """Its name, for example `Compact`."""
+    """Name of the operation, for example `Compact`."""
     detail: str = ""
-    """What it did, in one sentence."""
+    """Result of the operation, in one sentence."""
 
 
 class OperationFailed(Event, frozen=True, kw_only=True, tag="operation_failed"):
     """A command was not carried out."""
 
     operation: str
-    """Its name, for example `Compact`."""
+    """Name of the operation, for example `Compact`."""
     error: ErrorInfo
-    """Why not."""
+    """Why it was not carried out."""
 
 
 class SessionClosed(Event, frozen=True, kw_only=True, tag="session_closed"):
-    """The session is closed. The last event."""
+    """The session is closed. This is the last event."""
 
     session_id: str
     error: ErrorInfo | None = None
@@ -499,30 +500,30 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session_closed"):
 
 
 class AgentChanged(Event, frozen=True, kw_only=True, tag="agent_changed"):
-    """A sub-agent began, made a step or ended."""
+    """A sub-agent began, finished a step, or ended."""
 
     agent_id: str
     """Id of its session."""
     agent_name: str
-    """What it is called, such as `explore-2`."""
+    """Name of the sub-agent, such as `explore-2`."""
     agent_type: str
-    """The kind of agent it is."""
+    """Type of the sub-agent."""
     state: AgentState
-    """What it does; it is in exactly one state at a time."""
+    """Current state; exactly one at a time."""
     task: str
-    """What it was asked to do."""
+    """The task."""
     background: bool = False
-    """Whether the turn goes on without waiting for it."""
+    """True if the turn continues without waiting for it."""
     steps: int = 0
     """Model calls so far."""
     cost_usd: float | None = None
-    """What they have cost; null while that is unknown."""
+    """Cost of these calls; null while unknown."""
     line: str = ""
-    """What it does right now, or the beginning of its answer."""
+    """Current activity, or the beginning of its answer."""
     call_id: str = ""
     """The tool call that started it."""
     parent_id: str = ""
-    """Id of the sub-agent that started it; empty where the session itself did."""
+    """Id of the sub-agent that started this one; empty if the session itself did."""
 
 
 class AgentEvent(Event, frozen=True, kw_only=True, tag="agent_event"):
@@ -531,9 +532,9 @@ class AgentEvent(Event, frozen=True, kw_only=True, tag="agent_event"):
     agent_id: str
     """Id of its session."""
     agent_name: str
-    """What it is called."""
+    """Name of the sub-agent."""
     event: "AnyEvent"
-    """The event, as its session has it."""
+    """The event, as emitted in that session."""
 
 
 AnyEvent = (

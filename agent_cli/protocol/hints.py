@@ -1,12 +1,11 @@
-"""Name what the user can do about an error: a closed set of values, which each front end words for where its user
-sits."""
+"""What the user can do about an error: a closed set of values. Each front end words them for its own situation."""
 
 from typing import Literal
 
 import msgspec
 
 HintKind = Literal[
-    # a refusal of the provider
+    # refused by the provider
     "check_key",
     "no_access",
     "add_credit",
@@ -20,7 +19,7 @@ HintKind = Literal[
     "server_failed",
     "rephrase",
     "change_request",
-    # an answer that did not come, or not whole
+    # no answer, or an incomplete one
     "slow_server",
     "silent_server",
     "check_connection",
@@ -28,7 +27,7 @@ HintKind = Literal[
     "wrong_protocol",
     "not_the_provider",
     "web_page",
-    # on the way to the server
+    # connecting to the server
     "start_server",
     "check_proxy_address",
     "check_host",
@@ -54,7 +53,7 @@ HintKind = Literal[
     "restart",
     "log",
 ]
-"""What to do. The argument of a hint is named with its wording, in `ui/text/hints.py`."""
+"""What to do. The wording of each hint, in `ui/text/hints.py`, shows what its argument is."""
 
 
 class Hint(msgspec.Struct, frozen=True):
@@ -62,4 +61,4 @@ class Hint(msgspec.Struct, frozen=True):
 
     kind: HintKind
     about: str = ""
-    """What it is about, where the kind names something: variables, a proxy, a time to wait, a file."""
+    """Object of the hint where its kind has one: variables, a proxy, a waiting time or a file."""

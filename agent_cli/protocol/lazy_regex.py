@@ -1,5 +1,5 @@
-"""Regular expressions that are compiled when they are first used: compiling all at the start takes longer than the
-rest of it."""
+"""Regular expressions compiled on first use, because compiling all of them at import would dominate the start-up
+time."""
 
 import re
 from typing import Any, AnyStr, cast
@@ -8,7 +8,7 @@ _METHODS = ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "
 
 
 def lazy_regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return a pattern as `re.compile` does, compiled with the first use of a method."""
+    """Return a pattern like `re.compile`, but compile it when one of its methods is first used."""
     return cast("re.Pattern[AnyStr]", _LazyRegex(pattern, flags))
 
 
@@ -18,7 +18,7 @@ class _LazyRegex:
         self.flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        """Compile; the methods are found without this from then on."""
+        """Compile the pattern and store its methods on the instance, so that later look-ups bypass this method."""
         if name not in _METHODS:
             raise AttributeError(name)
         compiled = re.compile(self.pattern, self.flags)
@@ -27,5 +27,5 @@ class _LazyRegex:
         return getattr(self, name)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, int]]:
-        """Copy and pickle it uncompiled."""
+        """Copy and pickle the uncompiled pattern."""
         return lazy_regex, (self.pattern, self.flags)

@@ -1,9 +1,9 @@
-"""What servers teach by refusing something: a value that the model room makes and the store keeps."""
+"""Limits learned from refused requests: a value that `model` creates and `store` saves."""
 
 import msgspec
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""How much a model may be asked to think, rising."""
+"""Levels of reasoning effort, ascending."""
 REFUSABLE = frozenset(
     {
         "tools", "strict", "effort", "tool_choice", "images", "cache_marks", "stream_options", "max_tokens",
@@ -11,26 +11,26 @@ REFUSABLE = frozenset(
         "repeated_roles", "system_role",
     }
 )  # fmt: skip
-"""Parts of a request that may be remembered as refused: the names of every lasting `dialect.Repair`."""
+"""Parts of a request that may be remembered as refused: the names of all permanent `dialect.Repair` values."""
 MOST_TOKENS = 100_000_000
-"""A figure beyond it is no window and no answer's length."""
+"""A larger number is not a plausible context window or output limit."""
 
 
 class LearnedLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a server taught about one model by refusing something."""
+    """What a server revealed about one model by refusing requests."""
 
     context_window: int | None = None
-    """Tokens, as an overflow error named it."""
+    """Tokens, as stated in an overflow error."""
     refused: tuple[str, ...] = ()
-    """Parts of a request it does not take, by the names of `dialect.Repair`."""
+    """Parts of a request that the server does not accept, by the names of `dialect.Repair`."""
     efforts: tuple[str, ...] | None = None
-    """The efforts it said it knows."""
+    """The effort levels that the server lists as supported."""
     max_output_tokens: int | None = None
-    """The longest answer, as a refused limit named it."""
+    """Maximum tokens of an answer, as stated when a larger limit was refused."""
 
     def merged(self, newer: "LearnedLimits") -> "LearnedLimits":
-        """This and what was learnt since, perhaps by another program: refusals add up, figures are the
-        newer ones."""
+        """Return these limits updated with newer ones, perhaps learned by another process: refusals accumulate,
+        and newer numbers replace older ones."""
         return LearnedLimits(
             newer.context_window or self.context_window,
             (*self.refused, *(name for name in newer.refused if name not in self.refused)),
@@ -39,7 +39,7 @@ class LearnedLimits(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def sound(self) -> "LearnedLimits":
-        """Return the same without what can mean nothing: unknown names, impossible figures."""
+        """Return a copy without meaningless values: unknown names and impossible numbers."""
         efforts = tuple(name for name in EFFORTS if name in (self.efforts or ()))
         return LearnedLimits(
             _tokens(self.context_window),

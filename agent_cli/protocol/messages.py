@@ -1,9 +1,8 @@
-"""The conversation in our own words: user text, assistant answers, tool calls and their results.
+"""The conversation in provider-neutral form: user text, assistant answers, tool calls and their results.
 
-Provider shapes exist only in `model/`. Values are frozen and hold JSON-ready data only, because every
-one of them can reach the session file; none can hold itself, so the garbage collection need not know those of
-which there are thousands. A message's `origin` says who really spoke: undo, rewind and previews count `human`
-messages only.
+Provider formats exist only in `model/`. Values are frozen and hold only JSON-ready data, because each of them can
+end up in the session file. None can contain itself, so the numerous types are excluded from garbage collection
+(`gc=False`). A message's `origin` tells who wrote it: undo, rewind and previews count `human` messages only.
 """
 
 import os
@@ -16,15 +15,15 @@ import msgspec
 Origin = Literal["human", "model", "tool", "hint", "summary", "hook"]
 
 Finish = Literal["stop", "tool_calls", "length", "content_filter", "interrupted", "unknown"]
-"""How an answer ended. `interrupted`: the user stopped it, so the text is what had arrived by then."""
+"""How an answer ended. `interrupted`: the user stopped it, so the text is incomplete."""
 
 ToolStatus = Literal["ok", "failed", "denied", "cancelled", "unknown"]
-"""How a call ended. `unknown`: it was running when the program died, so it may have had effects."""
+"""How a tool call ended. `unknown`: it was running when the program died, so it may have had effects."""
 
 ResultKind = Literal["text", "output", "summary", "answer", "question", "agent"]
-"""What of a tool's result a front end shows: its text; the end of a command's output; only its summary or diff,
-since the user has the rest; the answer of the turn; the user's own answer to a question; the first line of what a
-sub-agent answered, which says how it ended."""
+"""Part of a tool's result that a front end shows: the text; the end of a command's output; only a summary or diff,
+since the user has the rest; the answer of the turn; the user's own answer to a question; or the first line of a
+sub-agent's answer, which says how it ended."""
 
 
 def new_id(prefix: str) -> str:
@@ -33,12 +32,12 @@ def new_id(prefix: str) -> str:
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture handed to the model."""
+    """An image sent to the model."""
 
     media_type: str
     """For example `image/png`."""
     data: str
-    """The file's bytes in base64."""
+    """Contents of the file in base64."""
 
 
 class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,9 +50,9 @@ class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True):
     """Provider prefix (`anthropic`, `openai`, …) of the model that wrote it."""
     redacted: bool = False
     after_text: int = 0
-    """Characters of the answer's text that came before it: providers want the order back as it was."""
+    """Number of characters of the answer's text before this block: providers require the original order back."""
     after_calls: int = 0
-    """Calls of the answer that came before it."""
+    """Number of calls of the answer before this block."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -62,18 +61,18 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     id: str
     name: str
     arguments: str
-    """JSON text exactly as the model wrote it; it may be malformed, so it is parsed before any use."""
+    """JSON text exactly as the model wrote it. It may be malformed, so it is parsed before any use."""
     signature: str = ""
-    """The provider's opaque proof of the thought behind it, sent back with the call to that provider only."""
+    """The provider's opaque proof of the reasoning behind the call, sent back only to that provider."""
     problem: str = ""
-    """Why it cannot be read, where the model wrote it as text in no known form: it never runs."""
+    """Why the call cannot be parsed, if the model wrote it as text in an unknown form. Such a call never runs."""
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened to one file."""
+    """A change to one file."""
 
     path: str
-    """Relative to the workspace where it lies inside, else absolute."""
+    """Relative to the workspace if inside it, otherwise absolute."""
     kind: Literal["created", "modified", "deleted"]
     added: int = 0
     """Lines added; 0 for a binary file."""
@@ -82,36 +81,37 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MemoryChange(msgspec.Struct, frozen=True):
-    """What a call did to one block of the agent's memory: enough to take it back."""
+    """A change to one block of the agent's memory, with enough data to undo it."""
 
     path: str
     """Absolute path of the block's file."""
     before: str | None
-    """Its whole text; None when there was no such file. `after` likewise."""
+    """Full text of the block before the call; None if the file did not exist. `after` is the text after the
+    call."""
     after: str | None
 
 
 class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something a prompt brings along, as it was when the prompt was sent."""
+    """Content attached to a prompt, as it was when the prompt was sent."""
 
     name: str
     """As the user wrote it: a path, a folder or an address."""
     text: str
-    """What the model reads, complete with the marks around it."""
+    """Text for the model, including the marks around it."""
     untrusted: str = ""
-    """Where untrusted text in it came from, such as a host."""
+    """Source of untrusted text in the attachment, such as a host."""
 
 
 AttachmentKind = Literal["file", "folder", "url", "image", "command", "resource", "skill", "agent"]
 
 
 class AttachmentSummary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that a prompt names, as the user is shown it."""
+    """Summary of something that a prompt names, for display to the user."""
 
     name: str
     kind: AttachmentKind
     tokens: int
-    """Estimated; 0 for what is not attached."""
+    """Estimated; 0 if nothing is attached."""
     note: str = ""
     """What was left out, or why it is not attached."""
 
@@ -120,45 +120,45 @@ class PlanItem(msgspec.Struct, frozen=True):
     """One item of the model's plan."""
 
     text: str
-    """What is to be done."""
+    """The task to do."""
     status: Literal["pending", "in_progress", "done"] = "pending"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
-    """What one line of a session file has in common: an id, its place, and when it was written."""
+    """Base of all lines of a session file: an id, a position, and the time of writing."""
 
     id: str
     seq: int = 0
-    """Place in the session, counted from 1; given by the session when it is appended."""
+    """Position in the session, counted from 1; assigned when the record is appended."""
     time: float = 0.0
     """Seconds since the epoch."""
     turn_id: str = ""
 
 
 class UserMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="user"):
-    """Text for the model in the user's role."""
+    """Text for the model in the user role."""
 
     text: str
     origin: Origin = "human"
     context: str = ""
-    """Facts of the moment (date, git state, changed instructions) sent before the text. Kept here, and
-    nowhere else, so that earlier requests stay byte prefixes of later ones."""
+    """Current facts (date, git state, changed instructions) sent before the text. Stored only here, so that
+    earlier requests stay byte prefixes of later ones."""
     told: dict[str, str] = {}
-    """Source of an instruction or memory that `context` gives anew → hash of its text."""
+    """Source of an instruction or memory repeated in `context` → hash of its text."""
     attachments: tuple[Attachment, ...] = ()
     """Sent between `context` and `text`."""
     attached: tuple[AttachmentSummary, ...] = ()
-    """What the user was shown of the attachments; never sent."""
+    """Summary of the attachments as shown to the user; never sent."""
     images: tuple[Image, ...] = ()
 
     @property
     def lead(self) -> str:
-        """Everything that is sent before the text."""
+        """All text sent before the prompt itself."""
         return "\n\n".join(part for part in (self.context, *(each.text for each in self.attachments)) if part)
 
 
 class AssistantMessage(Record, frozen=True, kw_only=True, omit_defaults=True, tag="assistant"):
-    """One answer of the model. Written to the session before any of its calls runs."""
+    """One answer of the model. Written to the session before any of its calls run."""
 
     text: str = ""
     reasoning: tuple[Reasoning, ...] = ()
@@ -168,34 +168,34 @@ class AssistantMessage(Record, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
-    """The one answer to one call."""
+    """The only result of a tool call."""
 
     call_id: str
     tool: str
     status: ToolStatus
     text: str
-    """What the model reads."""
+    """Text for the model."""
     display: str = ""
-    """What the user sees under the call's line: a diff, a short summary; empty where `text` says it all."""
+    """Text shown to the user below the call: a diff or a short summary; empty if `text` is enough."""
     images: tuple[Image, ...] = ()
     duration_s: float = 0.0
     waited_s: float = 0.0
-    """For how long the user was waited for over it, before it ran or meanwhile; no part of `duration_s`."""
+    """Seconds spent waiting for the user, before or during the call; not part of `duration_s`."""
     changes: tuple[FileChange, ...] = ()
     command: str = ""
     exit_code: int | None = None
     seen: dict[str, str] = {}
-    """Path → content hash of every file this call read or wrote. In a session file, paths are relative to the
-    session's directory where they lie inside it, so that a session can move; so is `cwd`."""
+    """Path → content hash of every file this call read or wrote. In a session file, these paths and `cwd` are
+    relative to the session's directory if inside it, so that a session can be moved."""
     plan: tuple[PlanItem, ...] | None = None
     job: str = ""
-    """The number of the background job as which the command went on."""
+    """Number of the background job that the command became."""
     cwd: str = ""
-    """The folder the next command starts in, where this call has changed it."""
+    """Working directory of the next command, if this call changed it."""
     rule: str = ""
-    """For a denied call: the rule that decided."""
+    """For a denied call: the deciding rule."""
     untrusted: str = ""
-    """Where untrusted text in it came from, such as a host."""
+    """Source of untrusted text in the result, such as a host."""
     memory: tuple[MemoryChange, ...] = ()
 
 
@@ -203,5 +203,6 @@ Message = UserMessage | AssistantMessage | ToolResult
 
 
 def begins_with(items: Sequence[object], earlier: Sequence[object]) -> bool:
-    """Return whether messages, or what else is never changed, begin with the very ones of an earlier request."""
+    """Return True if `items` begins with the identical objects of `earlier`. Used to compare the messages of two
+    requests, which are never modified."""
     return len(items) >= len(earlier) and all(map(is_, items, earlier))

@@ -1,9 +1,9 @@
-"""Operations as JSON, for programs that drive the agent: `{"type": "user_input", "text": "…"}`.
+"""Operations as JSON, for programs that control the agent: `{"type": "user_input", "text": "…"}`.
 
-Each operation has its name in snake case as `type`, and its own fields beside it. A program may hand in what a
-person at the terminal could: not texts that pass as a skill's, commands that pass as the user's own, or rules that
-allow calls without a question (`UserInput.allowed`), and not why a turn was stopped. The end of the session is the
-front end's.
+An operation's name in snake case is its `type`; its fields are next to it. A program may submit whatever a user at
+the terminal could. It may not submit texts that pass as a skill's, commands that pass as the user's own, rules
+that allow calls without asking (`UserInput.allowed`), or the reason for which a turn was stopped. Closing the
+session is left to the front end.
 """
 
 import binascii
@@ -43,20 +43,20 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class OperationError(ValueError):
-    """JSON that is no operation; the text says what is wrong, and what would be right."""
+    """The JSON is not an operation; the message says what is wrong and what would be valid."""
 
 
 class Prompt(OperationBase, frozen=True, omit_defaults=True, tag="user_input"):
-    """A prompt. Empty text without images goes on where the last turn stopped."""
+    """A prompt. Empty text without images continues where the last turn stopped."""
 
     text: str
     images: tuple[Image, ...] = ()
     is_data: bool = False
-    """Whether the text is other people's: naming a file in it is then no consent to read that."""
+    """True if other people wrote the text: a file name in it is then no consent to read that file."""
 
 
 class Stop(OperationBase, frozen=True, tag="interrupt"):
-    """Stop whatever runs, now. What waits is handed back as `input_returned`, and nothing else begins."""
+    """Stop all running work now. Queued input is returned as `input_returned`, and nothing else starts."""
 
 
 _FromOutside = (
@@ -66,14 +66,14 @@ _FromOutside = (
 )  # fmt: skip
 _TYPES: dict[str, type[Any]] = {str(each.__struct_config__.tag): each for each in get_args(_FromOutside)}
 NAMES: tuple[str, ...] = tuple(_TYPES)
-"""What `type` may be."""
+"""Allowed values of `type`."""
 
 
 def decode(given: bytes | str | dict[str, Any]) -> Operation:
-    """Return the operation that JSON text, or an object already read from it, holds.
+    """Return the operation in JSON text or in an already decoded object.
 
     Raises:
-        OperationError: it holds none.
+        OperationError: the input is not a valid operation.
     """
     fields = given if isinstance(given, dict) else _object(given)
     name = fields.get("type")
@@ -87,10 +87,10 @@ def decode(given: bytes | str | dict[str, Any]) -> Operation:
 
 
 def encode(operation: Operation) -> bytes:
-    """Return an operation as one line of JSON, without a line break.
+    """Return an operation as one line of JSON, without a newline.
 
     Raises:
-        OperationError: a program cannot hand it in from outside.
+        OperationError: the operation cannot be submitted by another program.
     """
     given: msgspec.Struct = operation
     if isinstance(operation, UserInput):
@@ -143,7 +143,7 @@ def _no_type(name: object) -> str:
 
 
 def _form(name: str) -> str:
-    """Return which fields an operation has, in words."""
+    """Describe the fields of an operation in words."""
     fields = msgspec.structs.fields(_TYPES[name])
     if not fields:
         return "it has no fields"
@@ -153,8 +153,10 @@ def _form(name: str) -> str:
 
 
 def _checked(image: Image) -> Image:
-    """Raises:
-    OperationError: it is no picture that models take, or not in base64.
+    """Return the image with whitespace removed from its data.
+
+    Raises:
+        OperationError: models do not accept this image type, or the data is empty or not base64.
     """
     if image.media_type not in IMAGE_TYPES:
         raise OperationError(

@@ -1,4 +1,4 @@
-"""What a front end may ask of the engine: a closed union, pushed as a `Submission` on the queue."""
+"""Operations that a front end can submit to the engine: a closed union, queued as `Submission`."""
 
 import re
 from typing import Annotated, Any, Literal, assert_never
@@ -12,10 +12,10 @@ from .stop_reason import StopReason
 GrantScope = Literal["session", "project", "user"]
 Mark = Literal["pinned", "dropped", ""]
 Rewound = Literal["both", "code", "conversation"]
-"""What a rewind takes back."""
+"""What a rewind reverts."""
 Choice = Literal["mine", "old", "merge"]
-"""What becomes of a file that was changed since: it stays, the state in the checkpoint takes its place, or both
-are merged line by line."""
+"""How to resolve a file that was changed since: keep the current version, restore the checkpoint's, or merge both
+line by line."""
 
 
 def _snake_case(name: str) -> str:
@@ -23,176 +23,177 @@ def _snake_case(name: str) -> str:
 
 
 class OperationBase(msgspec.Struct, frozen=True, tag_field="type", tag=_snake_case, forbid_unknown_fields=True):
-    """What all operations share: as JSON each has its name as `type`, such as `user_input`."""
+    """Base of all operations. In JSON, each has its name as `type`, such as `user_input`."""
 
 
 class UserCommand(msgspec.Struct, frozen=True):
-    """A shell command that the user ran, and what it printed."""
+    """A shell command run by the user, with its output."""
 
     command: str
     output: str
     ended: str
-    """How it ended, such as `exit 0` or `stopped`."""
+    """Outcome, such as `exit 0` or `stopped`."""
 
 
 class InsertedCommand(msgspec.Struct, frozen=True):
-    """A shell command whose output takes the place of a part of a text."""
+    """A shell command whose output replaces a part of a text."""
 
     marker: str
-    """The part, such as `` !`git status` ``, as it stands in the text."""
+    """The part to replace, such as `` !`git status` ``, exactly as in the text."""
     command: str
     at: int
-    """Where the part begins in the text, in characters."""
+    """Offset of the part in the text, in characters."""
 
 
 class BroughtText(msgspec.Struct, frozen=True):
-    """A text that goes along with a prompt, such as the instructions of a skill that the user called."""
+    """A text sent along with a prompt, such as the instructions of a skill that the user called."""
 
     name: str
-    """What it is called, such as the name of a skill."""
+    """Name of the source, such as a skill."""
     text: str
     insertions: tuple[InsertedCommand, ...] = ()
-    """Run like commands of the model: rules, questions, hooks and the sandbox apply."""
+    """Commands to run like those of the model: rules, approvals, hooks and the sandbox apply."""
     allowed: tuple[str, ...] = ()
-    """Permission rules that allow calls without a question until the turn ends; a deny rule counts more."""
+    """Permission rules that allow calls without asking until the turn ends; deny rules take precedence."""
     source: str = ""
-    """Where the text came from, when neither the user nor the project wrote it; it is then marked as data."""
+    """Origin of the text if neither the user nor the project wrote it; the text is then marked as data."""
     kind: Literal["skill", "agent", "resource"] = "skill"
-    """Instructions of a skill, the result of a sub-agent, or what a client gives as context."""
+    """Instructions of a skill, the result of a sub-agent, or context supplied by a client."""
 
 
 class UserInput(OperationBase, frozen=True):
-    """A prompt. Empty text carries on with the history as it is and appends no message."""
+    """A prompt. Empty text continues with the existing history and appends no message."""
 
     text: str
     images: tuple[Image, ...] = ()
     is_data: bool = False
-    """Whether it was piped in: naming a file in it is no consent to read that."""
+    """True if the text was piped in: a file name in it is no consent to read that file."""
     commands: tuple[UserCommand, ...] = ()
-    """What the user ran since the last prompt, for the model to see."""
+    """Commands that the user ran since the last prompt, for the model to see."""
     insertions: tuple[InsertedCommand, ...] = ()
-    """Commands in `text` to run first; their output takes their place."""
+    """Commands in `text` to run first; their output replaces them."""
     allowed: tuple[str, ...] = ()
-    """Permission rules that allow calls without a question until the turn ends; a deny rule counts more."""
+    """Permission rules that allow calls without asking until the turn ends; deny rules take precedence."""
     brought: tuple[BroughtText, ...] = ()
-    """Texts that go along with the prompt."""
+    """Texts sent along with the prompt."""
     answer_schema: dict[str, Any] | None = None
-    """JSON Schema that the answer has to fit, for servers that hold a model to it; the text tells the model."""
+    """JSON Schema of the answer, for servers that enforce one; the prompt's text also tells the model."""
     answer_only: bool = False
-    """Whether the model is asked for an answer without calls of tools."""
+    """True if the model must answer without tool calls."""
     image_paths: tuple[str, ...] = ()
-    """Absolute paths of the files that the first of the images come from."""
+    """Absolute paths of the files of the first images."""
 
 
 class Steer(OperationBase, frozen=True):
-    """Guidance for the running turn, delivered at its next step; a prompt of its own when none runs."""
+    """Guidance for the running turn, delivered at its next step. If no turn is running, it becomes a prompt."""
 
     text: str
 
 
 class TakeBack(OperationBase, frozen=True):
-    """Take back what waits: the newest prompt, guidance or command, or the newest one with this text. It comes
-    back as `InputReturned`."""
+    """Withdraw queued input: the newest prompt, guidance or command, or the newest with this text. It is returned
+    as `InputReturned`."""
 
     text: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer to one asked call. Calls without a decision count as refused."""
+    """The decision on one call that needs approval. Calls without a decision are refused."""
 
     call_id: str
     allow: bool
     feedback: str = ""
-    """The user's words for the model, byte for byte."""
+    """The user's words to the model, byte for byte."""
     arguments: str | None = None
     """Replacement arguments (JSON) when the user edited the call before allowing it."""
     grant: str = ""
-    """A permission rule to keep, as shown to and perhaps edited by the user."""
+    """A permission rule to save, as shown to the user and perhaps edited."""
     scope: GrantScope = "session"
     hunks: tuple[int, ...] | None = None
-    """Which hunks of the diff to make, by number from 0, where the item has `hunks`; null for all."""
+    """Numbers of the diff hunks to apply, from 0, if the item has `hunks`; null for all."""
 
 
 class ApprovalAnswer(OperationBase, frozen=True):
-    """The decisions on one `ApprovalRequested`."""
+    """The decisions for one `ApprovalRequested`."""
 
     request_id: str
     decisions: tuple[Decision, ...] = ()
 
 
 class QuestionAnswer(OperationBase, frozen=True):
-    """The user's words for one `QuestionAsked`."""
+    """The user's answer to one `QuestionAsked`."""
 
     request_id: str
     text: str
 
 
 class Interrupt(OperationBase, frozen=True):
-    """Stop whatever runs, now. When the user stops it, what waits is handed back as `InputReturned`, and nothing
-    else begins."""
+    """Stop all running work now. If the user stops it, queued input is returned as `InputReturned`, and nothing
+    else starts."""
 
     reason: StopReason = "interrupted"
-    """Why: the user, a signal, or the time of a whole run."""
+    """Cause: the user, a signal, or the time limit of the run."""
 
 
 class Undo(OperationBase, frozen=True):
-    """Take back the last turns: their messages and every file they changed."""
+    """Undo the last turns: their messages and all their file changes."""
 
     turns: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class Redo(OperationBase, frozen=True):
-    """Bring back what the last undo took away."""
+    """Redo what the last undo reverted."""
 
 
 class Rewind(OperationBase, frozen=True):
-    """Go back to before a turn: its prompt and everything after it, files, conversation or both."""
+    """Rewind to the state before a turn: the files, the conversation (its prompt and everything after), or
+    both."""
 
     turn_id: str
     what: Rewound = "both"
 
 
 class Resolve(OperationBase, frozen=True):
-    """Decide on files that the last undo, redo or rewind left alone."""
+    """Resolve files that the last undo, redo or rewind did not change."""
 
     choice: Choice
     paths: tuple[str, ...] = ()
-    """As the report named them; empty for all."""
+    """Paths as listed in the report; empty for all."""
 
 
 class Compact(OperationBase, frozen=True):
-    """Replace the older part of the conversation by a summary."""
+    """Replace the older part of the conversation with a summary."""
 
     focus: str = ""
     preview: bool = False
-    """Only show the summary; `KeepSummary` makes it count."""
+    """Only show the summary; `KeepSummary` applies it."""
 
 
 class KeepSummary(OperationBase, frozen=True):
-    """Make the summary that was previewed count, or replace the newest one, by this text."""
+    """Apply the previewed summary, or replace the newest one, with this text."""
 
     text: str
 
 
 class Uncompact(OperationBase, frozen=True):
-    """Take back the last compaction."""
+    """Revert the last compaction."""
 
 
 class MarkMessage(OperationBase, frozen=True):
-    """Pin or drop one message or result, or take that back."""
+    """Pin or drop a message or result, or remove its mark."""
 
     message_id: str
     mark: Mark
 
 
 class Rename(OperationBase, frozen=True):
-    """Give the session a name."""
+    """Set the name of the session."""
 
     title: str
 
 
 class ChangeSettings(OperationBase, frozen=True):
-    """Change what is given; takes effect at the next model call or tool call."""
+    """Change the given settings, effective at the next model call or tool call."""
 
     model: str | None = None
     mode: Mode | None = None
@@ -207,27 +208,27 @@ class ControlJob(OperationBase, frozen=True):
 
 
 class ControlAgent(OperationBase, frozen=True):
-    """Stop a sub-agent, give it guidance or a further task, or merge what it did in a worktree of its own."""
+    """Stop a sub-agent, send it guidance or another task, or merge the changes from its private worktree."""
 
     agent: str
-    """Its id, the beginning of it, or its name."""
+    """Id, a prefix of the id, or name of the sub-agent."""
     action: Literal["stop", "send", "merge"]
     text: str = ""
-    """What to tell it."""
+    """The message to send."""
 
 
 class RemoveGrant(OperationBase, frozen=True):
-    """Remove a permission rule that the user has saved, wherever it is saved."""
+    """Remove a permission rule that the user saved, in every place where it is saved."""
 
     rule: str
 
 
 class Shutdown(OperationBase, frozen=True):
-    """Stop what runs, save, and end."""
+    """Stop running work, save, and close the session."""
 
 
 Reshape = Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
-"""What is done to the conversation itself: tasks that wait their turn, as prompts do."""
+"""Operations on the conversation itself. They are queued like prompts."""
 
 Operation = (
     UserInput | Steer | TakeBack | ApprovalAnswer | QuestionAnswer | Interrupt
@@ -237,7 +238,7 @@ Operation = (
 
 
 def as_typed(operation: Reshape) -> str:
-    """Return the slash command that hands in such an operation."""
+    """Return the slash command that submits an operation."""
     match operation:
         case Undo(turns=turns):
             words = ["undo", str(turns) if turns > 1 else ""]
@@ -261,7 +262,7 @@ def as_typed(operation: Reshape) -> str:
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """An operation on its way to the engine. Exactly one terminal event carries its id back."""
+    """An operation on its way to the engine. Exactly one terminal event carries its id."""
 
     id: str
     operation: Operation

@@ -1,4 +1,4 @@
-"""Compare paths as text; nothing is looked up on the disk."""
+"""Path comparisons on text alone, without file system access."""
 
 from collections.abc import Iterable
 
@@ -9,20 +9,20 @@ OBEYED = frozenset(
         *(".agent", ".mcp.json", "opencode.json", "opencode.jsonc"),
     }
 )
-"""Files that editors, shells, containers and other agents run or obey by themselves in a folder that they open,
-and folders with all that is in them."""
+"""Files that editors, shells, containers and other agents run or obey automatically in a folder they open; for a
+folder, everything in it."""
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Return whether a path lies in a folder and is not the folder itself."""
+    """Return True if a path is in a folder and is not the folder itself."""
     return path != folder and path.startswith(folder.rstrip("/") + "/")
 
 
 def is_inside(path: str, folders: Iterable[str]) -> bool:
-    """Return whether a path is one of these folders or lies in one; an empty name is not a folder."""
+    """Return True if a path is one of the folders or inside one. An empty folder name matches nothing."""
     return any(path == folder or is_below(path, folder) for folder in folders if folder)
 
 
 def is_obeyed_by_name(path: str) -> bool:
-    """Return whether a path is one of these or lies in one."""
+    """Return True if a component of the path is in `OBEYED`."""
     return not OBEYED.isdisjoint(path.lower().split("/"))

@@ -1,5 +1,5 @@
-"""Everything a session file may hold, one value a line. The file is append-only: undo, compaction and
-settings are records too, and what the model is sent is computed from all of them on each request."""
+"""Records of a session file, one per line. The file is append-only: undo, compaction and settings are records too.
+The messages to send are computed from all records on each request."""
 
 from typing import Any, Literal
 
@@ -26,63 +26,63 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session
     created_by: str
     """Program and version, such as `agent-cli 0.1.0`."""
     system: str = ""
-    """The system prompt. Stored, so that a resumed session sends the same bytes."""
+    """The system prompt. Saved so that a resumed session sends the same bytes."""
     effort: str = ""
     forked_from: str = ""
     purpose: str = ""
-    """What it is for, such as `review`; empty for a conversation, which alone `--continue` opens."""
+    """Purpose, such as `review`; empty for a conversation. `--continue` opens only conversations."""
     parent_id: str = ""
-    """Id of the session that started this one as a sub-agent; empty for any other."""
+    """Id of the session that started this one as a sub-agent; empty otherwise."""
     call_id: str = ""
-    """The call of that session that started it."""
+    """The parent's tool call that started the sub-agent."""
     agent_name: str = ""
-    """What the sub-agent is called, such as `explore-2`."""
+    """Name of the sub-agent, such as `explore-2`."""
     agent_type: str = ""
     told: dict[str, str] = msgspec.field(default_factory=dict)
     """Source of an instruction or memory in `system` → hash of its text."""
 
 
 class ModelCalled(Record, frozen=True, kw_only=True, omit_defaults=True, tag="model_call"):
-    """One attempt at a model call, successful or not: the ledger that all totals are summed from."""
+    """One attempt at a model call, successful or not. All totals are sums over these records."""
 
     kind: CallKind
     model: str
     outcome: str
-    """A finish, or the kind of the error that ended it."""
+    """How the answer finished, or the kind of error that ended the call."""
     usage: Usage | None = None
     cost_usd: float | None = None
     at_most_usd: float | None = None
-    """The most it can have cost, where the cost is unknown and the prices are not."""
+    """Upper bound of the cost, if the cost is unknown but the prices are known."""
     duration_s: float = 0.0
     first_token_s: float | None = None
-    """From the request to the first piece of the answer."""
+    """Seconds from the request to the first part of the answer."""
     agent: str = ""
-    """Session of the sub-agent that called, where another did; its own session has the call too."""
+    """Session of the sub-agent that made the call, if one did; the call is recorded in that session too."""
 
 
 class RequestSent(Record, frozen=True, kw_only=True, omit_defaults=True, tag="request"):
-    """Written before each request to a model. One without a `ModelCalled` behind it was cut off by a crash and has
-    cost an unknown sum."""
+    """Written before each request to a model. A request without a following `ModelCalled` was cut off by a crash;
+    its cost is unknown."""
 
     kind: CallKind
     model: str
 
 
 class PartialAnswer(Record, frozen=True, kw_only=True, omit_defaults=True, tag="partial_answer"):
-    """Text of an answer that is still arriving: what has come since the last such record. It is void once the
-    `ModelCalled` is there."""
+    """Text of an answer that is still arriving, since the previous record of this type. It is superseded once the
+    `ModelCalled` is written."""
 
     text: str
 
 
 class CallStarted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="call_started"):
-    """Written before a call that is not known to read begins to act."""
+    """Written before a call that is not known to be read-only takes effect."""
 
     call_id: str
 
 
 class TurnEnded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn_end"):
-    """How a turn came to its end."""
+    """The end of a turn."""
 
     stop_reason: StopReason
     steps: int = 0
@@ -91,60 +91,60 @@ class TurnEnded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn
 
 
 class AgentNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="agent"):
-    """In the session of a sub-agent: a task began (`running`), or how it ended. The last one holds; one that still
-    runs when nobody works on the session was stopped."""
+    """In a sub-agent's session: a task began (`running`), or how it ended. The last record is the current state; a
+    task still `running` when no process works on the session was stopped."""
 
     state: AgentState
     task: str = ""
     text: str = ""
-    """The answer, or why there is none."""
+    """The answer, or the reason why there is none."""
     background: bool = False
 
 
 class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag="checkpoint"):
-    """The workspace as it was before a turn's first side effect, or when the turn had ended."""
+    """The workspace before a turn's first side effect, or after the turn."""
 
     when: Literal["before", "after"]
     checkpoint: str
     late: bool = False
-    """Taken after a crash: what changed meanwhile may be somebody else's work."""
+    """True if taken after a crash: changes made in the meantime may be somebody else's."""
     uncovered: tuple[str, ...] = ()
-    """Files the turn was about to write that the checkpoint does not hold, each by its real path."""
+    """Files that the turn was about to write and the checkpoint does not contain, as real paths."""
 
 
 class CompactionSaved(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"):
-    """Compaction: messages up to and including `through` are represented by `summary`."""
+    """Compaction: `summary` replaces the messages up to and including `through`."""
 
     through: str
-    """Id of the last message folded; messages are named by id, never by position."""
+    """Id of the last message replaced. Messages are referred to by id, never by position."""
     summary: str
     how: Literal["summary", "left_out", "edited"] = "summary"
-    """Who wrote it: the model, the program where no model could, or the user."""
+    """Author of the summary: the model, the program when no model could write one, or the user."""
     kept: tuple[str, ...] = ()
-    """Ids of messages up to `through` that are still sent word for word, behind the summary."""
+    """Ids of messages up to `through` that are still sent verbatim, after the summary."""
     told: dict[str, str] = msgspec.field(default_factory=dict)
-    """What `summary` gives anew, as in `UserMessage.told`."""
+    """Instructions and memories repeated in `summary`, as in `UserMessage.told`."""
     before: int = 0
     after: int = 0
 
 
 class CompactionReverted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="unfolded"):
-    """A compaction was taken back: the messages are sent again as they were."""
+    """A compaction was reverted: the original messages are sent again."""
 
     fold_id: str
-    """Of a `CompactionSaved` or `Shortened`."""
+    """Id of the `CompactionSaved` or `Shortened`."""
 
 
 class Marked(Record, frozen=True, kw_only=True, omit_defaults=True, tag="marked"):
-    """The user pinned a message (it stays word for word whatever is reduced), dropped it (a placeholder is sent
-    in its place), or took either back."""
+    """The user pinned a message (no reduction changes it), dropped it (a placeholder is sent instead), or removed
+    the mark."""
 
     message_id: str
     mark: Mark
 
 
 class Shortened(Record, frozen=True, kw_only=True, omit_defaults=True, tag="shortened"):
-    """Reduction without a model: these tool results are sent as head and tail only."""
+    """Reduction without a model: only head and tail of these tool results are sent."""
 
     call_ids: tuple[str, ...]
     keep_chars: int
@@ -153,7 +153,7 @@ class Shortened(Record, frozen=True, kw_only=True, omit_defaults=True, tag="shor
 
 
 class TurnsUndone(Record, frozen=True, kw_only=True, omit_defaults=True, tag="undone"):
-    """These turns no longer count; their messages and files are taken back."""
+    """These turns no longer count; their messages and files are reverted."""
 
     turn_ids: tuple[str, ...]
     what: Rewound = "both"
@@ -166,7 +166,7 @@ class TurnsRedone(Record, frozen=True, kw_only=True, omit_defaults=True, tag="re
 
 
 class SettingsSet(Record, frozen=True, kw_only=True, omit_defaults=True, tag="settings"):
-    """Model, mode and effort from here on."""
+    """Model, mode and effort from this record on."""
 
     model: str
     mode: Mode
@@ -174,52 +174,52 @@ class SettingsSet(Record, frozen=True, kw_only=True, omit_defaults=True, tag="se
 
 
 class Granted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="granted"):
-    """A permission rule the user chose to keep."""
+    """A permission rule that the user chose to save."""
 
     rule: str
     scope: GrantScope = "session"
     removed: bool = False
-    """Whether it is removed again: it does not hold from here on."""
+    """True if the rule is removed: it no longer applies."""
 
 
 class HookNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="hook"):
-    """A hook of the user's was run."""
+    """A user hook ran."""
 
     hook: str
     event: str
     source: str = ""
-    """The file that defines it."""
+    """File that defines the hook."""
     duration_s: float = 0.0
     exit_code: int | None = None
     decision: str = ""
-    """allow, ask or deny; empty for none."""
+    """`allow`, `ask` or `deny`; empty for none."""
     failure: str = ""
     rewrite: str = ""
-    """Unified diff of what it wanted changed in the arguments of a call."""
+    """Unified diff of the change that the hook requested in a call's arguments."""
 
 
 class Quarantined(Record, frozen=True, kw_only=True, omit_defaults=True, tag="quarantined"):
-    """The provider refused a message: a placeholder is sent in its place. The original stays above."""
+    """The provider refused a message: a placeholder is sent in its place. The original stays in the file."""
 
     message_id: str
     reason: str
 
 
 class InputQueued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="input_queued"):
-    """A prompt that has to wait for the running turn."""
+    """A prompt queued behind the running turn."""
 
     text: str
     images: tuple[Image, ...] = ()
 
 
 class InputTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag="input_taken"):
-    """Queued prompts that wait no longer: their turn has begun, or they were taken back."""
+    """Prompts that left the queue: their turn has begun, or the user withdrew them."""
 
     queued_ids: tuple[str, ...]
 
 
 class JobNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
-    """A background command began, ended, or was left to go on without the agent."""
+    """A background command began, ended, or was left running without the agent."""
 
     job: str
     command: str
@@ -230,7 +230,7 @@ class JobNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="job")
 
 
 class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
-    """A title given by the user."""
+    """A session title set by the user."""
 
     title: str
 
@@ -247,7 +247,7 @@ _decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 
 
 def encode(record: AnyRecord) -> bytes:
-    """One line of JSON without its newline."""
+    """Return a record as one line of JSON, without the newline."""
     return _encoder.encode(record)
 
 
@@ -255,7 +255,7 @@ def decode(line: bytes) -> AnyRecord:
     """Return the record of one line.
 
     Raises:
-        msgspec.DecodeError: not JSON, or not a record of this version; the message has the path.
+        msgspec.DecodeError: the line is not JSON, or not a record of this version; the message has the path.
     """
     try:
         return _decoder.decode(line)
@@ -264,7 +264,8 @@ def decode(line: bytes) -> AnyRecord:
 
 
 def storable(record: AnyRecord) -> AnyRecord:
-    """Return the same record, with lone surrogates replaced: no UTF-8 file and no request can hold them."""
+    """Return the record with lone surrogates replaced, because neither a UTF-8 file nor a request can contain
+    them."""
     try:
         _encoder.encode(record)
     except UnicodeEncodeError:
@@ -273,7 +274,7 @@ def storable(record: AnyRecord) -> AnyRecord:
 
 
 def storable_json(value: Any, order: Literal["sorted"] | None = None) -> bytes:
-    """Return a value as JSON, with lone surrogates replaced: no name that is not UTF-8 can be in it."""
+    """Return a value as JSON, with lone surrogates replaced. Names that are not valid UTF-8 contain them."""
     try:
         return msgspec.json.encode(value, order=order)
     except UnicodeEncodeError:
@@ -281,7 +282,7 @@ def storable_json(value: Any, order: Literal["sorted"] | None = None) -> bytes:
 
 
 def storable_text(text: str) -> str:
-    """Return a text, such as a path that is not UTF-8, with lone surrogates replaced."""
+    """Return a text with lone surrogates replaced, such as a path that is not valid UTF-8."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,4 +1,4 @@
-"""What came of a run of one or more prompts, gathered from its events."""
+"""Outcome of a run of one or more prompts, collected from its events."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from .usage import BESIDE, Totals
 
 
 class UsageTotals(msgspec.Struct, frozen=True):
-    """Token sums of the run; null where no provider reported them."""
+    """Token totals of the run; null where no provider reported them."""
 
     input: int | None
     output: int | None
@@ -34,7 +34,7 @@ class ChangedFile(msgspec.Struct, frozen=True):
 
 
 class CommandRun(msgspec.Struct, frozen=True):
-    """A command the run carried out."""
+    """A command that the run executed."""
 
     command: str
     exit_code: int | None
@@ -42,7 +42,7 @@ class CommandRun(msgspec.Struct, frozen=True):
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """An action that was not allowed; `rule` names what decided."""
+    """A denied action; `rule` names what decided."""
 
     tool: str
     reason: str
@@ -50,21 +50,21 @@ class Denied(msgspec.Struct, frozen=True):
 
 
 class RunOutcome:
-    """What has been seen of a run so far.
+    """Outcome of a run so far.
 
     Attributes:
         text: the last answer.
         stop_reason: why the last turn ended.
-        completed: whether that was an end of its own.
+        completed: True if the last turn ended by itself.
         error: the first error that ended a turn.
-        turns: model calls.
-        unmet_rules: rules about what must be done before the end, where it was not done.
+        turns: number of model calls.
+        unmet_rules: rules about required actions that were not met.
         structured: the answer as data; see `needs_correction`.
-        unfit: why the answer is not the data that was asked for; empty when it is.
+        unfit: why the answer is not the requested data; empty when it is.
     """
 
     def __init__(self, before: Totals, session_id: str = "") -> None:
-        """`before` are the session's totals at the start of the run."""
+        """`before` holds the session's totals at the start of the run."""
         self.session_id = session_id
         self.text = ""
         self.stop_reason: StopReason = "internal_error"
@@ -81,23 +81,23 @@ class RunOutcome:
 
     @property
     def changed_files(self) -> tuple[ChangedFile, ...]:
-        """The files that changed, each once."""
+        """Changed files, each listed once."""
         return tuple(
             ChangedFile(each.path, each.kind, each.added, each.removed) for each in self._changes.values()
         )
 
     @property
     def commands(self) -> tuple[CommandRun, ...]:
-        """The commands that were run, in order."""
+        """Commands that ran, in order."""
         return tuple(self._commands)
 
     @property
     def denied(self) -> tuple[Denied, ...]:
-        """The calls that were denied, in order."""
+        """Denied calls, in order."""
         return tuple(self._denied)
 
     def note(self, event: ev.AnyEvent, submission_id: str) -> None:
-        """Take in an event; an end counts if it is that of the submission."""
+        """Process an event. The end of a turn counts only if it belongs to the submission."""
         match event:
             case ev.SessionStarted():
                 self.session_id = event.session_id
@@ -115,8 +115,8 @@ class RunOutcome:
                 pass
 
     def needs_correction(self, structure: Callable[[str], object]) -> bool:
-        """Read the answer as data, which is then in `structured`; `structure` raises ValueError where it does not
-        fit. Return whether a whole answer does not."""
+        """Parse the answer with `structure`, which raises ValueError if it does not fit, and store it in
+        `structured`. Return True if a complete answer does not fit."""
         self.unfit = ""
         try:
             self.structured = structure(self.text)
@@ -125,31 +125,31 @@ class RunOutcome:
         return self.unfit != "" and self.stop_reason == "end_turn"
 
     def correction(self, schema: dict[str, Any] | None) -> UserInput:
-        """Return the prompt that asks for an answer that fits the schema. No tool may be called: where there is
-        only an answer to write, more servers hold a model to a schema."""
+        """Return the prompt that asks for an answer that fits the schema. Tool calls are excluded, because more
+        servers enforce a schema when only an answer is possible."""
         return UserInput(_AGAIN.format(self.unfit), answer_schema=schema, answer_only=True)
 
     def misfit(self, *, is_second: bool = True) -> ev.ErrorInfo:
-        """Return the error of an answer that does not fit."""
+        """Return the error for an answer that does not fit the schema."""
         text = (_UNFIT if is_second else _UNFIT_AT_ONCE).format(self.unfit)
         return ev.ErrorInfo("schema", text, hints=(Hint("unfit_answer"),))
 
     def failed(self, reason: StopReason, error: ev.ErrorInfo) -> None:
-        """The run ends with this error; the first one counts."""
+        """Record the error that ended the run. Only the first error is kept."""
         self.stop_reason = reason
         self.error = self.error or error
 
     def exit_code(self, stopped: StopReason | None = None, *, verified: bool | None = None) -> int:
-        """Return the exit code of the run; `stopped` is why it was stopped from outside."""
+        """Return the exit code of the run; `stopped` is the reason for an external stop."""
         fits = False if self.unfit else verified
         return exit_code(stopped or self.stop_reason, denied=bool(self._denied), verified=fits)
 
     def spent(self, now: Totals) -> Totals:
-        """Return what the run has used, of the session's totals now."""
+        """Return the usage of the run, given the session's current totals."""
         return now.since(self._before)
 
     def _record(self, call: ev.AnyEvent) -> None:
-        """Note what a call of the run or of one of its sub-agents did."""
+        """Record the effects of a tool call made by the run or one of its sub-agents."""
         assert isinstance(call, ev.ToolCallFinished)
         if call.command:
             self._commands.append(CommandRun(call.command, call.exit_code, call.duration_s))
@@ -180,19 +180,19 @@ _UNFIT_AT_ONCE = "The answer does not fit the schema: {}"
 
 
 def usage_of(spent: Totals) -> UsageTotals:
-    """Return the tokens of a run."""
+    """Return the token totals of a run."""
     return UsageTotals(
         spent.input, spent.output, spent.cache_read, spent.cache_write, spent.reasoning, spent.requests
     )
 
 
 def known_cost(spent: Totals) -> float | None:
-    """Return what a run has cost, as far as prices are known; None when none is."""
+    """Return the cost of a run as far as prices are known; None if none is known."""
     return spent.cost_usd if spent.cost_usd or not spent.unpriced else None
 
 
 def _sum(before: FileChange | None, after: FileChange) -> FileChange:
-    """Return what has happened to a file in two turns."""
+    """Combine the changes to a file in two turns."""
     if before is None:
         return after
     kind = "created" if before.kind == "created" and after.kind == "modified" else after.kind

@@ -1,10 +1,9 @@
-"""Untrusted text made safe to print: no terminal control gets out, and what is invisible becomes visible.
+"""Make untrusted text safe to print: remove terminal controls, and make invisible characters visible.
 
-Escape sequences are dropped, overprinting (carriage returns, backspaces) is folded, bidi, zero-width and
-tag characters are written out as `⟨U+202E⟩`. Emoji sequences and combining accents survive. Three small
-transducers in a row (`_Sequences`, `_Overprint`, `_Invisible`), each of which carries its own state, make
-the output independent of how the input was cut. Pure; lives here because every room that shows text of
-others needs it.
+Escape sequences are dropped, overprinting (carriage returns, backspaces) is folded, and bidi, zero-width and tag
+characters are written out as `⟨U+202E⟩`. Emoji sequences and combining accents survive. A pipeline of three small
+transducers (`_Sequences`, `_Overprint`, `_Invisible`), each with its own state, makes the output independent of
+how the input was split. Pure. In `protocol` because every package that shows untrusted text needs it.
 """
 
 import codecs
@@ -16,7 +15,7 @@ from .lazy_regex import lazy_regex
 _MAX_SEQUENCE = 4096
 """Characters after which an unterminated string sequence counts as text."""
 _MAX_LINE = 65536
-"""Characters of an overprinted line that are held back at most."""
+"""Maximum number of characters of an overprinted line to hold back."""
 
 _STRING = rf"[^\x07\x18\x1a\x1b\x80-\x9f]{{0,{_MAX_SEQUENCE}}}"
 _CSI = r"[0-?]{0,128}[ -/]{0,8}"
@@ -36,9 +35,10 @@ _LINK = lazy_regex(
     r"(?:https?://[^\0- /?#@\\\x7f-\U0010ffff]+(?:[/?#][!-~]*)?|mailto:[!-~]+)?\x1b\\",
     re.IGNORECASE,
 )
-"""The beginning or the end of a link. No `@` before the path: it would be a user name, perhaps with a password."""
+"""The start or end of a link. `@` is not allowed before the path: it would mark a user name, perhaps with a
+password."""
 _MAX_LINK = 2048
-"""Characters of a link that terminals take at least."""
+"""Maximum length of a link; terminals support at least this many characters."""
 _CONTROL = lazy_regex("[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _OVERPRINT = lazy_regex("([\r\b\n])")
 _UNSEEN = (
@@ -51,16 +51,16 @@ _ACCENT_RUN = lazy_regex(f"[{_ACCENTS}]+")
 _HARMLESS = f"[^\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}{_ACCENTS}]"
 _ASCII = lazy_regex(r"[\t\n\x20-\x7e]*")
 _PLAIN = lazy_regex(f"{_HARMLESS}*")
-"""What no transducer changes. Slow to compile, so ASCII has a pattern of its own."""
+"""Text that no transducer changes. Slow to compile, so ASCII has its own pattern."""
 _COLOURED = lazy_regex(rf"(?:{_HARMLESS}++|\x1b\[(?!(?:[0-9;]*;)?0*8[;m])[0-9;]{{0,64}}m)*+")
-"""The same with colours; of these, one with an 8 somewhere may hide text and is looked at closely."""
+"""`_PLAIN` plus colours. A colour sequence with an 8 in it may hide text and is left to the full check."""
 _MAX_ACCENTS = 4
 _JOINERS = "\u200c\u200d"
 
 
 def clean(text: str, keep_sgr: bool = False, keep_links: bool = False) -> str:
-    """Return all of `text` made safe at once; colours (SGR sequences) survive when `keep_sgr`, harmless links
-    (OSC 8) when `keep_links`."""
+    """Return `text` made safe. Keep colours (SGR sequences) if `keep_sgr`, and harmless links (OSC 8) if
+    `keep_links`."""
     if _is_plain(text) or (keep_sgr and _COLOURED.fullmatch(text)):
         return text
     return Sanitizer(keep_sgr, keep_links).feed(text, final=True)
@@ -71,37 +71,37 @@ def _is_plain(text: str) -> bool:
 
 
 def is_link(sequence: str) -> bool:
-    """Return whether this is one OSC 8 sequence that begins a link to an http, https or mailto address without
-    credentials, or ends a link."""
+    """Return True if `sequence` is a single OSC 8 sequence that ends a link or starts one to an http, https or
+    mailto address without credentials."""
     return len(sequence) <= _MAX_LINK and _LINK.fullmatch(sequence) is not None
 
 
 def escape_json(line: str) -> str:
-    """Escape what JSON leaves as it is and a terminal obeys or does not show: C1 controls, DEL, bidirectional and
-    zero-width characters. The line means the same to whoever decodes it."""
+    """Escape what JSON permits but a terminal would interpret or not show: C1 controls, DEL, bidirectional and
+    zero-width characters. The line decodes to the same value."""
     if line.isascii() and "\x7f" not in line:
         return line
     return _INVISIBLE.sub(_json_escape, _CONTROL.sub(_json_escape, line))
 
 
 def _json_escape(found: re.Match[str]) -> str:
-    if found.group() == "\n":  # behind the line
+    if found.group() == "\n":  # the newline that ends the line
         return "\n"
     units = found.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
 def visible(text: str) -> str:
-    """`text` with every control character written out and nothing removed or folded.
+    """Return `text` with every control character written out, and nothing removed or folded.
 
-    For approvals: what a person reads is then exactly what would run.
+    Used for approvals, so that the user reads exactly what would run.
     """
     shown = re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda m: _written(m.group()), text)
     return _Invisible().feed(shown, final=True)
 
 
 class Sanitizer:
-    """The streaming form of `clean`; bytes are read as UTF-8."""
+    """Streaming version of `clean`; bytes are decoded as UTF-8."""
 
     def __init__(self, keep_sgr: bool = False, keep_links: bool = False) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -110,7 +110,8 @@ class Sanitizer:
         self._invisible = _Invisible()
 
     def feed(self, data: str | bytes, final: bool = False) -> str:
-        """Return the safe text that `data` adds. Unfinished sequences wait for more, or for `final`."""
+        """Return the safe text for `data`. An unfinished sequence is held until it is complete or `final` is
+        set."""
         text = data if isinstance(data, str) else self._decoder.decode(data, final)
         if self._idle and _is_plain(text):
             self._overprint.passed(text)
@@ -125,7 +126,7 @@ class Sanitizer:
 
 
 class _Sequences:
-    """Drops escape sequences; yields pieces of text and, when kept, whole SGR sequences and links."""
+    """Drop escape sequences; return pieces of text and, if kept, whole SGR sequences and links."""
 
     def __init__(self, keep_sgr: bool, keep_links: bool) -> None:
         self._keep_sgr, self._keep_links = keep_sgr, keep_links
@@ -162,7 +163,8 @@ def _without_controls(text: str) -> str:
 
 
 def _written(char: str) -> str:
-    """Return a character written out: `^X` for a control, else `⟨U+202E⟩`, or its letter for a tag character."""
+    """Return a character in visible form: `^X` for a control, the letter for a tag character, otherwise
+    `⟨U+202E⟩`."""
     code = ord(char)
     if code < 0x20:
         return "^" + chr(code + 64)
@@ -172,7 +174,7 @@ def _written(char: str) -> str:
 
 
 def _harmless(sequence: str) -> bool:
-    """Return whether this is an SGR sequence that does not hide text (8 is `conceal`)."""
+    """Return True for an SGR sequence that does not hide text (code 8 is `conceal`)."""
     found = _SGR.fullmatch(sequence)
     if not found:
         return False
@@ -187,18 +189,18 @@ def _harmless(sequence: str) -> bool:
 
 
 class _Overprint:
-    """Folds lines that write over themselves.
+    """Fold lines that overwrite themselves.
 
-    The text before the first carriage return or backspace went out already; what follows is held back
-    until the line ends, and of the states that overwrote each other only the last is told.
+    Text before the first carriage return or backspace has already been emitted. The rest of the line is held back
+    until it ends; only the last of the states that overwrote each other is emitted.
     """
 
     def __init__(self) -> None:
         self._held: list[str] | None = None
         self._state: list[str] = []
-        """The last state of the line that was overwritten and not blank."""
+        """Last non-blank state of the line that was overwritten."""
         self._last = ""
-        """The last character of this line that went out."""
+        """Last character of this line that was emitted."""
         self._struck = ""
         self._mark = ""
 
@@ -207,7 +209,7 @@ class _Overprint:
         return self._held is None
 
     def passed(self, text: str) -> None:
-        """`text` went out without a look."""
+        """Update the state for `text` that bypassed this transducer."""
         if text:
             self._last = "" if text[-1] == "\n" else text[-1]
 
@@ -289,7 +291,7 @@ def _inked(items: list[str]) -> bool:
 
 
 class _Invisible:
-    """Writes out characters that cannot be seen, and thins out piles of accents."""
+    """Write out invisible characters, and limit stacked accents."""
 
     def __init__(self) -> None:
         self._before = ""
@@ -301,7 +303,7 @@ class _Invisible:
         return not self._joiner
 
     def passed(self, text: str) -> None:
-        """`text` went out without a look."""
+        """Update the state for `text` that bypassed this transducer."""
         if text:
             self._before, self._accents = text[-1], 0
 
@@ -331,7 +333,8 @@ class _Invisible:
 
 
 def _wanted(match: re.Match[str], context: int) -> bool:
-    """Return whether an invisible character belongs where it stands: emoji sequences and joined scripts."""
+    """Return True if an invisible character is legitimate in its position: in an emoji sequence or a joined
+    script."""
     at = match.start()
     if at < context:
         return True

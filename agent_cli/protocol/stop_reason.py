@@ -1,4 +1,4 @@
-"""Why a turn ended, and the exit code each reason means for a script. The one table of both."""
+"""Reasons for the end of a turn, and the exit code for each: the only table of both."""
 
 from typing import Literal, get_args
 
@@ -36,13 +36,13 @@ EXIT_CODES: dict[StopReason, int] = {
     "stuck": 7,
     "no_answer": 7,
     "content_filter": 7,
-    "rules_unmet": 8,  # a rule says what must be done before the end, and it was not
-    "hook_refused": 6,  # a hook of the user's refused the prompt, or ended the turn
-    "declined": 130,  # the user was asked whether to go on, and said no
+    "rules_unmet": 8,  # a rule requires an action before the end, and it was not done
+    "hook_refused": 6,  # a user hook refused the prompt or ended the turn
+    "declined": 130,  # the user was asked whether to continue, and declined
     "auth_error": 3,
     "provider_error": 4,
-    "bad_model": 2,  # the provider does not know the model: nothing was started
-    "usage_error": 2,  # wrong usage or configuration: nothing was started
+    "bad_model": 2,  # the provider does not know the model; nothing was started
+    "usage_error": 2,  # wrong usage or configuration; nothing was started
     "interrupted": 130,
     "terminated": 143,
     "internal_error": 1,
@@ -63,7 +63,8 @@ assert set(EXIT_CODES) == set(get_args(StopReason))
 
 
 def exit_code(reason: StopReason, *, denied: bool = False, verified: bool | None = None) -> int:
-    """Return the code for a finished run; with several causes the gravest wins, in the documented order."""
+    """Return the exit code of a finished run. With several causes, the first in `_PRECEDENCE` (the documented
+    order) wins."""
     causes = {EXIT_CODES[reason]}
     if denied:
         causes.add(DENIED)

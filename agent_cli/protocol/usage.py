@@ -1,20 +1,21 @@
-"""Token counts and money. Unknown is None, never 0: a provider that reports nothing cost an unknown sum."""
+"""Token counts and costs. Unknown values are None, never 0: a call without a report has an unknown cost."""
 
 from typing import Literal
 
 import msgspec
 
 CHARS_PER_TOKEN = 4
-"""Of text, and bytes of UTF-8, where nobody has counted: an estimate for English and code."""
+"""Characters of text, or bytes of UTF-8, per token: an estimate for English and code, used without a real
+count."""
 CallKind = Literal["main", "summary", "limit", "sampling", "subagent"]
-"""Why a model was called: a step, a compaction, the closing summary when a limit is reached, a request of an MCP
+"""Purpose of a model call: a step, a compaction, the closing summary when a limit is reached, a request of an MCP
 server, or a sub-agent."""
 BESIDE: frozenset[CallKind] = frozenset({"summary", "sampling", "subagent"})
-"""Calls whose answers are no part of the conversation."""
+"""Calls whose answers are not part of the conversation."""
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens of one model call. `input` leaves out what came from or went to the cache."""
+    """Tokens of one model call. `input` excludes tokens read from or written to the cache."""
 
     input: int | None = None
     output: int | None = None
@@ -25,14 +26,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def context(self) -> int | None:
-        """Tokens the next request starts from: all that was sent plus all that was answered."""
+        """Tokens that the next request starts with: everything sent plus everything answered."""
         if self.input is None:
             return None
         return self.input + (self.cache_read or 0) + (self.cache_write or 0) + (self.output or 0)
 
     @property
     def cached_share(self) -> float | None:
-        """Share of what was sent that was read from the provider's cache, 0 to 1."""
+        """Share of the sent tokens that was read from the provider's cache, 0 to 1."""
         if self.input is None or self.cache_read is None:
             return None
         sent = self.input + self.cache_read + (self.cache_write or 0)
@@ -40,7 +41,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Sums over model calls of every kind. A field stays None until one call has reported it."""
+    """Sums over model calls of all kinds. A field stays None until a call reports it."""
 
     input: int | None = None
     output: int | None = None
@@ -50,14 +51,14 @@ class Totals(msgspec.Struct, frozen=True):
     requests: int = 0
     cost_usd: float | None = None
     unpriced: int = 0
-    """Calls whose cost is unknown; when it is not 0, `cost_usd` is a lower bound."""
+    """Number of calls with unknown cost; if not 0, `cost_usd` is a lower bound."""
     at_most_usd: float = 0.0
-    """The most that calls of unknown cost can have cost beside `cost_usd`, as far as prices are known."""
+    """Upper bound of the cost of calls with unknown cost, beyond `cost_usd`, as far as prices are known."""
     unmetered: int = 0
-    """Calls of unknown cost that reported no tokens; when it is not 0, the counts are lower bounds."""
+    """Number of calls with unknown cost that reported no tokens; if not 0, the counts are lower bounds."""
 
     def plus(self, usage: Usage | None, cost_usd: float | None, at_most_usd: float | None = None) -> "Totals":
-        """These totals and one more call. A call without usage still counts as a request."""
+        """Return the totals plus one more call. A call without usage still counts as a request."""
         unmetered = usage is None and cost_usd is None
         usage = usage or Usage()
         return Totals(
@@ -74,8 +75,8 @@ class Totals(msgspec.Struct, frozen=True):
         )
 
     def since(self, before: "Totals") -> "Totals":
-        """Return what was added to earlier sums; a field nobody has reported stays unknown. A run that added calls
-        and no input had no report at all."""
+        """Return the difference from earlier totals; a field that was never reported stays unknown. If calls were
+        added but no input tokens, nothing was reported at all."""
         silent = self.requests > before.requests and self.input == before.input
 
         def gain(new: int | None, old: int | None) -> int | None:
@@ -98,7 +99,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class CostLine(msgspec.Struct, frozen=True):
-    """What one model was paid for one cause."""
+    """Cost of one model for one cause."""
 
     cause: str
     """`turns`, `summaries`, `closing words`, `sub-agents`, `MCP servers` or `failed attempts`."""

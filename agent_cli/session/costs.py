@@ -1,4 +1,4 @@
-"""What the session's records say of money and cache: pure sums and comparisons over `ModelCalled`."""
+"""Cost and cache use of a session: pure sums and comparisons over `ModelCalled` records."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -29,34 +29,34 @@ _BREAKS_PREFIX = (
     CompactionSaved | Shortened | CompactionReverted | Marked | TurnsUndone | TurnsRedone | Quarantined
 )
 NOTEWORTHY_TOKENS = 4_000
-"""A prompt shorter than this is cheap, cached or not."""
+"""Below this size a prompt is cheap, cached or not."""
 CACHE_LIVES_S = 300
-"""After this long without a request most providers have let go of a cached prompt."""
+"""Seconds without a request after which most providers have evicted a cached prompt."""
 
 
 class Costs:
-    """Totals of model calls, in all and by cause and model."""
+    """Totals of model calls, overall and by cause and model."""
 
     def __init__(self) -> None:
         self.totals = Totals()
         self._sums: dict[tuple[str, str], Totals] = {}
 
     def add(self, call: ModelCalled) -> None:
-        """Count a call. One that ended in an error is a failed attempt."""
+        """Add a call. A call that ended in an error counts as a failed attempt."""
         self.totals = self.totals.plus(call.usage, call.cost_usd, call.at_most_usd)
         failed = call.outcome not in _FINISHES
         key = ("failed attempts" if failed else _CAUSES[call.kind], call.model)
         self._sums[key] = self._sums.get(key, Totals()).plus(call.usage, call.cost_usd, call.at_most_usd)
 
     def lines(self) -> tuple[CostLine, ...]:
-        """Totals by cause and model, dearest first."""
+        """Return totals by cause and model, the most expensive first."""
         lines = [CostLine(cause, model, totals) for (cause, model), totals in self._sums.items()]
         return tuple(sorted(lines, key=lambda line: -(line.totals.cost_usd or 0.0)))
 
 
 def cache_collapse(records: Sequence[AnyRecord]) -> str:
-    """Return a sentence when the last step read far less from the provider's cache than the one before it, though
-    nothing in the conversation explains it; empty otherwise."""
+    """Return a sentence if the last step read far less from the provider's cache than the step before and nothing
+    in the conversation explains it; empty otherwise."""
     calls = _last_steps(records)
     if len(calls) < 2 or calls[0].model != calls[1].model:
         return ""
@@ -76,7 +76,7 @@ def cache_collapse(records: Sequence[AnyRecord]) -> str:
 
 
 def _last_steps(records: Sequence[AnyRecord]) -> list[ModelCalled]:
-    """Return the newest two steps with known usage, newest first, with nothing between them that changes the
+    """Return the two newest steps with known usage, newest first, with nothing between them that changes the
     beginning of the request."""
     calls: list[ModelCalled] = []
     for record in reversed(records):

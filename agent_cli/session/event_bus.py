@@ -1,4 +1,5 @@
-"""The outgoing half of the queue pair: events masked, numbered, stamped and handed to one consumer in order."""
+"""Outgoing half of the queue pair: events are masked, numbered, timestamped and delivered to one consumer in
+order."""
 
 import asyncio
 import time
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class EventBus:
-    """Numbers events and queues them. Emitting never waits and never raises, so no consumer can hold or
-    break a turn."""
+    """Queue of numbered events. Emitting never waits and never raises, so no consumer can block or break a
+    turn."""
 
     def __init__(
         self,
@@ -27,8 +28,8 @@ class EventBus:
         log_place: str = "",
         watchers: Sequence[Callable[[AnyEvent], None]] = (),
     ) -> None:
-        """`redactor` masks what events show; without one they are told as they are. `log_place` is where `log`
-        writes, told with each failure. `watchers` are given what `log` is."""
+        """`redactor` masks what events show; without one they are emitted unmasked. `log_place` is where `log`
+        writes, and is added as a hint to each failure. `watchers` receive the same events as `log`."""
         self._logs = [*([log] if log is not None else ()), *watchers]
         self._log_place = log_place
         self._redactor: EventRedactor | None = None
@@ -41,7 +42,7 @@ class EventBus:
         self._ended: set[str] = set()
 
     def emit(self, event: AnyEvent) -> None:
-        """Send an event. A second terminal event for the same submission is dropped."""
+        """Emit an event. A second terminal event for the same submission is dropped."""
         if isinstance(event, TERMINAL):
             if event.submission_id in self._ended:
                 return
@@ -65,23 +66,23 @@ class EventBus:
     def _send_to_logs(self, event: AnyEvent) -> None:
         try:
             event = self._redactor.logged(event) if self._redactor is not None else event
-        except Exception:  # what cannot be masked is not logged
+        except Exception:  # an event that cannot be masked is not logged
             return
         for log in tuple(self._logs):
             try:
                 log(event)
-            except Exception:  # a log that fails is given up; it changes no turn
+            except Exception:  # a failing log is removed and must not affect the turn
                 self._logs.remove(log)
 
     def replayed(self, events: Iterable[AnyEvent]) -> tuple[AnyEvent, ...]:
-        """Return events of an earlier run as they are shown now: masked, without a place in the stream."""
+        """Return events of an earlier run as they are shown now: masked, without a sequence number."""
         if self._redactor is None:
             return tuple(events)
         redactor = self._redactor.anew()
         return tuple(shown for event in events for shown in redactor.masked(event))
 
     def has_ended(self, submission_id: str) -> bool:
-        """Return whether a submission has had its terminal event."""
+        """Return True if a submission has had its terminal event."""
         return submission_id in self._ended
 
     async def events(self) -> AsyncIterator[AnyEvent]:

@@ -1,7 +1,7 @@
-"""Where secrets are masked on their way out: in events, for every front end and the log, in requests to the model,
-and in what the session's records keep of results. What the person and the model wrote is kept as they wrote it.
+"""Mask secrets in everything that leaves the session: events for front ends and the log, requests to the model,
+and tool results in the session's records. Text written by the user or the model is recorded unchanged.
 
-The texts are masked here and nowhere else; `redaction` knows how.
+All masking is applied here; `redaction` implements it.
 """
 
 import re
@@ -72,7 +72,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     TurnAborted: ("text",),
     OperationCompleted: ("detail",),
 }
-"""Texts that are masked wherever they are told."""
+"""Texts that are always masked."""
 _OWN_WORDS: dict[type, tuple[str, ...]] = {
     TurnStarted: ("text",),
     Steered: ("text",),
@@ -80,20 +80,20 @@ _OWN_WORDS: dict[type, tuple[str, ...]] = {
     Restored: ("prompt",),
     Renamed: ("title",),
 }
-"""The person's own words, which come back to them as they are, and are masked in a log."""
+"""The user's own words: shown to the user unmasked, but masked in logs."""
 _OUTPUTS: dict[type, tuple[str, ...]] = {ToolCallFinished: ("text", "display")}
-"""Texts in which what is assigned to a secret's name is masked too."""
+"""Texts in which values assigned to the name of a secret are masked too."""
 _FAILURES = (TurnFailed, OperationFailed, SessionClosed, RetryScheduled, FellBack)
 _SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml", ".properties", ".ini", ".cfg", ".conf", ".tfvars")
-"""Ends of names of files in which every value that is assigned to a secret's name is masked for the model too."""
+"""File name endings. In these files, every value assigned to the name of a secret is masked for the model too."""
 _MOST_STREAMS = 64
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class EventRedactor:
-    """Masks the events of one session. Pieces of a text are masked as one text: what is held back of it comes with
-    a later piece, or as a piece of its own before the event that ends it."""
+    """Masks the events of one session. The pieces of a streamed text are masked as one text: held-back text is
+    emitted with a later piece, or as a separate piece before the event that ends the text."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -101,12 +101,12 @@ class EventRedactor:
         self._outputs: dict[str, tuple[str, Masking]] = {}
 
     def anew(self) -> "EventRedactor":
-        """Return one for other events, which holds nothing back yet."""
+        """Return a new instance with the same redactor and nothing held back."""
         return EventRedactor(self._redactor)
 
     def masked(self, event: AnyEvent) -> list[AnyEvent]:
-        """Return what is told instead of an event: nothing, itself or a masked copy, what was held back before
-        it."""
+        """Return the events to emit in place of one: none, the event itself, or a masked copy, preceded by
+        held-back text."""
         match event:
             case TextDelta() | ReasoningDelta():
                 return self._delta(event)
@@ -115,7 +115,7 @@ class EventRedactor:
             case ToolCallFinished():
                 return [*self._rest_of_output(event.call_id), self.whole(event)]
             case RetryScheduled() | FellBack():
-                self._said = None  # what it was part of is void
+                self._said = None  # the text streamed so far is void
                 return [self.whole(event)]
             case _ if type(event) in _ENDS_TEXT:
                 return [*self._rest_of_text(), self.whole(event)]
@@ -123,7 +123,7 @@ class EventRedactor:
                 return [self.whole(event)]
 
     def whole(self, event: AnyEvent) -> AnyEvent:
-        """Return an event that is no piece, masked."""
+        """Return an event masked. Does not apply to streamed pieces."""
         kind = type(event)
         mask = self._redactor.mask
         if isinstance(event, AgentEvent):
@@ -143,7 +143,7 @@ class EventRedactor:
         return event
 
     def logged(self, event: AnyEvent) -> AnyEvent:
-        """Return the form for a log of an event that is shown as it is: what needs approval, and the person's
+        """Return the form for logs of an event that front ends show unmasked: approval requests and the user's own
         words."""
         mask = self._redactor.mask
         if isinstance(event, AgentEvent):
@@ -156,8 +156,8 @@ class EventRedactor:
         return self._model_words(event)
 
     def _model_words(self, event: AnyEvent) -> AnyEvent:
-        """Mask the words that somebody is answered to: the person's, for a log; those of the model that gave a
-        sub-agent its task, whose session masks all the rest."""
+        """Mask the words that started a turn: the user's, for a log; or those of the model that gave a sub-agent
+        its task. The sub-agent's session masks everything else."""
         return _with(event, _OWN_WORDS[type(event)], self._redactor.mask) if type(event) in _OWN_WORDS else event
 
     def _delta(self, event: TextDelta | ReasoningDelta) -> list[AnyEvent]:
@@ -178,7 +178,7 @@ class EventRedactor:
     def _output(self, event: ToolOutput) -> list[AnyEvent]:
         entry = self._outputs.get(event.call_id)
         if entry is None:
-            while len(self._outputs) >= _MOST_STREAMS:  # of jobs that outlive their call
+            while len(self._outputs) >= _MOST_STREAMS:  # left by jobs that outlived their call
                 del self._outputs[next(iter(self._outputs))]
             entry = self._outputs[event.call_id] = (event.submission_id, self._redactor.stream(assignments=True))
         return _piece(event, entry[1].feed(event.text))
@@ -208,7 +208,7 @@ def _piece(event: TextDelta | ReasoningDelta | ToolOutput, text: str) -> list[An
 
 
 def _with(value: _T, fields: tuple[str, ...], mask: Callable[[str], str]) -> _T:
-    """Mask some of a value's texts, or tuples of texts; the value itself where nothing was masked."""
+    """Mask the given texts, or tuples of texts, of a value. Return the value itself if nothing changed."""
     changes: dict[str, object] = {}
     for field in fields:
         given = getattr(value, field)
@@ -219,22 +219,22 @@ def _with(value: _T, fields: tuple[str, ...], mask: Callable[[str], str]) -> _T:
 
 
 class RequestRedactor:
-    """What the model is sent, masked: results of tools and notes of the program, by known values and by shape. The
-    person's own words are left to them. The same message always gives the same bytes."""
+    """Masks the messages of requests: tool results and notes of the program, by known values and by patterns. The
+    user's own words are not masked. The same message always gives the same bytes."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._before: tuple[Message, ...] = ()
         self._sent: tuple[Message, ...] = ()
-        """The messages of the request before, and as they were sent."""
+        """The messages of the previous request, and the same messages as sent."""
 
     def masked(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return the messages of a request. Costs next to nothing for those that were sent before."""
+        """Return the messages of a request, masked. Messages sent before cost next to nothing."""
         messages = tuple(messages)
         if begins_with(messages, self._before):
             new = messages[len(self._before) :]
             sent = (*self._sent, *(masked(message, self._redactor) for message in new))
-        else:  # by identity: what is held here keeps its address
+        else:  # by identity: `_before` keeps the objects alive, so ids are not reused
             known = {id(message): shown for message, shown in zip(self._before, self._sent, strict=True)}
             sent = tuple(known.get(id(message)) or masked(message, self._redactor) for message in messages)
         self._before, self._sent = messages, messages if begins_with(sent, messages) else sent
@@ -242,7 +242,7 @@ class RequestRedactor:
 
 
 def masked(message: Message, redactor: Redactor) -> Message:
-    """Return a message as the model may see it; itself where nothing is hidden."""
+    """Return a message as the model may see it, or the message itself if nothing is masked."""
     match message:
         case ToolResult():
             assignments = any(map(_holds_settings, message.seen))
@@ -256,13 +256,13 @@ def masked(message: Message, redactor: Redactor) -> Message:
 
 
 def _holds_settings(path: str) -> bool:
-    """Return whether a file is one in which a name and its value are no code."""
+    """Return True for a settings file, where an assignment to a name is data and not code."""
     return path.lower().endswith(_SETTINGS)
 
 
 def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
-    """Return a record as it is kept: without the secrets that the model is not sent, so that no later run can send
-    them. What the person and the model wrote stays byte for byte."""
+    """Return a record as saved: without the secrets that are withheld from the model, so that no later run can
+    send them. Text written by the user or the model stays byte for byte."""
     match record:
         case UserMessage(attached=(_, *_)):
             shown = tuple(_with(each, ("note",), redactor.mask) for each in record.attached)
@@ -288,12 +288,12 @@ def _with_attachments(message: UserMessage, redactor: Redactor) -> UserMessage:
 
 
 _NO_SECRET = lazy_regex(r"(?:[/~]|\.\.?/)\S*$|\d{1,11}$|[a-z][a-z0-9+.-]*://\S*$", re.IGNORECASE)
-"""Paths, small numbers, and addresses, of which the password alone is secret."""
+"""Paths, small numbers, and addresses, in which only the password is secret."""
 
 
 def known_secrets(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:
-    """Name → value of what must not be told: the keys to providers (`keys` are those that come from elsewhere than
-    the environment), what variables with the name of a secret hold, and passwords in addresses."""
+    """Return name → value of the environment's secrets: provider keys (`keys` holds those from other sources than
+    the environment), values of variables with a secret's name, and passwords in addresses."""
     from agent_cli.redaction.env_names import is_secret
 
     found = dict(keys)
@@ -308,8 +308,8 @@ def known_secrets(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[s
 
 
 def configured_secrets(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
-    """Name → value of the secrets that the configuration holds or names: headers and passwords in addresses of
-    servers."""
+    """Return name → value of secrets in or named by the configuration: headers and passwords in server
+    addresses."""
     found = {}
     for name, provider in config.providers.items():
         for header, text in provider.headers.items():
@@ -323,7 +323,7 @@ def configured_secrets(config: Config, environ: Mapping[str, str]) -> dict[str, 
 
 
 def _password(address: str) -> str:
-    """Return the password in an address, as it is meant; empty when there is none."""
+    """Return the decoded password in an address; empty if there is none."""
     try:
         return unquote(urlsplit(address.strip()).password or "")
     except ValueError:
@@ -344,7 +344,7 @@ def environment_redactor(
     config: Config,
     earlier: Callable[[Mapping[str, str]], Recognizer] | None = None,
 ) -> Redactor:
-    """Return the redactor of a run. `earlier` learns the secrets of this run, and gives what recognizes those of
-    all."""
+    """Return the redactor of a run. `earlier` saves the secrets of this run and returns a recognizer of those of
+    all runs."""
     known = {**known_secrets(environ, keys), **configured_secrets(config, environ)}
     return Redactor(known, earlier(known) if earlier else None)

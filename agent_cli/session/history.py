@@ -1,9 +1,9 @@
-"""From the records of a session to the messages of a request: passes without state, and one that is kept from one
-request to the next.
+"""Convert the records of a session to the messages of a request. The passes are stateless, except for one whose
+state is kept from request to request.
 
-Records are append-only and may be torn; whatever is missing or odd is repaired here, each time a request
-is built, so that no request is ever refused for its shape. The same records always give the same
-messages, which makes each request a byte prefix of the next one.
+Records are append-only and may be torn. Missing or malformed parts are repaired here each time a request is built,
+so that no request is refused for its structure. The same records always give the same messages, which makes each
+request a byte prefix of the next one.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -51,7 +51,7 @@ def active_messages(records: Sequence[AnyRecord]) -> list[Message]:
 
 
 def _in_place(messages: Iterable[Message]) -> list[Message]:
-    """Return each result right behind the message that made its call, in call order; after a crash it may have
+    """Move each result directly after the message that made its call, in call order; after a crash it may have
     been recorded later. Only the first result of a call counts."""
     given = list(messages)
     calls = {call.id for message in given if isinstance(message, AssistantMessage) for call in message.calls}
@@ -69,7 +69,7 @@ def _in_place(messages: Iterable[Message]) -> list[Message]:
 
 
 def cut_off_request(records: Sequence[AnyRecord]) -> tuple[RequestSent, str] | None:
-    """Return the newest request, if a crash has cut it off, and the text that had come by then."""
+    """Return the newest request if a crash cut it off, with the text that had arrived; otherwise None."""
     pieces: list[str] = []
     for record in reversed(records):
         match record:
@@ -85,13 +85,13 @@ def cut_off_request(records: Sequence[AnyRecord]) -> tuple[RequestSent, str] | N
 
 
 def marks(records: Iterable[AnyRecord]) -> dict[str, Mark]:
-    """Message id → what the user said of it, where that still counts."""
+    """Return message id → mark that the user set and that is still in force."""
     said = {record.message_id: record.mark for record in records if isinstance(record, Marked)}
     return {message_id: mark for message_id, mark in said.items() if mark}
 
 
 def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned: Collection[str]) -> list[Message]:
-    """Messages with those before the cut replaced by a summary, but for what the fold keeps and what is pinned."""
+    """Return the messages with those before the cut replaced by a summary, except kept and pinned ones."""
     summary = UserMessage(
         id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id, told=fold.told, time=fold.time
     )
@@ -100,14 +100,14 @@ def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned:
 
 
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return a valid conversation: each call answered exactly once right behind the message that made it, in call
-    order, arguments that are JSON objects, nothing empty, a user message first."""
+    """Return a valid conversation: exactly one result per call, directly after its message and in call order;
+    arguments that are JSON objects; no empty messages; a user message first."""
     return RepairedHistory().of(messages)
 
 
 class RepairedHistory:
-    """A valid conversation, kept for the next request: where that begins with the same messages, only what is new
-    is looked at, and what was sent stays the same object."""
+    """A repaired conversation, cached for the next request. If that begins with the same messages, only the new
+    ones are processed, and the earlier ones stay identical objects."""
 
     def __init__(self) -> None:
         self._begin()
@@ -119,9 +119,9 @@ class RepairedHistory:
         self._has_stubs = False
 
     def of(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return what `repair` makes of the messages."""
+        """Return the messages, repaired as by `repair`."""
         messages = tuple(messages)
-        # A result may come yet for a call without one, and it belongs right behind that call.
+        # The result of a call without one may still arrive, and it belongs directly after that call.
         if self._has_stubs or not begins_with(messages, self._seen):
             self._begin()
         new, self._seen = messages[len(self._seen) :], messages
@@ -136,7 +136,7 @@ class RepairedHistory:
                 case AssistantMessage():
                     self._repaired.extend(self._exchange(message))
                 case ToolResult():
-                    pass  # placed behind its call, or an orphan
+                    pass  # placed after its call, or an orphan
         if self._repaired and not isinstance(self._repaired[0], UserMessage):
             start = UserMessage(id="start", text="[The beginning could not be read.]", origin="hint")
             self._repaired.insert(0, start)
@@ -167,7 +167,7 @@ def _sendable(call: ToolCall) -> ToolCall:
 
 
 def is_object(text: str) -> bool:
-    """Return whether a text is one JSON object."""
+    """Return True if a text is one JSON object."""
     try:
         return isinstance(msgspec.json.decode(text), dict)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -175,26 +175,27 @@ def is_object(text: str) -> bool:
 
 
 class OpenCall(msgspec.Struct, frozen=True):
-    """A call without a result; there are some only after a crash."""
+    """A call without a result. Exists only after a crash."""
 
     call: ToolCall
     started: bool
-    """It had begun to act."""
+    """True if the call had begun to take effect."""
     turn_id: str
 
 
 def working_directory(records: Sequence[AnyRecord], root: Path) -> str:
-    """Return where the last command of the session left off, absolute; empty when none has left `root`."""
+    """Return the absolute working directory after the session's last command; empty if no command has changed it
+    from `root`."""
     found = next((each.cwd for each in reversed(records) if isinstance(each, ToolResult) and each.cwd), "")
     return str(root / found) if found else ""
 
 
 def jobs(records: Iterable[AnyRecord]) -> dict[str, JobNoted]:
-    """Number → what was noted last of each background job."""
+    """Return number → latest note of each background job."""
     return {record.job: record for record in records if isinstance(record, JobNoted)}
 
 
 def last_job(records: Sequence[AnyRecord]) -> int:
-    """Return the number of the newest background job; 0 when there was none."""
+    """Return the number of the newest background job; 0 if there is none."""
     numbers = (each.job for each in records if isinstance(each, ToolResult | JobNoted))
     return max((int(number) for number in numbers if number.isdigit()), default=0)

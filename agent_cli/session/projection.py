@@ -1,8 +1,8 @@
-"""What the records of a session mean: the messages the model is sent, the open calls, the plan, and what else is
-asked for at every step.
+"""State derived from the records of a session: messages for the model, open calls, the plan, and everything else
+needed at each step.
 
-One fold over the records, kept up to date record by record, at a cost per step that does not grow with the
-conversation. A record that changes what earlier ones mean (an undo, a mark) has it folded anew.
+The state is updated record by record, at a cost per step that does not grow with the conversation. A record that
+changes the meaning of earlier ones (an undo, a mark) triggers a rebuild.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,11 +38,11 @@ from .placeholders import dropped_placeholder, placeholder, shorten
 from .undo_state import taken_back
 
 REWRITES = CompactionSaved | Shortened | CompactionReverted | Marked | Quarantined | TurnsUndone | TurnsRedone
-"""Records that change what earlier ones mean."""
+"""Records that change the meaning of earlier ones."""
 
 
 class Projection:
-    """The facts of one session. `update` takes in each record once, in order."""
+    """The derived state of one session. `update` processes each record once, in order."""
 
     def __init__(
         self,
@@ -50,36 +50,37 @@ class Projection:
         root: Path | None = None,
         whole: Callable[[], Sequence[AnyRecord]] | None = None,
     ) -> None:
-        """`whole` gives the records with every text, where those of `records` may have been let go of. Recorded
-        paths may be relative to `root`."""
+        """`whole` returns the records with all texts, where `records` may lack some to save memory. Recorded paths
+        may be relative to `root`."""
         self._records = records
         self._whole = whole or (lambda: records)
         self._root = root or Path()
         self._fed = 0
         self._shown: tuple[Message, ...] = ()
         self._shown_of: list[Message] = []
-        """The list that `_shown` has the messages of, unless it has grown since; it never changes otherwise."""
+        """The list that `_shown` was copied from. Such a list only ever grows, so equal lengths mean equal
+        contents."""
         self._started: set[str] = set()
-        """Ids of the calls that had begun to act and have no result."""
+        """Ids of calls that have begun to take effect and have no result."""
         self.settings: tuple[str, Mode, str] = ("", "ask", "")
         """Model, mode and effort in force."""
         self.name = ""
-        """The title the user gave."""
+        """Title set by the user."""
         self.last_call: tuple[int, ModelCalled] | None = None
         """Index and record of the newest main call whose usage is known and still describes the conversation."""
         self.cached_share: float | None = None
         self.last_end: StopReason | None = None
-        """Why the newest turn ended; None while it runs."""
+        """Stop reason of the newest turn; None while it runs."""
         self.costs = costs.Costs()
         self.waiting: dict[str, str] = {}
-        """Id → text of each queued input that was neither begun nor taken back, in order."""
+        """Id → text of queued input that was neither started nor withdrawn, in order."""
         for index, record in enumerate(records):
             self._note(index, record)
         self._fed = len(records)
         self._fold_anew()
 
     def update(self) -> None:
-        """Take in the records that were added."""
+        """Process the records added since the last update."""
         while self._fed < len(self._records):
             index, record = self._fed, self._records[self._fed]
             self._fed += 1
@@ -92,21 +93,21 @@ class Projection:
                 self._add(record)
 
     def rereads(self, record: AnyRecord) -> bool:
-        """Return whether the meaning of this record depends on messages that are not sent at present."""
+        """Return True if the record's meaning depends on messages that are not currently sent."""
         if isinstance(record, CompactionSaved) and not self._replaces_summary(record):
             fold = self.fold_in_force()
-            preserved = {*fold.kept, *self.pinned} if fold else ()  # they no longer stand in their own places
+            preserved = {*fold.kept, *self.pinned} if fold else ()  # not in their original positions
             needed = {record.through, *record.kept}
             return record.through in preserved or not needed <= {message.id for message in self._visible}
         return isinstance(record, REWRITES) and not isinstance(record, CompactionSaved | Shortened)
 
     def _replaces_summary(self, record: CompactionSaved) -> bool:
-        """Return whether it only has another summary than the one in force."""
+        """Return True if the record only replaces the summary in force."""
         fold = self.fold_in_force()
         return fold is not None and (fold.through, fold.kept) == (record.through, record.kept)
 
     def reduced(self, record: CompactionSaved | Shortened) -> list[Message]:
-        """Return what the model would be sent after a reduction of what it is sent now."""
+        """Return the messages to send after applying a reduction to the current ones."""
         if isinstance(record, Shortened):
             new = {call_id: record.keep_chars for call_id in record.call_ids if call_id not in self._limits}
             return [self._within(new, message) for message in self._visible]
@@ -116,14 +117,14 @@ class Projection:
         return history.folded(self._visible, cut, record, self.pinned)
 
     def visible(self) -> tuple[Message, ...]:
-        """Messages the model is sent, before repair: undo, marks, placeholders, shortening and folding applied. A
-        result is shortened once, and then stays as it is until it is folded away."""
+        """Return the messages for the model, before repair, with undo, marks, placeholders, shortening and
+        compaction applied. A result is shortened once and then stays the same until it is compacted."""
         if self._shown_of is not self._visible or len(self._shown) != len(self._visible):
             self._shown_of, self._shown = self._visible, tuple(self._visible)
         return self._shown
 
     def fold_in_force(self) -> CompactionSaved | None:
-        """Return the fold whose summary the messages begin with."""
+        """Return the compaction whose summary the messages begin with, if any."""
         first = self._visible[0] if self._visible else None
         if not isinstance(first, UserMessage) or first.origin != "summary":
             return None
@@ -132,11 +133,11 @@ class Projection:
 
     @property
     def turns(self) -> int:
-        """How many turns that count began with a prompt."""
+        """Number of turns that count and began with a prompt."""
         return len(self._turns)
 
     def _note(self, index: int, record: AnyRecord) -> None:
-        """Take in what no later record changes the meaning of."""
+        """Process the parts of a record whose meaning no later record changes."""
         match record:
             case Header() | SettingsSet():
                 self.settings = record.model, record.mode, record.effort
@@ -169,34 +170,34 @@ class Projection:
             self.cached_share = record.usage.cached_share
 
     def _fold_anew(self) -> None:
-        """Read the conversation from its beginning: a record may have changed what earlier ones mean."""
+        """Rebuild the conversation from its beginning: a record may have changed the meaning of earlier ones."""
         known = self._whole()[: self._fed]
         self._undone = taken_back(known).messages
         marks = history.marks(known)
         self._dropped = {message_id for message_id, mark in marks.items() if mark == "dropped"}
         self._refused = {record.message_id: record.reason for record in known if isinstance(record, Quarantined)}
         self.pinned = frozenset(message_id for message_id, mark in marks.items() if mark == "pinned")
-        """Ids of the messages the user pinned."""
+        """Ids of the messages that the user pinned."""
         self._visible: list[Message] = []
         self._limits: dict[str, int] = {}
-        """Call id → characters sent of its result, where it is shortened."""
+        """Call id → number of characters to send of its result, if shortened."""
         self._awaited: list[str] = []
         """Ids of the newest answer's calls whose results may follow, in order."""
         self._turns: set[str] = set()
         self.open_calls: dict[str, OpenCall] = {}
         """Calls of the conversation without a result, in order."""
         self.prompts: list[UserMessage] = []
-        """The human prompts that count, oldest first."""
+        """Human prompts that count, oldest first."""
         self.plan: tuple[PlanItem, ...] = ()
-        """The plan as it was written last."""
+        """The newest version of the plan."""
         self.known_files: dict[str, str] = {}
-        """Absolute path → hash of the content that the model knows."""
+        """Absolute path → hash of the content known to the model."""
         self.last_answer = ""
         """The newest text of the model."""
         self.is_answered = False
-        """Whether the last answer came after the last prompt."""
+        """True if the last answer is newer than the last prompt."""
         self.reductions = self._counting(known)
-        """The reductions that count, oldest first."""
+        """Reductions that count, oldest first."""
         for record in self.reductions:
             if isinstance(record, Shortened):
                 self._limit(record)
@@ -230,12 +231,12 @@ class Projection:
             self._limits.setdefault(call_id, record.keep_chars)
 
     def _comes_late(self, record: AnyRecord) -> bool:
-        """Return whether a result does not come right behind its call, in call order, as it does but after a
+        """Return True if a result does not directly follow its call, in call order. That happens only after a
         crash."""
         return isinstance(record, ToolResult) and self._awaited[:1] != [record.call_id]
 
     def _add(self, record: AnyRecord) -> None:
-        """Add what the next message of the conversation says."""
+        """Apply the next message of the conversation."""
         match record:
             case CallStarted(call_id=call_id) if (open_call := self.open_calls.get(call_id)) is not None:
                 self.open_calls[call_id] = msgspec.structs.replace(open_call, started=True)
@@ -258,7 +259,7 @@ class Projection:
         return self._within(self._limits, message)
 
     def _within(self, limits: Mapping[str, int], message: Message) -> Message:
-        """Return a message, shortened where it is a result that has a limit and is not pinned."""
+        """Return the message, shortened if it is a result with a limit and not pinned."""
         if isinstance(message, ToolResult) and message.call_id in limits and message.id not in self.pinned:
             return shorten(message, limits[message.call_id])
         return message

@@ -1,5 +1,5 @@
-"""The conversation as events: what its turns emitted, computed from the records for a front end that
-shows a resumed session. Each turn is made when it is asked for, the newest first."""
+"""The conversation as events: what its turns emitted, reconstructed from the records for a front end that shows a
+resumed session. Turns are generated lazily, the newest first."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,24 +26,24 @@ from .undo_state import taken_back
 
 _FIRST_TURNS = 4
 _MOST_TURNS = 128
-"""So many turns are read at once, when texts have to be read from the file."""
+"""Maximum number of turns to read at once when texts must be read from the file."""
 
 
 InFull = Callable[[Sequence[AnyRecord]], Sequence[AnyRecord]]
-"""Gives records with the texts that memory has let go of."""
+"""Return the records with the texts that were released from memory."""
 Shown = Callable[[ToolResult, ToolCall], ToolCallFinished]
-"""Announces the result of a call as it was announced."""
+"""Build the event that announced the result of a call."""
 
 
 def replay(records: Sequence[AnyRecord], in_full: InFull, shown: Shown) -> Iterator[tuple[AnyEvent, ...]]:
-    """Yield the turns that count, newest first, each with the events in their order. A compaction is an event
-    without its summary. `records` may grow meanwhile, which changes nothing."""
+    """Yield the turns that count, newest first, each with its events in order. The event of a compaction has no
+    summary. `records` may grow in the meantime without effect."""
     return _newest_first(_turns(records), records, in_full, shown)
 
 
 def _turns(records: Sequence[AnyRecord]) -> list[list[int]]:
-    """Return the places of the records of each turn that count and can be seen. What comes before the first prompt
-    belongs to its turn; what comes after a turn, to that one."""
+    """Return the record indices of each visible turn that counts. Records before the first prompt belong to its
+    turn; records after a turn belong to that turn."""
     undone = taken_back(records).messages
     reverted = {record.fold_id for record in records if isinstance(record, CompactionReverted)}
     turns: list[list[int]] = [[]]
@@ -102,12 +102,12 @@ def _events(turn: Sequence[AnyRecord], shown: Shown) -> Iterator[AnyEvent]:
 
 
 def attached_event(attached: AttachmentSummary) -> Attached:
-    """Announce what a prompt brings along."""
+    """Return the event for an attachment of a prompt."""
     return Attached(name=attached.name, kind=attached.kind, tokens=attached.tokens, note=attached.note)
 
 
 def _answer(message: AssistantMessage) -> Iterator[AnyEvent]:
-    """Yield an answer's text and the reasoning between its parts."""
+    """Yield an answer's text, with the reasoning at its original positions."""
     said = 0
     for block in message.reasoning:
         if block.after_text > said:

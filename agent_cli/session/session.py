@@ -1,7 +1,7 @@
-"""One conversation: its records in memory and on disk, and the facts computed from them.
+"""One conversation: its records in memory and on disk, and the state derived from them.
 
-`append` is the only change. The record is on disk before anything that depends on it happens. Long texts that the
-model is not sent any more are let go of, and read again from the file where they are needed, so that memory does
+`append` is the only mutation. A record is on disk before anything that depends on it happens. Long texts that are
+no longer sent to the model are released from memory and reread from the file when needed, so that memory use does
 not grow with the conversation.
 """
 
@@ -33,7 +33,7 @@ _SYNC_AFTER_S = 0.2
 
 
 class Journal(Protocol):
-    """Where records go. `store.SessionFile` is one; a session that is not saved has none."""
+    """Storage for records. `store.SessionFile` is an implementation; an unsaved session has none."""
 
     def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None: ...
 
@@ -43,7 +43,7 @@ class Journal(Protocol):
 
 
 class Session:
-    """A conversation. `records[0]` is its header; a new session reaches the disk with its first prompt."""
+    """A conversation. `records[0]` is its header. A new session is written to disk with its first prompt."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Session:
         masked: Callable[[AnyRecord], AnyRecord] | None = None,
         booked: Callable[[ModelCalled], None] | None = None,
     ) -> None:
-        """`root` is the directory it works in now; the one it began in, if not given. `reread` gives the records
-        as they were saved; without it every text stays in memory. `masked` gives a record without secrets.
-        `booked` is told of each entry of the ledger once it is saved."""
+        """`root` is the current directory of the session; the header's directory if not given. `reread` returns
+        the records as saved; without it, all texts stay in memory. `masked` returns a record without secrets.
+        `booked` is called with each saved `ModelCalled`."""
         if not records or not isinstance(records[0], Header):
             raise ValueError("a session begins with its header")
         self.records: list[AnyRecord] = list(records) if saved else list(map(storable, records))
@@ -69,13 +69,13 @@ class Session:
         self._booked = booked
         self._is_released = False
         self._let_go: set[str] = set()
-        """Ids of the messages whose long texts are on the disk only."""
+        """Ids of the messages whose long texts are only on disk."""
         self._sync_is_due = False
         self._unsaved: list[AnyRecord] = [] if saved else list(self.records)
         self.answered: set[str] = set()
-        """Ids of the calls that have a result."""
+        """Ids of the calls with a result."""
         self._unanswered: set[str] = set()
-        """Ids of the calls that have none."""
+        """Ids of the calls without a result."""
         self._untrusted: dict[str, None] = {}
         for record in records:
             self._count(record)
@@ -92,15 +92,16 @@ class Session:
 
     @property
     def totals(self) -> Totals:
-        """What all model calls have used."""
+        """Usage of all model calls."""
         return self.view.costs.totals
 
     def append(self, *records: AnyRecord, durable: bool = True) -> None:
-        """Add records, saved before this returns. If not `durable`, they survive the end of this program at
-        once, and a power cut after the next append or a moment: for what is followed by others anyway.
+        """Append records and save them before returning. If not `durable`, they survive the end of this process,
+        but survive a power cut only after the next append or a short delay; used for records that others follow
+        anyway.
 
         Raises:
-            store.StoreError: they could not be saved; the session is as it was before.
+            store.StoreError: they could not be saved; the session is unchanged.
         """
         if any(self.view.rereads(record) for record in records):
             self._in_full()
@@ -126,42 +127,42 @@ class Session:
             self._release()
 
     def sync(self) -> None:
-        """Wait until the disk has all that was added.
+        """Wait until all records are on disk.
 
         Raises:
-            store.StoreError: it has not.
+            store.StoreError: they could not be written.
         """
         if self._journal is not None:
             self._journal.sync()
 
     def _sync_soon(self) -> None:
-        """Have the disk told within a moment, whatever happens next: a question may be open for hours."""
+        """Schedule a sync within a moment, whatever happens next: a question may stay open for hours."""
         if self._sync_is_due:
             return
         try:
             asyncio.get_running_loop().call_later(_SYNC_AFTER_S, self._sync_now)
             self._sync_is_due = True
-        except RuntimeError:  # no event loop: nothing would come back to it
+        except RuntimeError:  # no event loop to run the call later
             self.sync()
 
     def _sync_now(self) -> None:
         self._sync_is_due = False
-        with contextlib.suppress(Exception):  # the next append says what is wrong
+        with contextlib.suppress(Exception):  # the next append reports the error
             self.sync()
 
     def whole(self) -> Sequence[AnyRecord]:
-        """Return all records with every text. What was let go of is read from the file, and not kept.
+        """Return all records with all texts. Released texts are read from the file and not kept.
 
         Raises:
-            store.StoreError: it cannot be read any more.
+            store.StoreError: the file cannot be read any more.
         """
         return self._reread() if self._is_released and self._reread else self.records
 
     def in_full(self, records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
-        """Return some of its records with every text. The file is read only if one of them was let go of.
+        """Return the given records with all texts. The file is read only if one of them was released.
 
         Raises:
-            store.StoreError: as `whole`.
+            store.StoreError: as in `whole`.
         """
         if self._let_go.isdisjoint(record.id for record in records):
             return records
@@ -170,14 +171,14 @@ class Session:
         return [known.get(record.id, record) for record in records]
 
     def _in_full(self) -> None:
-        """Have every text in memory, until the next reduction."""
+        """Load all texts into memory, until the next reduction."""
         if self._is_released:
             self.records[:] = self.whole()
             self._is_released = False
             self._let_go.clear()
 
     def _release(self) -> None:
-        """Let go of the long texts that the model is not sent as they are."""
+        """Release the long texts that are not sent to the model unchanged."""
         if self._reread is None:
             return
         sent = {message.id: message for message in self.view.visible()}
@@ -188,12 +189,13 @@ class Session:
         self._is_released = True
 
     def _kept(self, record: AnyRecord) -> AnyRecord:
-        """Return a record as it goes to the disk."""
+        """Return a record in the form to save."""
         record = storable(self._portable(record))
         return self._masked(record) if self._masked else record
 
     def _portable(self, record: AnyRecord) -> AnyRecord:
-        """Return the same record with paths inside the session's directory relative to it, so that it can move."""
+        """Return the record with paths inside the session's directory made relative, so that the session can be
+        moved."""
         if not isinstance(record, ToolResult) or not (record.seen or record.cwd):
             return record
         seen = {self._relative(path): hash for path, hash in record.seen.items()}
@@ -204,12 +206,12 @@ class Session:
         return str(place.relative_to(self.root)) if place.is_relative_to(self.root) else path
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the session's file."""
         if self._journal is not None:
             self._journal.close()
 
     def visible(self) -> tuple[Message, ...]:
-        """Messages the model is sent, before repair."""
+        """Return the messages for the model, before repair."""
         return self.view.visible()
 
     def prompts(self) -> list[UserMessage]:
@@ -217,7 +219,7 @@ class Session:
         return self.view.prompts
 
     def grants(self) -> tuple[str, ...]:
-        """Rules kept for this session."""
+        """Return the rules saved for this session."""
         kept: dict[str, None] = {}
         for record in self.records:
             if isinstance(record, Granted) and record.removed:
@@ -227,27 +229,27 @@ class Session:
         return tuple(kept)
 
     def title(self) -> str:
-        """Return the user's name for the session, else one made of its first prompt."""
+        """Return the session's name set by the user, otherwise one derived from the first prompt."""
         from .titles import title_of
 
         prompts = self.view.prompts
         return self.view.name or (title_of(prompts[0].text) if prompts else "")
 
     def untrusted(self) -> str:
-        """Return where the first untrusted text in it came from; empty while there is none. Undo and compaction
-        do not lift it: a summary or a memory of the text may have stayed."""
+        """Return the source of the session's first untrusted text; empty if there is none. Undo and compaction do
+        not clear it: a summary or a memory of the text may remain."""
         return next(iter(self._untrusted), "")
 
     def untrusted_sources(self) -> tuple[str, ...]:
-        """Return where all untrusted text in it came from, in the order it came."""
+        """Return the sources of all untrusted text, in order of arrival."""
         return tuple(self._untrusted)
 
     def has_call(self, call_id: str) -> bool:
-        """Return whether a call of this session has ever had this id."""
+        """Return True if any call of this session has had this id."""
         return call_id in self._unanswered or call_id in self.answered
 
     def partial_text(self, turn_id: str) -> str:
-        """Return what a stopped turn was saying when it was stopped; empty when it said nothing."""
+        """Return the text that a stopped turn had produced; empty if there is none."""
         for record in reversed(self.records):
             if isinstance(record, AssistantMessage) and record.turn_id == turn_id:
                 return record.text if record.finish == "interrupted" else ""

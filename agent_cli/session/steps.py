@@ -1,8 +1,8 @@
-"""Read the steps of a session out of its records: what each request was made of, what it used and cost until then,
-and where the provider's cache was lost. Pure.
+"""Steps of a session, computed from its records: the parts of each request, the usage and cost so far, and the
+points where the provider's cache was lost. Pure.
 
-A request is not recorded as a whole. What it held is estimated from the messages that were sent at that moment;
-what the provider has counted beyond that is `rest`: definitions of tools, reasoning, and what estimates miss.
+Requests are not recorded as a whole. Their contents are estimated from the messages sent at that moment; the rest
+of the provider's count is `rest`: tool definitions, reasoning, and estimation errors.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,8 +29,8 @@ from .projection import REWRITES, Projection
 Origin = Literal[
     "system", "prompts", "attachments", "answers", "files", "commands", "other_tools", "summaries", "rest"
 ]
-"""What a part of a request is. `system`: the system prompt with the instructions in it. `prompts`: what the
-user wrote, and the facts and hints beside it. `files`: results of tools that read or change files."""
+"""Part of a request. `system`: the system prompt with its instructions. `prompts`: the user's text, and the facts
+and hints sent with it. `files`: results of tools that read or change files."""
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
 _COMMANDS = frozenset({"shell", "jobs"})
@@ -50,25 +50,26 @@ _FILES = frozenset(
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call of the conversation, and what was known when it had ended."""
+    """One model call of the conversation, with the state after it ended."""
 
     number: int
-    """Among all calls of the session, from 1."""
+    """Number among all model calls of the session, from 1."""
     time: float
     model: str
     turn_id: str
     usage: Usage | None
     cost_usd: float | None
     spent_usd: float | None
-    """All calls until then, those of sub-agents and compactions included; None as long as none told its cost."""
+    """Cost of all calls so far, including those of sub-agents and compactions; None until a call reports its
+    cost."""
     parts: dict[Origin, int]
-    """Tokens of the request by origin, estimated; they add up to what the provider has counted, where it has."""
+    """Estimated tokens of the request by origin. They add up to the provider's count if there is one."""
     tools: dict[str, int] = {}
-    """Estimated tokens of the results of each tool in the request."""
+    """Estimated tokens of each tool's results in the request."""
     compacted: bool = False
-    """Whether messages were summed up or shortened since the step before."""
+    """True if messages were summarized or shortened since the previous step."""
     cache_lost: str = ""
-    """Why much less was read from the cache than the step before; empty where it was not."""
+    """Why much less was read from the cache than in the previous step; empty if that is not the case."""
 
 
 def steps_of(records: Iterable[AnyRecord]) -> Iterator[Step]:
@@ -99,7 +100,7 @@ def steps_of(records: Iterable[AnyRecord]) -> Iterator[Step]:
 
 
 def _cache_lost(before: ModelCalled | None, now: ModelCalled, broken: str) -> str:
-    """Return why a step read much less from the cache than the one before it; empty where it did not."""
+    """Return why a step read much less from the cache than the previous one; empty if it did not."""
     if before is None or before.usage is None or now.usage is None:
         return ""
     had, has = before.usage, now.usage
@@ -125,7 +126,7 @@ def _reason(record: AnyRecord) -> str:
 
 
 class _Meter:
-    """Estimates what the next request is made of."""
+    """Estimates the parts of the next request."""
 
     def __init__(self) -> None:
         self._records: list[AnyRecord] = []
@@ -135,7 +136,7 @@ class _Meter:
         self._view = Projection(self._records, Path("/"), lambda: self._records)
 
     def add(self, record: AnyRecord) -> None:
-        """Take in one record."""
+        """Process one record."""
         self._records.append(record)
         self._view.update()
         if isinstance(record, Header):
@@ -148,11 +149,11 @@ class _Meter:
                 self._count(message)
 
     def tools(self) -> dict[str, int]:
-        """Return the tokens that results of each tool take in the next request, estimated."""
+        """Return the estimated tokens of each tool's results in the next request."""
         return {tool: chars // CHARS_PER_TOKEN for tool, chars in self._of_tools.items()}
 
     def parts(self, usage: Usage) -> dict[Origin, int]:
-        """Return the tokens of a request by origin, so that they add up to what was counted of it."""
+        """Return the tokens of a request by origin, scaled to add up to the provider's count."""
         tokens = {origin: chars // CHARS_PER_TOKEN for origin, chars in self._chars.items()}
         tokens["system"] += self._system // CHARS_PER_TOKEN
         estimated = sum(tokens.values())

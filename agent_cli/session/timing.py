@@ -1,10 +1,10 @@
-"""Read out of a session's records what took how long: stretches of time by what happened in them, and how each
-turn divides among them. Pure.
+"""Timing of a session, computed from its records: intervals by activity, and how each turn's time divides among
+them. Pure.
 
-Records carry the time at which they were written. Of a model call, a tool's run and a hook that is the end, and
-the duration stands beside it. Tools that ran together are recorded together when the last has ended, so that they
-are laid at one beginning. What records do not tell is `overhead`: the program's own work, and in sessions of
-earlier versions also the waiting for approvals.
+A record carries the time when it was written. For a model call, a tool run and a hook that is the end, and the
+duration is recorded too. Tools that ran in parallel are recorded together when the last has ended, so they are
+given a common start. Unaccounted time is `overhead`: the program's own work, and in sessions of earlier versions
+also waiting for approvals.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,67 +25,68 @@ from agent_cli.protocol.records import (
 )
 
 StretchKind = Literal["turn", "model", "tool", "waiting", "retry", "compaction", "hook"]
-"""`waiting`: for the user, over one call. `retry`: the pause behind a failed attempt. `compaction`: the moment at
-which the window was made smaller."""
+"""`waiting`: for the user, for one call. `retry`: the pause after a failed attempt. `compaction`: the moment when
+the context was reduced."""
 
 Share = Literal["first_token", "streaming", "tool", "waiting", "retry", "hook", "overhead"]
-"""What a moment of a turn goes to. `first_token`: a model was asked and had not begun to answer. `streaming`: it
-answered. `waiting`: for the user. `retry`: the pauses before another attempt. `overhead`: what is left, ours."""
+"""Category of a moment in a turn. `first_token`: a model was called and had not begun to answer. `streaming`: it
+was answering. `waiting`: for the user. `retry`: pauses before further attempts. `overhead`: the rest, spent in
+this program."""
 SHARES: tuple[Share, ...] = get_args(Share)
 
 _FIRST: tuple[Share, ...] = ("streaming", "first_token", "waiting", "tool", "hook", "retry")
-"""Which of several at one moment counts."""
+"""Precedence of categories that overlap."""
 FINISHES = frozenset(get_args(Finish))
-"""Outcomes of model calls that are no failures."""
+"""Outcomes of model calls that are not failures."""
 _SHORTEST_PAUSE_S = 0.001
 _ASKS = frozenset({"ask_user"})
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """One stretch of time in a session."""
+    """An interval of time in a session."""
 
     kind: StretchKind
     name: str
-    """Of the model, the tool or the hook; of a turn its id."""
+    """Name of the model, tool or hook; for a turn, its id."""
     start: float
     """Seconds since the epoch."""
     end: float
     turn: int
-    """Place of its turn among all turns, from 0."""
+    """Index of its turn among all turns, from 0."""
     record: ModelCalled | ToolResult | HookNoted | CompactionSaved | Shortened | None = None
-    """What it is read from."""
+    """The record that the interval was computed from."""
     error: str = ""
-    """How it failed, one word; empty where it went well."""
+    """Failure in one word; empty on success."""
 
     @property
     def duration_s(self) -> float:
-        """Return how long it took, in seconds."""
+        """Length of the interval in seconds."""
         return max(0.0, self.end - self.start)
 
 
 class Timing:
-    """The stretches of a session, taken in record by record."""
+    """The intervals of a session, built record by record."""
 
     def __init__(self, records: Iterable[AnyRecord] = ()) -> None:
         self.stretches: list[Stretch] = []
-        """In the order of their records; turns are not among them."""
+        """In the order of their records, without the turns."""
         self.turns: list[Stretch] = []
         self.prompted: set[int] = set()
-        """Places of the turns that began with a prompt of the user."""
+        """Indices of the turns that began with a prompt of the user."""
         self._open = False
         self._crashed = False
         self._answered = 0.0
-        """When the calls at work were asked for; 0 while there are none."""
+        """Time when the calls in progress were requested; 0 if there are none."""
         self._begun: set[str] = set()
-        """Calls whose own beginning is recorded."""
+        """Calls whose start is recorded."""
         self._together: list[int] = []
-        """Places in `stretches` of tools that may have run together."""
+        """Indices in `stretches` of tools that may have run in parallel."""
         self._failed: ModelCalled | None = None
         for record in records:
             self.add(record)
 
     def add(self, record: AnyRecord) -> None:
-        """Take in one record, behind those before it."""
+        """Process one record, after those before it."""
         match record:
             case UserMessage(origin="human") if not self._open or record.turn_id != self.turns[-1].name:
                 self._begin(record.turn_id, record.time)
@@ -117,8 +118,8 @@ class Timing:
         self.turns.append(Stretch(kind="turn", name=turn_id, start=at, end=at, turn=len(self.turns)))
 
     def _extend(self, turn_id: str, until: float, since: float | None = None) -> None:
-        """Have the turn at work reach to a moment. Where none is, one begins: a compaction was asked for, or the
-        session of another program has no prompts."""
+        """Extend the current turn to a moment. If there is no turn, start one: a compaction was requested, or the
+        session was written by another program and has no prompts."""
         if not self._open:
             self._begin(turn_id, until if since is None else since)
         turn = self.turns[-1]
@@ -141,12 +142,12 @@ class Timing:
     def _model(self, call: ModelCalled) -> None:
         start = call.time - call.duration_s
         if call.agent:
-            if not self.turns:  # what it cost is not left out where nothing else is known
+            if not self.turns:  # keep the cost of the call even if nothing else is known
                 self._begin(call.turn_id, start)
             self._add("model", call.model, start, call.time, call, _error_of(call))
             return
         if call.outcome == "crashed":
-            self._crashed = True  # written when the session was opened again, perhaps days later
+            self._crashed = True  # written when the session was reopened, perhaps days later
         self._extend(call.turn_id, call.time, start)
         failed = self._failed
         if failed is not None and failed.kind == call.kind and start - failed.time > _SHORTEST_PAUSE_S:
@@ -169,7 +170,7 @@ class Timing:
             self._lay_together(len(self.stretches) - 1)
 
     def _lay_together(self, place: int) -> None:
-        """Give tools that can only have run at once the same beginning."""
+        """Give tools that must have run in parallel the same start."""
         stretch = self.stretches[place]
         before = self.stretches[self._together[-1]] if self._together else None
         if before is None or stretch.start >= before.start + before.duration_s or not stretch.duration_s:
@@ -183,12 +184,12 @@ class Timing:
 
 
 def shares_of(turn: Stretch, stretches: Iterable[Stretch]) -> dict[Share, float]:
-    """Divide a turn's time, in seconds, among what happened in it; the parts add up to its duration.
+    """Divide a turn's time, in seconds, by category; the parts add up to its duration.
 
     Args:
         turn: the turn.
-        stretches: what happened in it; what sticks out is cut off, and calls of sub-agents are left out, since the
-            tool that waits for them has the time.
+        stretches: intervals in the turn, clipped to it. Calls of sub-agents are ignored, since the tool that waits
+            for them accounts for the time.
     """
     pieces: list[tuple[float, float, Share]] = []
     for stretch in stretches:
@@ -211,7 +212,7 @@ def shares_of(turn: Stretch, stretches: Iterable[Stretch]) -> dict[Share, float]
 
 
 def by_turn(timing: Timing) -> list[list[Stretch]]:
-    """Return the stretches of each turn, in the order of the turns."""
+    """Return the intervals of each turn, in the order of the turns."""
     found: list[list[Stretch]] = [[] for _ in timing.turns]
     for stretch in timing.stretches:
         if found:
@@ -220,7 +221,7 @@ def by_turn(timing: Timing) -> list[list[Stretch]]:
 
 
 def percentile(values: Sequence[float], share: float = 0.95) -> float:
-    """Return the smallest value that is not exceeded by `share` (0 to 1) of the values; 0 for none."""
+    """Return the smallest value that at least a `share` (0 to 1) of the values do not exceed; 0 for no values."""
     ordered = sorted(values)
     return ordered[max(0, -(-int(len(ordered) * share * 1000) // 1000) - 1)] if ordered else 0.0
 

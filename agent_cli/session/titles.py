@@ -1,5 +1,5 @@
-"""The title of a conversation that nobody has named, made of its first prompt: shared by the file that is written
-and the list that is shown."""
+"""Default title of a conversation, derived from its first prompt. Shared by the writer of session files and the
+list of sessions."""
 
 from agent_cli.protocol.lazy_regex import lazy_regex
 
@@ -9,8 +9,8 @@ _MARKS = lazy_regex(r"[*`]+|(?<!\w)_+|_+(?!\w)")
 
 
 def title_of(prompt: str) -> str:
-    """One line of at most `MAX_CHARS` characters; empty for an empty prompt. Marks of Markdown and mentions that
-    come first are left out, and a long line ends at a word."""
+    """Return one line of at most `MAX_CHARS` characters; empty for an empty prompt. Leading Markdown marks and
+    mentions are removed, and a long line is cut at a word."""
     lines = (" ".join(_MARKS.sub("", _LEAD.sub("", line)).split()) for line in prompt.splitlines())
     line = next((line for line in lines if line), "") or " ".join(prompt.split())
     if len(line) <= MAX_CHARS:

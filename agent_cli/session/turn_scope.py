@@ -1,4 +1,4 @@
-"""What rides along with the work of one submission, so that events need no ids passed by hand."""
+"""Context for the work of one submission, so that events need no ids passed by hand."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -9,7 +9,7 @@ from agent_cli.protocol.events import AnyEvent, Notice
 
 
 class TurnScope:
-    """Emit events under the submission that they belong to; both ids are empty for work between turns."""
+    """Emits events under their submission. Both ids are empty for work between turns."""
 
     __slots__ = ("_emit", "submission_id", "turn_id")
 
@@ -23,5 +23,5 @@ class TurnScope:
         self._emit(msgspec.structs.replace(event, submission_id=self.submission_id))
 
     def notice(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        """Tell the user something in one line."""
+        """Show the user a one-line notice."""
         self.emit(Notice(level=level, text=text))

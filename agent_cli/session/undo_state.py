@@ -1,5 +1,5 @@
-"""What was taken back and can be brought again, computed from the records of a session. Apart, since messages and
-files of a turn may be taken back separately, and both the history and the checkpoints must agree on it."""
+"""Undo and redo state, computed from the records of a session. A separate module, because messages and files of a
+turn may be reverted separately, and the history and the checkpoints must agree on both."""
 
 from collections.abc import Iterable
 
@@ -10,41 +10,41 @@ from agent_cli.protocol.operations import Rewound
 from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
 
 RESOLVED = "resolve"
-"""How the turn ids begin under which decisions on conflicts have their checkpoints."""
+"""Prefix of the turn ids under which conflict resolutions have their checkpoints."""
 AROUND = "around"
-"""The same for the checkpoints around an undo, of which its redo is made."""
+"""Prefix of the turn ids of checkpoints around an undo, which its redo is based on."""
 
 
 class NothingToRestore(Exception):
-    """There is no turn to undo or redo, or it cannot be done; the text says why."""
+    """There is no turn to undo or redo, or the operation is not possible; the message says why."""
 
 
 class Undoing(msgspec.Struct, frozen=True):
-    """One undo or rewind that is in force."""
+    """An undo or rewind in force."""
 
     turn_ids: tuple[str, ...]
     what: Rewound
     messages: frozenset[str]
-    """Turns whose messages it has taken back, and no earlier one."""
+    """Turns whose messages this undo reverted, not an earlier one."""
     files: tuple[str, ...]
-    """The same of files, oldest first."""
+    """Turns whose files this undo reverted, not an earlier one; oldest first."""
     at: int
     """Index of its record."""
 
 
 class TakenBack(msgspec.Struct, frozen=True):
-    """The state of all turns after some records."""
+    """Undo state of all turns after a list of records."""
 
     messages: frozenset[str]
     """Turns whose messages do not count."""
     files: frozenset[str]
-    """Turns whose files are taken back."""
+    """Turns whose files are reverted."""
     redoable: tuple[Undoing, ...]
-    """What can be brought back, the next one last."""
+    """Undos that can be redone; the next one is last."""
 
 
 def taken_back(records: Iterable[AnyRecord]) -> TakenBack:
-    """Replay every undo and redo. An undo takes what is not taken yet; its redo gives back exactly that."""
+    """Replay all undos and redos. An undo reverts what is not reverted yet; its redo restores exactly that."""
     given = list(records)
     force: list[Undoing] = []
     for at, record in enumerate(given):
@@ -74,7 +74,7 @@ def _undoing(record: TurnsUndone, at: int, force: list[Undoing]) -> Undoing:
 
 
 def _last_new_prompt(records: list[AnyRecord], undone: frozenset[str]) -> int:
-    """Index of the newest human prompt that counts: what was undone before it cannot be redone."""
+    """Return the index of the newest human prompt that counts, or -1. Undos before it cannot be redone."""
     for at in range(len(records) - 1, -1, -1):
         record = records[at]
         if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id not in undone:

@@ -1,1 +1,1 @@
-"""What the model can do: the registry, plug-ins, and tools of one file each."""
+"""Tools for the model: the registry, plug-ins, and one file per tool."""

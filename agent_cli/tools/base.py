@@ -1,4 +1,4 @@
-"""The names that plug-ins import."""
+"""Names for plug-ins to import."""
 
 from .kit.base import Preview, Tool, ToolContext, ToolError, ToolOutcome
 

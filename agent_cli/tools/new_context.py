@@ -1,4 +1,4 @@
-"""Make the context of a session's tools."""
+"""Create the context of a session's tools."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def new_context(
     seen: dict[str, str] | None = None,
     **given: Any,
 ) -> ToolContext:
-    """Make a context with a shell session of its own; `given` are further fields of `ToolContext`."""
+    """Create a context with a new shell session; `given` sets further fields of `ToolContext`."""
     return ToolContext(
         workspace=workspace,
         processes=processes,

@@ -1,7 +1,7 @@
-"""Tools that others write: from installed packages (entry points) and from a project's `.agent/tools`.
+"""Third-party tools: from installed packages (entry points) and from a project's `.agent/tools`.
 
-Whoever writes one needs a name, a `Params` struct and a `run`; everything else has a default. A tool of a
-project always asks before a call, whatever it says of itself, since the repository's authors wrote it.
+A tool needs a name, a `Params` struct and a `run`; everything else has a default. A project's tool always asks
+before a call, whatever actions it declares, since the repository's authors wrote it.
 """
 
 import asyncio
@@ -28,31 +28,31 @@ from .kit.base import Preview, Tool, ToolContext, ToolOutcome
 from .kit.schema import object_schema
 
 GROUP = "agent_cli.tools"
-"""The entry points' group. Each names a tool, its class, or a list of tools."""
+"""Entry point group. Each entry point refers to a tool, its class, or a list of tools."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 
 _LABEL = re.compile(r"[A-Za-z][A-Za-z ]{0,30}")
-"""Words for a call that cannot be taken for a command or a mark of our own."""
+"""Labels that cannot be mistaken for a command or one of the program's own marks."""
 _RESULT_KINDS: tuple[ResultKind, ...] = ("text", "output", "summary")
-"""Those that a plug-in may choose: its text never passes for the model's answer or the user's."""
+"""Kinds allowed for plug-ins, so that their text never passes for the model's or the user's answer."""
 
 
 class ExtensionError(Exception):
-    """A tool of somebody else cannot be used; the text says which, where and why."""
+    """A third-party tool cannot be used; the message says which, where and why."""
 
 
 class Extension:
-    """Adapt a tool of a plug-in to ours.
+    """Adapt a plug-in's tool to the `Tool` protocol.
 
     Raises:
-        ExtensionError: it lacks what a tool needs.
+        ExtensionError: it lacks something that a tool needs.
     """
 
     editable = ""
 
     def __init__(self, tool: Any, source: str, *, asks: bool) -> None:
-        """`source` names where it comes from in permission rules, `mcp(SOURCE/NAME)`; with `asks` its own word
-        on what it does to the world is not taken."""
+        """`source` is its origin in permission rules, `mcp(SOURCE/NAME)`. With `asks`, the actions it declares are
+        ignored."""
         self._tool = tool
         self.source = source
         self._own_actions = None if asks else getattr(tool, "actions", None)
@@ -61,11 +61,11 @@ class Extension:
         self.result_kind: ResultKind = getattr(tool, "result_kind", "text")
         label = getattr(tool, "label", "")
         self.label = label if isinstance(label, str) and _LABEL.fullmatch(label) else ""
-        self.counted = ""  # its results are shown one by one
+        self.counted = ""  # its results are shown individually
         self._check()
         own = getattr(tool, "description", None)
         self.description = inspect.cleandoc(own if isinstance(own, str) else type(tool).__doc__ or self.name)
-        """What the model is told."""
+        """Description for the model."""
         self._is_async = inspect.iscoroutinefunction(tool.run)
 
     def title(self, params: Any) -> str:
@@ -82,7 +82,7 @@ class Extension:
         return Preview(msgspec.json.format(msgspec.json.encode(params)).decode())
 
     async def run(self, params: Any, context: ToolContext) -> ToolOutcome:
-        """Return a plain function runs in a thread, so that it cannot hold up the rest."""
+        """Run the tool. A plain function runs in a thread, so that it cannot block the event loop."""
         if self._is_async:
             said = await self._tool.run(params, context)
         else:
@@ -105,8 +105,8 @@ class Extension:
 
 
 async def in_a_thread(work: Callable[[], Any]) -> Any:
-    """Like `asyncio.to_thread`, but in a thread that nobody waits for at the end: work that never ends must not
-    keep the program from ending."""
+    """Run work like `asyncio.to_thread`, but in a daemon thread: work that never ends must not keep the program
+    from exiting."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Any] = loop.create_future()
 
@@ -117,11 +117,11 @@ async def in_a_thread(work: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             value = work()
-        except BaseException as error:  # it belongs to whoever awaits the tool
+        except BaseException as error:  # raised to the task that awaits the tool
             settled: tuple[Callable[[Any], None], Any] = (outcome.set_exception, error)
         else:
             settled = (outcome.set_result, value)
-        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+        with contextlib.suppress(RuntimeError):  # the event loop was closed in the meantime
             loop.call_soon_threadsafe(told, *settled)
 
     threading.Thread(target=run, daemon=True).start()
@@ -129,8 +129,8 @@ async def in_a_thread(work: Callable[[], Any]) -> Any:
 
 
 def installed(names: Iterable[str], taken: set[str]) -> tuple[list[Tool], list[str]]:
-    """Return the tools of the named entry points, and what is wrong with those that cannot be used. `taken` are
-    the names that are given already; those of the new tools are added."""
+    """Return the tools of the named entry points, and a description of each problem. `taken` holds the names in
+    use; those of the new tools are added."""
     from importlib.metadata import entry_points
 
     wanted = list(names)
@@ -147,9 +147,9 @@ def installed(names: Iterable[str], taken: set[str]) -> tuple[list[Tool], list[s
 
 
 def of_project(sources: dict[str, bytes], taken: set[str]) -> tuple[list[Tool], list[str]]:
-    """Return the tools in these files, whose code is run by this, and what is wrong with the others; files named
-    `_*.py` and those of subfolders hold none and can be imported from `agent_project_tools`. `taken` is as for
-    `installed`. Only what was read runs: no other version of it on the disk, no compiled one."""
+    """Return the tools in these files, executing their code, and a description of each problem. Files named
+    `_*.py` and those in subfolders contain no tools but can be imported from `agent_project_tools`. `taken` is as
+    in `installed`. Only the given sources run: neither a newer version on disk nor a compiled one."""
     ProjectModules(sources).install()
     tools: list[Tool] = []
     problems: list[str] = []
@@ -168,7 +168,7 @@ def _gather(
     *,
     asks: bool,
 ) -> None:
-    """Load what an author offers; whatever is wrong with it is told and harms nothing else."""
+    """Load the tools of one source. Any error is reported and affects no other source."""
     try:
         offered = load()
         for each in offered if isinstance(offered, list | tuple) else [offered]:
@@ -179,12 +179,12 @@ def _gather(
             tools.append(tool)
     except ExtensionError as error:
         problems.append(f"{where} is not used: {error}")
-    except (Exception, SystemExit) as error:  # an author's module may raise anything
+    except (Exception, SystemExit) as error:  # a third-party module may raise anything
         problems.append(f"{where} is not used: {type(error).__name__}: {error}")
 
 
 def _offered(name: str) -> Any:
-    """Return what a module offers as its tools."""
+    """Return the tools that a module offers."""
     from importlib import import_module
 
     module = import_module(name)
@@ -194,20 +194,20 @@ def _offered(name: str) -> Any:
 
 
 PACKAGE = "agent_project_tools"
-"""The package in which the files of `.agent/tools` are modules, and its folders packages."""
+"""Package whose modules are the files of `.agent/tools`; subfolders are subpackages."""
 
 
 _FOLDER = (".agent", "tools")
 
 
 class ProjectModules(MetaPathFinder, Loader):
-    """Finds and runs the modules of one set of files, given by their paths."""
+    """Imports the modules of a set of files, given by path."""
 
     def __init__(self, sources: Mapping[str, bytes]) -> None:
         self._files = {_name_of(path): (path, source) for path, source in sources.items()}
 
     def install(self) -> None:
-        """Take the place of an earlier set."""
+        """Install this importer in place of an earlier one."""
         sys.meta_path[:] = [self, *(each for each in sys.meta_path if not isinstance(each, ProjectModules))]
         for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
             del sys.modules[name]
@@ -223,14 +223,14 @@ class ProjectModules(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
         path, source = self._files.get(name) or self._files.get(f"{name}.__init__") or ("", b"")
-        if path:  # an empty one would end every search of `inspect` for a module
+        if path:  # an empty `__file__` would break every module search of `inspect`
             module.__file__ = path
         exec(compile(source, path, "exec"), module.__dict__)
 
 
 def tool_modules(sources: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the files that may hold tools, each with the name of its module: those of the folder itself whose
-    names do not begin with `_`."""
+    """Return path → module name of the files that may contain tools: those directly in the folder whose names do
+    not begin with `_`."""
     names = {path: _name_of(path) for path in sources}
     return {path: name for path, name in names.items() if name.count(".") == 1 and "._" not in name}
 

@@ -1,5 +1,5 @@
-"""The tools of a session in their fixed order: what the model is told of them, and how a call's argument
-text becomes a tool and its typed parameters."""
+"""The tools of a session in a fixed order: their declarations for the model, and parsing of a call's arguments
+into a tool and typed parameters."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ _JSON_KINDS = {str: "a string", int: "a number", float: "a number", bool: "a boo
 
 
 class ToolDeclaration(msgspec.Struct, frozen=True):
-    """A tool as the model is told of it."""
+    """The declaration of a tool for the model."""
 
     name: str
     description: str
@@ -40,10 +40,10 @@ class ToolDeclaration(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """Tools by name, in the order given. The same tools always give the same bytes."""
+    """Tools by name, in the given order. The same tools always give the same bytes."""
 
     def __init__(self, tools: Iterable[Tool], others: Callable[[str], Tool | None] = lambda name: None) -> None:
-        """`others` finds tools by name that can be called although the model is told of them elsewhere."""
+        """`others` finds tools by name that can be called although the model learns of them elsewhere."""
         self._tools = {tool.name: tool for tool in tools}
         self._others = others
         self._specs: tuple[ToolDeclaration, ...] | None = None
@@ -60,11 +60,11 @@ class Registry:
     def extended(
         self, tools: Iterable[Tool], others: Callable[[str], Tool | None] = lambda name: None
     ) -> "Registry":
-        """Return a registry with further tools behind its own; see `__init__` for `others`."""
+        """Return a registry with additional tools at the end; see `__init__` for `others`."""
         return Registry((*self._tools.values(), *tools), others)
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of exactly this name."""
+        """Return the tool with exactly this name."""
         return self._tools.get(name) or self._others(name)
 
     def specs(self) -> tuple[ToolDeclaration, ...]:
@@ -76,11 +76,11 @@ class Registry:
         return self._specs
 
     def parse(self, name: str, arguments_json: str) -> tuple[Tool, Any]:
-        """Return the tool and its parameters for a call as the model wrote it; no text stands for `{}`.
+        """Return the tool and its parameters for a call as written by the model; empty text means `{}`.
 
         Raises:
-            UnknownTool: there is none of that name; the text has the nearest.
-            ToolError: arguments that are not its; the text says what would be right.
+            UnknownTool: there is no such tool; the message suggests similar names.
+            ToolError: the arguments are wrong; the message says what would be right.
         """
         tool = self.get(name)
         if tool is None:
@@ -90,7 +90,7 @@ class Registry:
         return tool.meant_call(params) if isinstance(tool, NamesTool) else (tool, params)
 
     def unknown(self, name: str) -> str:
-        """That there is no such tool, and which was probably meant."""
+        """Return a message that there is no such tool, with suggestions."""
         import difflib
 
         near = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
@@ -134,7 +134,7 @@ def _object(name: str, text: str) -> dict[str, Any]:
 
 
 def _place(message: str, data: bytes) -> str:
-    """` at line 2, column 4: trailing comma in object`, from msgspec's words with a byte offset."""
+    """Convert msgspec's message with a byte offset to ` at line 2, column 4: trailing comma in object`."""
     what = message.removeprefix("JSON is malformed: ")
     reason, found, rest = what.rpartition(" (byte ")
     if not found:
@@ -145,7 +145,7 @@ def _place(message: str, data: bytes) -> str:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Null stands for "left out" with some models."""
+    """Remove nulls, which some models use for omitted values."""
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     if isinstance(value, dict):
@@ -154,7 +154,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arrays and objects that were written as JSON text within a string, as some models do."""
+    """Decode arrays and objects that some models write as JSON text within a string."""
     return {key: _from_text(value) for key, value in arguments.items()}
 
 
@@ -168,7 +168,7 @@ def _from_text(value: Any) -> Any:
 
 
 def built_in(private_hosts: tuple[str, ...] = ()) -> tuple[Tool, ...]:
-    """Return every tool of ours, in the order the model is told of them."""
+    """Return all built-in tools, in the order of their declarations."""
     return (
         ReadFile(), ListDir(), Glob(), Grep(), RepoMap(), EditFile(), WriteFile(), ApplyPatch(), Shell(),
         JobsTool(), Recall(), SearchHistory(), MemoryTool(), WebFetch(private_hosts), UpdatePlan(), AskUser(),
@@ -187,7 +187,7 @@ PRESETS: dict[str, tuple[str, ...]] = {
     ),
     "full": (),
 }  # fmt: skip
-"""Selections of tools by name; empty stands for all there are."""
+"""Named selections of tools; empty means all tools."""
 
 
 def default_registry(
@@ -196,8 +196,8 @@ def default_registry(
     extra: Iterable[Tool] = (),
     private_hosts: tuple[str, ...] = (),
 ) -> Registry:
-    """Return the tools chosen by `enabled`, see `chosen`; `ask_user` only where somebody can answer.
-    `private_hosts` may be fetched from although they are not of the open network.
+    """Return the tools selected by `enabled`, see `chosen`; `ask_user` only if a user is present. `private_hosts`
+    may be fetched although they are not public.
 
     Raises:
         ToolError: `enabled` names a tool that does not exist.
@@ -210,12 +210,12 @@ def default_registry(
 
 
 LATER = ("agent", "skill", "mcp")
-"""Stand for the tools on sub-agents, on skills and those of servers where tools are chosen by name."""
+"""Words in a selection for tools that are added later: those of sub-agents, skills and MCP servers."""
 
 
 def without_later(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return a choice of tools without the words of `LATER`, and those words whose tools it has in it: where only
-    some tools are chosen, the word has to be among them."""
+    """Return a selection without the words of `LATER`, and the words whose tools it includes. If only specific
+    tools are selected, such a word must be among them."""
     words = tuple(word for word in enabled if word.removeprefix("-") not in LATER)
     named = [word for word in words if not word.startswith("-")]
     usual = () if named and "full" not in named else LATER
@@ -225,11 +225,11 @@ def without_later(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[st
 
 
 def chosen(enabled: tuple[str, ...], known: Registry) -> frozenset[str]:
-    """Return the names that a selection stands for: tools and presets in any order, `-NAME` to leave one out; only
-    such, or nothing at all, begins with every tool.
+    """Return the tool names that a selection includes: tools and presets in any order, `-NAME` to exclude one. A
+    selection that is empty or only excludes starts from all tools.
 
     Raises:
-        ToolError: one of them is not known.
+        ToolError: a name is unknown.
     """
     names: set[str] = set()
     without: set[str] = set()

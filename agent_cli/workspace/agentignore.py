@@ -1,9 +1,7 @@
-"""The access list of a workspace: `.agentignore` files, in the root and in any folder below, name what the
-agent may neither read nor write nor show. Their syntax and rules are those of `.gitignore`: a later line wins
-over an earlier one, a deeper file over those above it, `!` opens again, and nothing below a closed folder can
-be opened. Unlike ignore files for searching, these say what is permitted, so whatever is wrong with one of
-them closes everything below its folder.
-"""
+"""Access control for a workspace: `.agentignore` files, in the root and in any folder below, list files that the
+agent may not read, write or show. Syntax and rules are those of `.gitignore`: a later line overrides an earlier
+one, a deeper file those above it, `!` re-includes, and nothing below a closed folder can be re-included. Unlike
+ignore files for searching, these grant or deny access, so any error in one closes everything below its folder."""
 
 import os
 import stat
@@ -22,19 +20,19 @@ _MAX_DEPTH = 256
 
 
 class _List(msgspec.Struct, frozen=True):
-    """One file, ready to be asked."""
+    """A parsed access list."""
 
     path: str
     stamp: tuple[int, int, int]
     patterns: tuple[Pattern, ...] | None
     """None for a file that closes everything."""
     problem: str = ""
-    """The line and what is wrong with it: ` (line 3 is not a pattern)`."""
+    """What is wrong with the file, such as ` (line 3 is not a pattern)`."""
 
 
 class AgentIgnore:
-    """The lists of some folders. Files are read when a path below them is asked about, and again when they
-    change; nothing is walked."""
+    """The access lists of a workspace. Files are read when a path below them is checked, and again when they
+    change. No tree is walked."""
 
     def __init__(self, roots: Iterable[str | os.PathLike[str]]) -> None:
         """`roots` are real paths; nothing outside them is closed."""
@@ -42,7 +40,7 @@ class AgentIgnore:
         self._lists: dict[str, _List | None] = {}
 
     def verdict(self, real: str) -> str | None:
-        """Return the `FILE:LINE` that closes a real path, which need not exist; None for an open one."""
+        """Return the `FILE:LINE` that closes a real path, which need not exist; None if it is open."""
         root = next((root for root in self._roots if real.startswith(f"{root}{os.sep}")), None)
         if root is None:
             return None
@@ -62,7 +60,7 @@ class AgentIgnore:
         return None
 
     def list_of(self, folder: str) -> str | None:
-        """Return the path of the list in exactly this folder, where there is one that can be understood."""
+        """Return the path of a valid list in exactly this folder, if there is one."""
         found = self._list(folder.rstrip(os.sep))
         return found.path if found and found.patterns is not None else None
 
@@ -71,7 +69,7 @@ class AgentIgnore:
         try:
             status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
-            # The folder itself may be gone or never have been; then there is nothing to keep.
+            # The folder itself may be gone or have never existed; then there is nothing to protect.
             self._lists.pop(folder, None)
             return None
         except OSError as error:
@@ -86,7 +84,7 @@ class AgentIgnore:
 
 
 def _decided(lists: list[tuple[_List, int]], names: list[str], real: str, below: bool) -> str | None:
-    """Return the line that closes a path; the nearest list that has a word on it decides."""
+    """Return the line that closes a path; the nearest list with a matching pattern decides."""
     is_folder = below or os.path.isdir(real)
     for each, depth in lists:
         if each.patterns is None:

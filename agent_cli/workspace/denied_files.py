@@ -1,5 +1,5 @@
-"""Which files of the workspace are closed to commands: found by walking it once, and again only where a folder
-has changed since."""
+"""Find the workspace files that are closed to commands, by walking the workspace once, and again only where a
+folder has changed."""
 
 import os
 import stat
@@ -10,32 +10,32 @@ from pathlib import Path
 import msgspec
 
 _SHALLOW = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
-"""What is made by tools and far too large to walk before a command: only their own entries are looked at."""
+"""Generated folders, far too large to walk before a command: only their direct entries are checked."""
 MAX_FOLDERS = 20_000
 _MOST_INSIDE = 1_000
-"""Files of a closed folder whose other names are looked for."""
+"""Maximum number of files in a closed folder whose hard links are searched for."""
 
 Same = tuple[int, int]
-"""Device and inode: what has both the same is one file."""
+"""Device and inode number: equal for hard links to one file."""
 
 
 class _Folder(msgspec.Struct, frozen=True):
-    """What one folder held when it was looked at."""
+    """Contents of a folder when it was scanned."""
 
     changed: tuple[int, int]
-    """When its entries and when it itself was changed, in nanoseconds; a program can set the first back alone."""
+    """mtime and ctime in nanoseconds; a program can set back the mtime, but not the ctime."""
     folders: tuple[str, ...]
     closed: tuple[str, ...]
     linked: tuple[tuple[str, Same], ...]
-    """Files that have other names too."""
+    """Files with several hard links."""
 
 
 class HiddenFiles:
-    """The files and folders below some roots that are closed.
+    """The closed files and folders below some roots.
 
-    `is_closed` says so of an absolute path. Links are not followed: what they lead to is judged at its own
-    place. A further name of a closed file, also of one of `elsewhere`, is closed too. At most `most_folders`
-    are walked.
+    `is_closed` decides on an absolute path. Symbolic links are not followed: their targets are judged at their own
+    paths. Other hard links to a closed file, or to one in `elsewhere`, are closed too. At most `most_folders` are
+    walked.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class HiddenFiles:
         *,
         links: bool = False,
     ) -> None:
-        """`links`: a link counts by its own name."""
+        """`links`: also check symbolic links by their own names."""
         self._links = links
         self._most_folders = most_folders
         self._roots = tuple(str(root) for root in roots)
         self._is_closed = is_closed
         self._seen: dict[str, _Folder] = {}
         self.is_complete = True
-        """False when there were more folders than are walked."""
+        """False if there were more folders than may be walked."""
 
     def paths(self, elsewhere: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return everything closed at this moment, sorted."""
+        """Return everything currently closed, sorted."""
         closed: list[str] = []
         linked: list[tuple[str, Same]] = []
         walked: dict[str, _Folder] = {}
@@ -78,12 +78,12 @@ class HiddenFiles:
         return tuple(sorted(set(closed)))
 
     def forget(self) -> None:
-        """Rules have changed: look at everything again."""
+        """Scan everything again, after rules have changed."""
         self._seen.clear()
 
     def _folder(self, path: str) -> _Folder | None:
-        """Return a folder as it is now; None where it cannot be listed, as a command with our rights cannot list
-        it."""
+        """Return the current state of a folder; None if it cannot be listed, since a command with our permissions
+        cannot list it either."""
         try:
             status = os.stat(path)
             changed = (status.st_mtime_ns, status.st_ctime_ns)
@@ -108,7 +108,7 @@ class HiddenFiles:
 
 
 def _files_of(path: str) -> set[Same]:
-    """Return the files at a path and, of a folder, those below it."""
+    """Return the identity of the file at a path, or of the files below a folder."""
     found: set[Same] = set()
     with suppress(OSError):
         status = os.lstat(path)

@@ -1,6 +1,6 @@
-"""Files that instructions bring in with `@path/to/file.md`, and how it is known later that none of them has
-changed. Apart from `instructions`, since what may be brought in is a question of its own: what a project's file
-names goes to the model unasked, so it may name another text of the same project and nothing else."""
+"""Files imported by instructions with `@path/to/file.md`, and detection of changes to any of them. Separate from
+`instructions` because imports need their own restrictions: what a project's file names goes to the model without
+asking, so it may only name other texts of the same project."""
 
 import os
 import time
@@ -13,13 +13,13 @@ from agent_cli.fs.nofollow import dir_entry
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 MAX_FILE_BYTES = 32_768
-"""Of each file; what is beyond is left out, and said to be."""
+"""Maximum size of each file; the rest is cut with a note."""
 MAX_CHAIN_BYTES = 65_536
-"""Of all instructions together."""
+"""Maximum size of all instructions together."""
 MAX_DEPTH = 5
 _MAX_IMPORTS = 100
 _SETTLED_NS = 50_000_000
-"""A file younger than this may change again without a trace: a tick of the clock is as long."""
+"""A file younger than this (one clock tick) may change again without a different time stamp."""
 _TEXTS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".adoc"})
 _FENCE = lazy_regex(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})")
 _CODE = lazy_regex(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
@@ -30,20 +30,20 @@ _Stamp = tuple[str, int, int, int, int]
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What a file may bring in."""
+    """Restrictions on what a file may import."""
 
     folder: str
-    """Real path of the folder in which it must lie: the project's, or that of the user's own file."""
+    """Real path of the folder that imports must be in: the project's, or that of the user's own file."""
     home: str = ""
-    """Real path that `~/` stands for; empty where it stands for nothing."""
+    """Real path for `~/`; empty if not allowed."""
 
 
 class FileStamps:
-    """The files as they were looked at, so that a second look, which reads nothing, tells whether any of them has
-    changed, gone, or come since."""
+    """States of the files read, to detect without reading again whether any has changed, disappeared or
+    appeared."""
 
     def __init__(self, may_read: Callable[[str], bool]) -> None:
-        """`may_read` says of a real path whether the agent may open it at all."""
+        """`may_read` tells whether the agent may open a real path at all."""
         self._may_read = may_read
         self._seen: dict[str, _Stamp | None] = {}
         self._judged: dict[str, bool] = {}
@@ -51,22 +51,22 @@ class FileStamps:
         self._until_ns = time.time_ns()
 
     def real(self, path: str) -> str:
-        """Return the real path of a file; empty where there is none."""
+        """Return the real path of a file; empty if it does not exist."""
         found = self._seen[path] = _stamp(path)
         return found[0] if found else ""
 
     def is_there(self, path: str) -> bool:
-        """Return whether anything is at a path."""
+        """Return True if a path exists."""
         found = self._there[path] = os.path.exists(path)
         return found
 
     def may_read(self, real: str) -> bool:
-        """Return whether a file is open to the agent."""
+        """Return True if the agent may read a file."""
         found = self._judged[real] = self._may_read(real)
         return found
 
     def are_unchanged(self) -> bool:
-        """Return whether everything is as it was at the first look."""
+        """Return True if nothing has changed since the files were first checked."""
         young = self._until_ns - _SETTLED_NS
         return (
             all(_stamp(path) == stamp and (not stamp or stamp[3] < young) for path, stamp in self._seen.items())
@@ -79,14 +79,14 @@ def _stamp(path: str) -> _Stamp | None:
     try:
         real = os.path.realpath(path)
         status = os.stat(real)
-    except (OSError, ValueError):  # the latter for a NUL in the name
+    except (OSError, ValueError):  # ValueError for a NUL in the name
         return None
     return real, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def text_of(real: str, name: str, max_bytes: int = MAX_FILE_BYTES) -> str:
-    """Return the text of a regular file, without blanks around it; of a long one the beginning, and a note that
-    says so.
+    """Return the text of a regular file, without surrounding blanks. Of a long file, only the beginning is
+    returned, with a note.
 
     Raises:
         OSError: it cannot be read, or is a link, a folder, a pipe or a device.
@@ -99,25 +99,25 @@ def text_of(real: str, name: str, max_bytes: int = MAX_FILE_BYTES) -> str:
 
 
 def cut_note(name: str, max_bytes: int) -> str:
-    """That a text was cut."""
+    """Return the note that a text was cut."""
     size = f"{max_bytes // 1024} KB" if max_bytes >= 1024 else f"{max_bytes} bytes"
     return f"[cut: only the first {size} of {name} are shown]"
 
 
 class Importer:
-    """Puts the texts of named files into those that name them, for the files of one chain together: each is given
-    once, in the place where it is named first."""
+    """Inserts the texts of imported files, for all files of one chain together: each file is inserted once, where
+    it is first named."""
 
     def __init__(self, looks: FileStamps) -> None:
         self._looks = looks
         self.given: set[str] = set()
-        """Real paths of the files given so far."""
+        """Real paths of the files inserted so far."""
         self._left_bytes = MAX_CHAIN_BYTES
         self._count = 0
 
     def expanded(self, text: str, real: str, scope: Scope) -> str:
-        """`text`, which stands in the file at `real`, with what it names behind each line that names it; a line
-        that holds nothing but a name is replaced."""
+        """Return `text` of the file at `real` with imports inserted after each line that names them. A line that
+        only contains a name is replaced."""
         self.given.add(real)
         return self._expanded(text, os.path.dirname(real), scope, 1)
 
@@ -157,7 +157,7 @@ class Importer:
         return f"[from {name}]\n{text}\n[end of {name}]"
 
     def _unfit(self, real: str, path: str, name: str, scope: Scope) -> str:
-        """Return why a file cannot be brought in; empty where it can."""
+        """Return why a file cannot be imported; empty if it can."""
         is_inside = _is_below(os.path.normpath(path), scope) and (not real or _is_below(real, scope))
         if not is_inside and not name.startswith("~/"):
             return "it is outside the folder it may come from"
@@ -173,7 +173,7 @@ class Importer:
 
 
 def _place(name: str, folder: str, scope: Scope) -> str:
-    """Return where a name leads; empty for a `~/` that stands for nothing."""
+    """Return the path that a name refers to; empty for a `~/` that is not allowed."""
     if name.startswith("~/"):
         return os.path.join(scope.home, name[2:]) if scope.home else ""
     return os.path.join(folder, name)
@@ -188,7 +188,7 @@ def _refused(name: str, why: str) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each line, and whether it belongs to a fenced block of code."""
+    """Yield each line, and whether it is part of a fenced code block."""
     fence = ""
     for line in text.split("\n"):
         found = _FENCE.match(line)
@@ -202,7 +202,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _named(line: str) -> Iterator[str]:
-    """Yield the files that a line of prose names: what ends as texts do, so that `@someone` is left alone."""
+    """Yield the files named in a line of prose, by their text file endings, so that `@someone` is left alone."""
     if "@" not in line:
         return
     for found in _NAMED.finditer(_CODE.sub("``", line)):

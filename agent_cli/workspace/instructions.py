@@ -1,8 +1,9 @@
-"""The project's instructions to agents: the AGENTS.md chain from the repository's root down to where the
-agent works, after the user's own file for all projects, each with the files it imports.
+"""The project's instructions to agents: the user's own file for all projects, then the AGENTS.md chain from the
+repository's root down to the working directory, each with its imports.
 
-What is read here goes to the model unasked, so a project's file may be a link to another text of the same project,
-and to nothing else."""
+These files go to the model without asking. A project's file may therefore only be a link to another text of the
+same project.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -32,23 +33,24 @@ DEFAULT_NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 
 class Instruction(msgspec.Struct, frozen=True):
-    """One file of the chain, as the model is given it."""
+    """One file of the chain, as sent to the model."""
 
     path: str
-    """Absolute."""
+    """Absolute path."""
     text: str
-    """With what it imports."""
+    """Text including imports."""
     hash: str
-    """Of `text`."""
+    """Hash of `text`."""
     source: str
-    """The same file's name on any machine: its path from where the agent works, or `user:` and its name."""
+    """Machine-independent name of the file: its path relative to the working directory, or `user:` and its
+    name."""
     is_doubtful: bool = False
-    """Whether a command changed it, or what it imports, while text from others was in a conversation."""
+    """True if a command changed the file or an import while untrusted text was in a conversation."""
 
 
 class InstructionFiles:
-    """The instructions that apply in a folder. `read` may be called before every request: as long as nothing has
-    changed it looks at the files and reads none."""
+    """The instructions that apply in a folder. `read` may be called before every request: while nothing has
+    changed, it checks the files without reading them."""
 
     def __init__(
         self,
@@ -60,10 +62,10 @@ class InstructionFiles:
         *,
         of_project: bool = True,
     ) -> None:
-        """In every folder from the repository's root (the nearest ancestor with `.git`, else `cwd` alone) down to
-        `cwd` the first of `names` that can be read counts; before them that of `config_dir`. `may_read` says of a
-        real path of the project whether the agent may open it; access lists are heeded besides. `is_doubtful`
-        says of one whether its content may come from others. Without `of_project` only the user's file counts."""
+        """In every folder from the repository's root (the nearest ancestor with `.git`, otherwise only `cwd`) down
+        to `cwd`, the first readable one of `names` applies; before them, that of `config_dir`. `may_read` tells
+        whether the agent may open a real path of the project, in addition to access lists. `is_doubtful` tells
+        whether its content may come from others. Without `of_project`, only the user's file applies."""
         self._cwd = cwd.resolve()
         self._names = tuple(names)
         self._config_dir = config_dir
@@ -71,15 +73,16 @@ class InstructionFiles:
         self._is_doubtful = is_doubtful
         self._of_projects = of_project
         self.files: frozenset[str] = frozenset()
-        """Real paths of the files that `read` has given, those they import included."""
+        """Real paths of the project files in the result of `read`, including imports."""
         self._looks: FileStamps | None = None
         self._found: tuple[Instruction, ...] = ()
 
     def read(self) -> tuple[Instruction, ...]:
-        """Return the files that apply now, the most general first, so that the nearest has the last word.
+        """Return the files that currently apply, from general to specific, so that the nearest file has the last
+        word.
 
-        Files that are empty or cannot be read do not count, and neither do links that lead out of the project or
-        to a file of another kind, as its ending tells.
+        Empty and unreadable files are skipped, as are links that lead out of the project or to a file with another
+        suffix.
         """
         if self._looks is None or not self._looks.are_unchanged():
             self._looks, self._found = self._read()
@@ -102,8 +105,8 @@ class InstructionFiles:
         return looks, _within_bound([each for each in found if each])
 
     def summary(self) -> str:
-        """Return which files of the project apply, and which lie beside them and are not read, in one line; empty
-        where there are none."""
+        """Return one line on which files of the project apply, and which files next to them are not read; empty if
+        there are none."""
         shown = [
             each.source + self._passed_over(Path(each.path))
             for each in self.read()
@@ -122,8 +125,7 @@ class InstructionFiles:
         return f" ({', '.join(others)} beside it {'are' if len(others) > 1 else 'is'} not read)" if others else ""
 
     def _own(self, looks: FileStamps, importer: Importer) -> Instruction | None:
-        """Return the user's file for all projects, which may bring in what lies beside it or is named from
-        `~/`."""
+        """Return the user's file for all projects. It may import files next to it and files named with `~/`."""
         if self._config_dir is None:
             return None
         home = os.path.realpath(os.path.expanduser("~"))
@@ -138,7 +140,7 @@ class InstructionFiles:
     def _of_project(
         self, folder: Path, project: Path, looks: FileStamps, importer: Importer
     ) -> Instruction | None:
-        """Return the first file of a folder that counts."""
+        """Return the first file of a folder that applies."""
         for name in self._names:
             path = folder / name
             real = looks.real(str(path))
@@ -160,12 +162,12 @@ def instructions(
     config_dir: Path | None = None,
     may_read: Callable[[str], bool] = lambda real: True,
 ) -> tuple[Instruction, ...]:
-    """Return the instructions that apply in a folder now, as `InstructionFiles` gives them."""
+    """Return the instructions that currently apply in a folder, as `InstructionFiles` does."""
     return InstructionFiles(cwd, names, config_dir, may_read).read()
 
 
 def instruction_bytes(real: str) -> bytes:
-    """Return the content of a file by which it is compared.
+    """Return the content of a file for comparison.
 
     Raises:
         OSError: it cannot be read, or is not a regular file.
@@ -175,7 +177,7 @@ def instruction_bytes(real: str) -> bytes:
 
 
 def _folders(cwd: Path) -> list[Path]:
-    """From the repository's root down to where the agent works."""
+    """Return the folders from the repository's root down to the working directory."""
     upwards = [cwd, *cwd.parents]
     for depth, folder in enumerate(upwards):
         if (folder / ".git").exists():
@@ -184,7 +186,7 @@ def _folders(cwd: Path) -> list[Path]:
 
 
 def _text(real: str, name: str) -> str:
-    """Empty where there is none that could be read."""
+    """Return the text of a file; empty if it cannot be read."""
     try:
         return text_of(real, name) if real else ""
     except OSError:
@@ -200,7 +202,7 @@ def _is_text_of(real: str, path: Path, project: Path) -> bool:
 
 
 def _within_bound(found: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Return the same with at most `MAX_CHAIN_BYTES` in all; what is nearest is kept first."""
+    """Truncate the instructions to `MAX_CHAIN_BYTES` in total; the nearest files are kept first."""
     left, kept = MAX_CHAIN_BYTES, []
     for each in reversed(found):
         data = each.text.encode("utf-8", "replace")

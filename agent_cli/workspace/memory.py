@@ -1,9 +1,8 @@
 """The agent's memory: labelled blocks of text in Markdown files that belong to the user, who may read and edit
-them at any time. Blocks of the user go with every project, those of a project with its folder, notes with one
-session.
+them at any time. User blocks apply to all projects, project blocks to one folder, and notes to one session.
 
-A file may begin with a few settings between two lines `---`. They are read by a small reader of our own that
-never raises: a file it does not understand is shown as it is, and only the user may change it.
+A file may begin with settings between two lines `---`. They are parsed by a small parser that never raises: a file
+it does not understand is shown unchanged, and only the user may change it.
 """
 
 import os
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
     from agent_cli.redaction.redactor import Redactor
 
 Scope = Literal["user", "project", "notes"]
-"""How far a block goes: to all projects, to this one, to this session."""
+"""Scope of a block: all projects, this project, or this session."""
 
 MAX_BYTES = 200_000
-"""Of one file; a larger one is not shown whole and only the user may change it."""
+"""Maximum size of a file. A larger one is not shown in full, and only the user may change it."""
 MAX_LIMIT = 20_000
 MAX_BLOCKS = 20
-"""Of one scope."""
+"""Maximum number of blocks per scope."""
 _LIMITS: Mapping[Scope, int] = MappingProxyType({"user": 4_000, "project": 8_000, "notes": 4_000})
 _ABOUT: Mapping[Scope, str] = MappingProxyType(
     {
@@ -41,14 +40,14 @@ _ABOUT: Mapping[Scope, str] = MappingProxyType(
 )
 _SETTINGS = f"`description: TEXT`, `limit: CHARACTERS` up to {MAX_LIMIT} and `read_only: true`, each once"
 _SETTLED_NS = 50_000_000
-"""A file younger than this may change again without a trace: a tick of the clock is as long."""
+"""A file younger than this (one clock tick) may change again without a different time stamp."""
 _MODE = 0o600
 
 _Stamps = tuple[tuple[str, int, int, int], ...]
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One block as it stands in its file, or as it would begin where there is none yet."""
+    """One block as in its file, or its initial state if there is no file."""
 
     label: str
     """`user`, `project`, `notes`, or the scope and the file's name: `user/style`."""
@@ -56,32 +55,32 @@ class Block(msgspec.Struct, frozen=True):
     path: str
     """Real path of its file."""
     text: str
-    """Without the settings, line ends as `\\n`."""
+    """Text without the settings; lines end with `\\n`."""
     description: str
     limit: int
-    """Characters that `text` should have at most."""
+    """Recommended maximum characters of `text`."""
     hash: str = ""
-    """Content hash of the whole file; empty where there is none."""
+    """Content hash of the whole file; empty if there is none."""
     read_only: bool = False
     problem: str = ""
-    """Why the file could not be understood; it is `read_only` then."""
+    """Why the file could not be parsed; it is then `read_only`."""
     head: str = ""
-    """The settings as they stand in the file, with the lines around them."""
+    """The settings as in the file, with the lines around them."""
     crlf: bool = False
 
 
 class BlockError(Exception):
-    """A block cannot be changed; the text says why and what to do."""
+    """A block cannot be changed; the message says why and what to do."""
 
 
 class Memory:
-    """The blocks of one session."""
+    """The memory blocks of one session."""
 
     def __init__(
         self, config_dir: Path, project_state: Path, notes_dir: Path, redactor: "Redactor | None" = None
     ) -> None:
         """`notes_dir` is the folder of this session's notes; none of the folders need exist. `redactor` knows the
-        secrets that may not be written down; without it those that show what they are."""
+        secrets that must not be written. Without it, only secrets with recognizable patterns are detected."""
         self._folders: dict[Scope, Path] = {
             "user": config_dir / "memory",
             "project": project_state / "memory",
@@ -93,8 +92,8 @@ class Memory:
         self._given: dict[str, str] = {}
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return every block: of the user, of the project, of the session, in each the one that is always there
-        first. Files are read when they have changed."""
+        """Return all blocks: of the user, the project and the session, each starting with the block that always
+        exists. Files are read again when they have changed."""
         began_ns = time.time_ns()
         stamps = tuple(_stamps(self._folders.items()))
         if stamps != self._stamps:
@@ -104,8 +103,8 @@ class Memory:
         return self._blocks
 
     def given(self) -> tuple[Block, ...]:
-        """Return the same, for the model: it is about to be told of every block that it does not know as it is
-        now."""
+        """Return all blocks for the model, and record their versions as known: the model is about to be sent those
+        that changed."""
         blocks = self.blocks()
         self._given = {block.label: block.hash for block in blocks}
         return blocks
@@ -114,7 +113,7 @@ class Memory:
         """Return a block by its label.
 
         Raises:
-            BlockError: there is none; the text has those there are.
+            BlockError: there is none; the message lists the blocks.
         """
         blocks = self.blocks()
         for block in blocks:
@@ -123,14 +122,14 @@ class Memory:
         raise BlockError(f"There is no memory block {label!r}; there are {', '.join(b.label for b in blocks)}.")
 
     def is_known(self, block: Block) -> bool:
-        """Return whether the model has been given a block as it is now."""
+        """Return True if the model has seen the current version of a block."""
         return self._given.get(block.label) == block.hash
 
     def changed(self, block: Block, text: str) -> str:
-        """Return the whole file with another text in the block.
+        """Return the whole file with a new text in the block.
 
         Raises:
-            BlockError: it may not be changed, would be too long, or would hold a secret.
+            BlockError: it may not be changed, would be too long, or would contain a secret.
         """
         if block.problem:
             raise BlockError(f"{block.label} can be changed by the user only: {block.problem} ({block.path}).")
@@ -149,10 +148,10 @@ class Memory:
         return whole.replace("\n", "\r\n") if block.crlf else whole
 
     def write(self, block: Block, whole: str) -> None:
-        """Put `whole` in place of the file that `block` was read from.
+        """Replace the file that `block` was read from with `whole`.
 
         Raises:
-            BlockError: the file has changed since, or cannot be written; it is as it was.
+            BlockError: the file has changed since, or cannot be written; it is unchanged.
         """
         try:
             _put(block.path, block.label, whole, block.hash)
@@ -162,11 +161,11 @@ class Memory:
         self._given[block.label] = content_hash(whole.encode("utf-8"))
 
     def show(self, block: Block) -> None:
-        """Note that the model has been shown a block as it is."""
+        """Record that the model has been shown the current version of a block."""
         self._given[block.label] = block.hash
 
     def problems(self) -> tuple[str, ...]:
-        """Return what is wrong with the files, for the user."""
+        """Return the problems with the files, for the user."""
         found = [f"{block.path}: {block.problem}" for block in self.blocks() if block.problem]
         for scope, folder in self._folders.items():
             if (count := len(_names(folder, scope))) > MAX_BLOCKS:
@@ -181,7 +180,7 @@ class Memory:
                 yield _read(folder / name, scope, f"{scope}/{name.removesuffix('.md')}")
 
     def _refuse_secrets(self, block: Block, text: str) -> None:
-        """What was there before may stay: the user has put it there."""
+        """Refuse new secrets. Existing ones may stay, because the user has put them there."""
         from agent_cli.redaction.redactor import Redactor
 
         redactor = self._redactor or Redactor()
@@ -195,7 +194,7 @@ class Memory:
 
 
 def put_back(path: str, expected: str | None, text: str | None) -> bool:
-    """Let a block's file have another content again, or none: for undo and redo. False, and nothing is done, where
+    """Restore a block's file to another content, or delete it, for undo and redo. Return False and do nothing if
     its content is no longer `expected` (None: no file).
 
     Raises:
@@ -215,8 +214,8 @@ def put_back(path: str, expected: str | None, text: str | None) -> bool:
 
 
 def put_all_back(changes: Iterable[MemoryChange]) -> RestoreReport:
-    """Make changes, each from its `before` to its `after`, one behind the other: for undo and redo. A block that
-    somebody has changed since is left alone and reported."""
+    """Apply changes in sequence, each from its `before` to its `after`, for undo and redo. A block that somebody
+    has changed since is not changed and reported."""
     restored: list[FileChange] = []
     conflicts: list[Conflict] = []
     for change in changes:
@@ -239,10 +238,10 @@ def _kind(change: MemoryChange) -> Literal["created", "modified", "deleted"]:
 
 
 def file_text(block: Block) -> str | None:
-    """Return the whole content of a block's file, as `MemoryChange` keeps it; None where there is none.
+    """Return the full content of a block's file, for `MemoryChange`; None if there is none.
 
     Raises:
-        BlockError: it has changed since the block was read.
+        BlockError: it cannot be read, or has changed since the block was read.
     """
     try:
         data = _content(block.path)
@@ -254,7 +253,7 @@ def file_text(block: Block) -> str | None:
 
 
 def _put(real: str, shown: str, whole: str, expected_hash: str) -> None:
-    """Write a file whose content is still the one of a hash; empty for no file."""
+    """Write a file if its content still has the given hash; empty for no file."""
     there = stamp_of(real)
     if there is not None and content_hash(read_bytes(real, shown, MAX_BYTES)[0]) != expected_hash:
         raise FileError(f"{shown} was changed in the meantime")
@@ -274,7 +273,7 @@ def _content(real: str) -> bytes | None:
 
 
 def _names(folder: Path, scope: Scope) -> list[str]:
-    """Return the files that may be blocks, the one that is always there first."""
+    """Return the files that may be blocks, starting with the one that always exists."""
     try:
         names = [name for name in os.listdir(folder) if name.endswith(".md") and not name.startswith(".")]
     except OSError:
@@ -283,7 +282,7 @@ def _names(folder: Path, scope: Scope) -> list[str]:
 
 
 def _stamps(folders: Iterable[tuple[Scope, Path]]) -> Iterator[tuple[str, int, int, int]]:
-    """Yield what tells whether a file of some folders has changed, come or gone."""
+    """Yield stamps that reveal whether a file in some folders has changed, appeared or disappeared."""
     for scope, folder in folders:
         for name in _names(folder, scope)[: MAX_BLOCKS + 1]:
             try:
@@ -294,7 +293,7 @@ def _stamps(folders: Iterable[tuple[Scope, Path]]) -> Iterator[tuple[str, int, i
 
 
 def _read(path: Path, scope: Scope, label: str) -> Block:
-    """Return the block of a file, whatever is in it."""
+    """Return the block of a file, whatever its contents."""
     real = os.path.realpath(path)
     about = _ABOUT[scope] if label == scope else ""
     block = Block(label, scope, real, "", about, _LIMITS[scope])
@@ -321,7 +320,7 @@ def _read(path: Path, scope: Scope, label: str) -> Block:
 
 
 def _broken(block: Block, data: bytes, problem: str) -> Block:
-    """Return a block that is shown as it stands in the file, and left to the user."""
+    """Return a block that is shown as in its file and can only be changed by the user."""
     return msgspec.structs.replace(
         block,
         text=data.decode("utf-8-sig", "replace").replace("\r\n", "\n").strip("\n"),
@@ -333,7 +332,7 @@ def _broken(block: Block, data: bytes, problem: str) -> Block:
 
 
 def _divided(text: str) -> tuple[str, list[str], str] | None:
-    """Return the head of a file, its settings line by line, and the rest; None where the head has no end."""
+    """Return the head of a file, its settings line by line, and the rest; None if the head is not terminated."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     lines = text[len(mark) :].split("\n")
     if lines[0].rstrip() != "---":
@@ -362,7 +361,7 @@ def _with_settings(block: Block, lines: list[str], data: bytes) -> Block:
 
 
 def _value(key: str, written: str) -> str | int | bool | None:
-    """Return the value of a setting; None for what is none."""
+    """Return the value of a setting; None if it is invalid."""
     if key == "description":
         is_quoted = len(written) > 1 and written[0] == written[-1] and written[0] in "\"'"
         return written[1:-1] if is_quoted else written
@@ -373,5 +372,5 @@ def _value(key: str, written: str) -> str | int | bool | None:
 
 
 def _head(block: Block) -> str:
-    """Return what a new file begins with, so that whoever opens it sees what can be set."""
+    """Return the head of a new file, which shows the user which settings exist."""
     return f"---\ndescription: {block.description}\nlimit: {block.limit}\n---\n\n"

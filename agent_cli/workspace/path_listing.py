@@ -1,5 +1,5 @@
-"""The files and folders of a workspace that are worth offering to somebody who types a path: what ignore files and
-access lists do not hide. Apart from the search, which starts a program, since this answers every few keys."""
+"""List files and folders of a workspace to offer while a user types a path: those not hidden by ignore files or
+access lists. Separate from the search, which starts a program, since this runs on every few keystrokes."""
 
 import os
 import time
@@ -26,28 +26,28 @@ _FOLDER_LIMIT_S = 0.3
 
 
 class _List(msgspec.Struct, frozen=True):
-    """The patterns of a folder and the files above it that say something about it."""
+    """Patterns from one folder that may apply to paths below."""
 
     depth: int
-    """How many names of a path lie above the folder of the patterns."""
+    """Number of path components above the folder of the patterns."""
     patterns: tuple[Pattern, ...]
 
 
 class _Folder(msgspec.Struct, frozen=True):
-    """A folder whose entries are looked at."""
+    """A folder to list."""
 
     path: str
     """Relative to the root; empty for the root itself."""
     names: tuple[str, ...]
-    """From the top of the repository on."""
+    """Path components from the top of the repository."""
     lists: tuple[_List, ...]
-    """What the ignore files above it say."""
+    """Patterns from the ignore files above it."""
     guarded: bool = False
-    """Whether an access list lies in it or above it."""
+    """True if an access list is in it or above it."""
 
 
 class _Room:
-    """What is left of the bounds."""
+    """Remaining quota of entries and time."""
 
     def __init__(self, most: int, limit_s: float) -> None:
         self._left = most
@@ -55,18 +55,18 @@ class _Room:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more may be looked at."""
+        """True if the quota is used up."""
         return self._left < 0 or time.monotonic() > self._ends
 
     def take(self) -> bool:
-        """Return whether there is room for one more."""
+        """Take one from the quota. Return True if there was room."""
         self._left -= 1
         return not self.is_over
 
 
 def offered(root: str, limit_s: float = _LIMIT_S) -> Iterator[str]:
-    """Paths relative to `root`, folders with a `/` behind them, the upper ones first, hidden ones included. Links
-    to folders are not entered. At most 50,000, and no more than can be found in `limit_s`."""
+    """Yield paths relative to `root`, with a `/` after folders, upper levels first, including hidden ones. Links
+    to folders are not entered. At most 50,000 paths, and no more than can be found in `limit_s` seconds."""
     look, room = _Look(root), _Room(_MAX_PATHS, limit_s)
     waiting = deque([look.top])
     while waiting and not room.is_over:
@@ -77,9 +77,9 @@ def offered(root: str, limit_s: float = _LIMIT_S) -> Iterator[str]:
 
 
 def offered_in(root: str, folder: str, begun: str = "") -> Iterator[str]:
-    """Yield the same right in one folder below `root`, whose name is relative to it (empty: `root` itself): what
-    `offered` had no room for. Of a folder with very many entries some, and those whose names begin with `begun`.
-    Nothing for a folder that is reached through a link, is ignored or closed, or lies outside."""
+    """Yield the paths directly in one folder below `root`, which `offered` may have had no room for. `folder` is
+    relative; empty for `root` itself. If it has very many entries, yield some, plus those whose names begin with
+    `begun`. Yield nothing for a folder that is outside, ignored, closed, or reached through a link."""
     look = _Look(root)
     here = look.top
     names = [name for name in folder.split("/") if name]
@@ -99,7 +99,7 @@ def offered_in(root: str, folder: str, begun: str = "") -> Iterator[str]:
 
 
 class _Look:
-    """Looks around below a root."""
+    """Lists folders below a root."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -109,15 +109,14 @@ class _Look:
         self.top = self._entered(_Folder("", names, above))
 
     def _entered(self, folder: _Folder) -> _Folder:
-        """Return the folder with what its own files say."""
+        """Return the folder with the patterns of its own files added."""
         here = os.path.join(self._root, folder.path)
         lists = (*folder.lists, *_lists(here, len(folder.names)))
         guarded = folder.guarded or os.path.lexists(os.path.join(here, NAME))
         return _Folder(folder.path, folder.names, lists, guarded)
 
     def entries(self, folder: _Folder, room: _Room, start: str = "") -> Iterator[tuple[str, _Folder | None]]:
-        """Yield the paths in a folder whose names begin with `start`, each with itself as a folder to look into
-        where it is one."""
+        """Yield the paths in a folder whose names begin with `start`, and for a subfolder also its `_Folder`."""
         folder = self._entered(folder) if folder is not self.top else folder
         for entry in _scanned(os.path.join(self._root, folder.path), room, start):
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -125,14 +124,14 @@ class _Look:
                 yield (f"{below.path}/", below) if is_folder else (below.path, None)
 
     def below(self, folder: _Folder, name: str) -> _Folder | None:
-        """Return a folder in another, ready to be looked into; None where it is none, or is left out."""
+        """Return a subfolder, ready to be listed; None if it is not a folder or is hidden."""
         folder = self._entered(folder) if folder is not self.top else folder
         path = os.path.join(self._root, folder.path, name)
         is_folder = os.path.isdir(path) and not os.path.islink(path)
         return self._kept(folder, name, True) if is_folder else None
 
     def _kept(self, folder: _Folder, name: str, is_folder: bool) -> _Folder | None:
-        """Return an entry of a folder, unless it is left out."""
+        """Return an entry of a folder; None if it is hidden."""
         names = (*folder.names, name)
         path = os.path.join(folder.path, name)
         if _is_left_out(names, is_folder, folder.lists):
@@ -143,7 +142,7 @@ class _Look:
 
 
 def _scanned(folder: str, room: _Room, start: str) -> list["os.DirEntry[str]"]:
-    """Return the entries of a folder by name, as many as there is room for; none of one that cannot be read."""
+    """Return the entries of a folder sorted by name, up to the quota; none if it cannot be read."""
 
     def has_room(entry: "os.DirEntry[str]") -> bool:
         return room.take() if entry.name.lower().startswith(start) else not room.is_over
@@ -159,7 +158,8 @@ def _scanned(folder: str, room: _Room, start: str) -> list["os.DirEntry[str]"]:
 
 
 def _repository(root: Path) -> tuple[str, tuple[_List, ...]]:
-    """Return the top of the repository, `root` where there is none, and what ignore files above `root` say."""
+    """Return the top of the repository, or `root` if there is none, and the patterns of ignore files above
+    `root`."""
     top = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
     lists = [_List(0, _parsed(top / ".git" / "info" / "exclude"))]
     between = root.relative_to(top).parts
@@ -174,7 +174,7 @@ def _lists(folder: str, depth: int) -> list[_List]:
 
 
 def _parsed(path: Path) -> tuple[Pattern, ...]:
-    """Nothing for a file that is missing or that cannot be understood."""
+    """Return the patterns of a file; none if it is missing or invalid."""
     try:
         return parse(read_regular(path, _MAX_IGNORE_BYTES).decode("utf-8-sig", "replace"))
     except (OSError, ValueError):
@@ -182,7 +182,7 @@ def _parsed(path: Path) -> tuple[Pattern, ...]:
 
 
 def _is_left_out(names: tuple[str, ...], is_folder: bool, lists: tuple[_List, ...]) -> bool:
-    """Return whether a path is ignored; the nearest file that has a word on it decides."""
+    """Return True if a path is ignored; the nearest file with a matching pattern decides."""
     if names[-1] in _NEVER:
         return True
     for each in reversed(lists):

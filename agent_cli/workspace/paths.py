@@ -1,4 +1,4 @@
-"""Where the agent works: the workspace root, further folders added by the user, and path resolution."""
+"""The workspace: its root, further folders added by the user, and path resolution."""
 
 import os
 from contextlib import suppress
@@ -12,21 +12,21 @@ _TRIES = 50
 
 
 class PathError(ValueError):
-    """A path that cannot be used; the text says why."""
+    """A path cannot be used; the message says why."""
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """A path as written and as it really is."""
+    """A path as written and as resolved."""
 
     shown: str
     real: str
-    """Absolute, symlinks resolved; the last component need not exist."""
+    """Absolute, with symbolic links resolved; the last component need not exist."""
     relative: str
-    """Relative to the workspace root when inside it, else the absolute real path."""
+    """Relative to the workspace root if inside it, otherwise the absolute real path."""
 
 
 class Workspace:
-    """The folders the agent works in. Relative paths start at the root.
+    """The folders that the agent works in. Relative paths are based on the root.
 
     Raises:
         PathError: the root is not a directory.
@@ -39,10 +39,10 @@ class Workspace:
         self.roots: tuple[Path, ...] = (self.root, *(folder.resolve() for folder in extra))
 
     def resolve(self, path: str) -> Resolved:
-        """Return the real place of a path a model or user wrote; `~` is expanded.
+        """Return the real place of a path written by the model or user; `~` is expanded.
 
         Raises:
-            PathError: empty, or with NUL or control characters, or a loop of links.
+            PathError: it is empty, contains control characters, or is a loop of links.
         """
         if not path.strip():
             raise PathError("the path is empty")
@@ -56,11 +56,11 @@ class Workspace:
         return Resolved(shown=path, real=real, relative=self.relative(real))
 
     def contains(self, real: str) -> bool:
-        """Return whether an absolute real path lies in one of the roots."""
+        """Return True if an absolute real path is inside one of the roots."""
         return is_inside(real, map(str, self.roots))
 
     def relative(self, real: str) -> str:
-        """For display: relative to the root where inside it, else absolute."""
+        """Return a path for display: relative to the root if inside it, otherwise absolute."""
         prefix = f"{self.root}{os.sep}"
         if real == str(self.root):
             return "."
@@ -68,11 +68,10 @@ class Workspace:
 
 
 def real_path(path: str) -> str:
-    """Return the path with all links resolved. Where somebody swaps a folder for a link just then, it is tried
-    again.
+    """Return the path with all links resolved. Retry if somebody is replacing a folder with a link at that moment.
 
     Raises:
-        OSError: that did not help.
+        OSError: retrying did not help.
     """
     for _ in range(_TRIES):
         with suppress(OSError):

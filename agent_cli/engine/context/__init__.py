@@ -1,1 +1,1 @@
-"""What goes into the window: prompt, mentions, compaction, search."""
+"""Contents of the context window: prompt, mentions, compaction, search."""

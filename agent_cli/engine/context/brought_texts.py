@@ -1,4 +1,4 @@
-"""Attach to a prompt the texts that go along with it, such as the instructions of a skill that the user called."""
+"""Attach the texts sent along with a prompt, such as the instructions of a skill that the user called."""
 
 from agent_cli.protocol.messages import Attachment, AttachmentSummary
 from agent_cli.protocol.operations import BroughtText
@@ -9,8 +9,8 @@ from .mentions import Attachments
 
 
 def attach_text(given: BroughtText, text: str, untrusted: str) -> Attachments:
-    """Return a text as an attachment: `text` is the given one with the output of its commands, and `untrusted` is
-    where what they printed came from."""
+    """Return a text as an attachment. `text` is the given one with the output of its commands inserted;
+    `untrusted` is the source of that output."""
     body = mark_untrusted(text, given.source) if given.source else text
     source = given.source or untrusted
     summary = AttachmentSummary(given.name, given.kind, result_tokens(body))
@@ -20,7 +20,8 @@ def attach_text(given: BroughtText, text: str, untrusted: str) -> Attachments:
 
 
 def origin_of(untrusted: str) -> Attachments:
-    """Return what notes in a message that its own text holds text of others; nothing where it holds none."""
+    """Return an empty attachment which records that a message contains untrusted text; nothing if it contains
+    none."""
     if not untrusted:
         return Attachments()
     return Attachments((Attachment("output of a command", "", untrusted=untrusted),), untrusted=untrusted)

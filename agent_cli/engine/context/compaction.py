@@ -1,10 +1,10 @@
-"""Keeping the conversation inside the model's window.
+"""Compaction: keep the conversation inside the model's context window.
 
-One meter, one threshold, and a ladder: old tool results shortened → the older part replaced by a summary that
-the model writes → the middle left out, with no model's help → where the next request would not fit even so, the
-newest results shortened too. Each rung is verified to be smaller, the ladder ends
-where a good part of the window is free again, nothing is ever removed from the session, and a cut never parts a
-call from its result.
+There is one measure, one threshold, and a ladder of steps: shorten old tool results → replace the older part with
+a summary by the model → leave out the middle, without the model → if the next request still does not fit, shorten
+the newest results too. Each step is checked to make the conversation smaller. The ladder ends when a good part of
+the window is free again. Nothing is ever removed from the session, and a cut never separates a call from its
+result.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,44 +28,44 @@ if TYPE_CHECKING:
     from ..services import SessionServices
 
 Briefed = Callable[[Sequence[Message]], PromptAdditions]
-"""What is to be told beside the messages that are still sent."""
+"""Returns what must be sent in addition to the messages that are still sent."""
 
 Trigger = Literal["manual", "auto"]
-"""Who wants a compaction: the user, or the size of the conversation."""
+"""Trigger of a compaction: the user, or the size of the conversation."""
 _TARGET = 0.75
-"""A reduction goes on until the size is this share of the threshold, so that the next one is far off."""
+"""A reduction continues down to this share of the threshold, so that the next one is far off."""
 _KEEP_SHARE = 0.25
-"""Share of the budget that stays word for word behind a summary."""
+"""Share of the budget kept verbatim after a summary."""
 _PROMPTS_SHARE = 0.1
-"""Share of the budget for what the user said earlier."""
+"""Share of the budget for earlier prompts of the user."""
 _FACTS_SHARE = 0.08
 _SUMMARISED_SHARE = 0.8
-"""Share of the budget that one summary may have to read."""
+"""Maximum share of the budget that one summary may cover."""
 _SHORTEN_STEPS = ((6, 2000), (3, 800), (1, 400))
-"""Newest results left whole, characters kept of each older one; tried in order."""
+"""Number of newest results left whole, characters kept of each older one; tried in order."""
 _SHORTEN_NEWEST = ((0, 8000), (0, 2000), (0, 800))
-"""The same for results the model has not answered yet, where the next request would not fit otherwise."""
+"""The same for results that the model has not seen yet, used if the next request would not fit otherwise."""
 _LONGEST_SUMMARY = 50_000
-"""Characters of a summary; a model that rambles on does not fill the window anew."""
+"""Maximum characters of a summary, so that a rambling model does not fill the window again."""
 _SUMMARIES = 2
-"""Summaries asked for in one reduction, and failures in a row after which none is asked for any more."""
+"""Maximum summaries per reduction, and consecutive failures after which no more are requested."""
 _GROWTH = 1.1
-"""After a reduction that did not help, the next is tried when the size has grown by this factor."""
+"""After a reduction that did not help, the next is tried once the size has grown by this factor."""
 
 
 class ContextFull(Exception):
-    """Nothing more can be reduced, and the next request would not fit; the text says what takes the room."""
+    """Nothing more can be reduced, and the next request would not fit. The message lists the largest parts."""
 
 
 class _Draft(msgspec.Struct, frozen=True):
-    """A summary that was shown and does not count yet."""
+    """A previewed summary that is not in force yet."""
 
     through: str
     kept: tuple[str, ...]
 
 
 class Compactor:
-    """Reduces one session's conversation."""
+    """Compacts the conversation of one session."""
 
     def __init__(self, services: "SessionServices") -> None:
         self._session = services.session
@@ -77,15 +77,15 @@ class Compactor:
 
     @property
     def threshold(self) -> int:
-        """The size, in tokens, from which on the conversation is reduced."""
+        """Size in tokens at which the conversation is compacted."""
         return int(self._meter.budget() * self._services.settings.compact_at)
 
     def forget_failure(self) -> None:
-        """Try again at the threshold: the model or the conversation is another one now."""
+        """Forget failed reductions: the model or the conversation has changed."""
         self._not_below = self._failures = 0
 
     def window_warning(self) -> str:
-        """Return what to say when the conversation does not fit a newly chosen model as it is; else empty."""
+        """Return a warning if the conversation does not fit a newly chosen model; empty otherwise."""
         size, budget = self._meter.tokens(), self._meter.budget()
         if size <= self.threshold:
             return ""
@@ -95,11 +95,11 @@ class Compactor:
         )
 
     def is_due(self, share: float = 1.0) -> bool:
-        """Return whether the next request would pass `share` of the threshold."""
+        """Return True if the next request would exceed `share` of the threshold."""
         return self._meter.tokens() >= self.threshold * share
 
     async def reduce_if_needed(self, scope: TurnScope, share: float = 1.0) -> bool:
-        """Reduce when the next request would pass `share` of the threshold; True when it became smaller.
+        """Compact if the next request would exceed `share` of the threshold. Return True if it became smaller.
 
         Raises:
             ContextFull: it cannot be made to fit.
@@ -119,8 +119,8 @@ class Compactor:
         return done
 
     async def reduce(self, focus: str, scope: TurnScope) -> bool:
-        """Summarise the older part, or failing that shorten old tool results; True when it became smaller. `focus`
-        tells the summary what matters."""
+        """Summarize the older part, or if that fails shorten old tool results. Return True if the conversation
+        became smaller. `focus` tells the model what matters."""
         self.forget_failure()
         if await self._refused_by_hook("manual", scope):
             return False
@@ -129,14 +129,15 @@ class Compactor:
         return self._shorten(_SHORTEN_STEPS[-1:], scope)
 
     async def reduce_refused(self, scope: TurnScope) -> bool:
-        """Reduce a request that the provider found too large; True when it became smaller."""
+        """Compact after the provider refused a request as too large. Return True if the conversation became
+        smaller."""
         self._meter.was_refused()
         done = await self._descend(scope)
         newest = not self._is_enough() and self._shorten_newest(scope)
         return done or newest
 
     async def preview(self, focus: str, scope: TurnScope) -> bool:
-        """Have a summary written and show it; nothing changes. False when there is nothing to fold."""
+        """Request a summary and show it without applying it. Return False if there is nothing to summarize."""
         cut = 0 if await self._refused_by_hook("manual", scope) else self._cut()
         summary = await self._written(self._session.visible()[:cut], focus, scope) if cut else ""
         if not summary:
@@ -149,8 +150,8 @@ class Compactor:
         return True
 
     def keep_summary(self, text: str, scope: TurnScope) -> bool:
-        """Make a text the summary: of what was previewed last, if nothing was folded or taken back since, else in
-        place of the summary in force. False when there is neither."""
+        """Use a text as the summary: of the last previewed part if it is still unchanged, otherwise in place of
+        the summary in force. Return False if there is neither."""
         draft, fold = self._draft, self._session.view.fold_in_force()
         if draft is None or all(message.id != draft.through for message in self._session.visible()):
             draft = _Draft(fold.through, fold.kept) if fold else None
@@ -166,7 +167,7 @@ class Compactor:
         return True
 
     def take_back(self, scope: TurnScope) -> bool:
-        """Take back the newest reduction; False when there is none."""
+        """Revert the newest reduction. Return False if there is none."""
         reductions = self._session.view.reductions
         if not reductions:
             return False
@@ -177,7 +178,7 @@ class Compactor:
         return True
 
     def reclaimable_tokens(self) -> dict[str, int]:
-        """Return what the rungs of the ladder would free, in estimated tokens."""
+        """Return the estimated tokens that each step of the ladder would free."""
         visible = self._session.visible()
         before = estimate(visible)
         record = self._shortened(*_SHORTEN_STEPS[-1], "")
@@ -186,7 +187,7 @@ class Compactor:
         return {"shortening old results": shorter, "a summary": estimate(visible[:cut])}
 
     async def _descend(self, scope: TurnScope) -> bool:
-        """Down the ladder until the target is reached; True when the conversation became smaller."""
+        """Go down the ladder until the target is reached. Return True if the conversation became smaller."""
         before = estimate(self._session.visible())
         is_enough = self._shorten(_SHORTEN_STEPS, scope, only_if_enough=True)
         if not is_enough and not await self._refused_by_hook("auto", scope):
@@ -202,12 +203,12 @@ class Compactor:
         return estimate(self._session.visible()) < before
 
     def _is_over(self, size: int) -> bool:
-        """Return whether a request of a measured size would not fit, by all that is known."""
+        """Return True if a request of this size would certainly not fit, by all that is known of the window."""
         window = self._meter.window()
         return window is not None and size >= window <= self._meter.at_least()
 
     def _shorten_newest(self, scope: TurnScope) -> bool:
-        """Shorten the newest results too, no more than it takes; True when they became smaller."""
+        """Shorten the newest results too, but no more than necessary. Return True if they became smaller."""
         enough = self._shorten(_SHORTEN_NEWEST, scope, only_if_enough=True)
         return enough or self._shorten(_SHORTEN_NEWEST[-1:], scope)
 
@@ -243,7 +244,7 @@ class Compactor:
         return False
 
     async def _written(self, older: Sequence[Message], focus: str, scope: TurnScope) -> str:
-        """Return the model's summary of a part; empty when there is none, which is told."""
+        """Return the model's summary of a part of the conversation; empty, after a notice, if there is none."""
         request = self._services.request(
             [*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")]
         )
@@ -259,7 +260,7 @@ class Compactor:
         return answer.text.strip()[:_LONGEST_SUMMARY]
 
     def _leave_out(self, scope: TurnScope) -> bool:
-        """Replace the older part by the facts about it, without a model."""
+        """Replace the older part with facts about it, without the model."""
         from . import compaction_facts
 
         visible = self._session.visible()
@@ -269,7 +270,7 @@ class Compactor:
         return self._add(self._fold(visible[:cut], scope.turn_id, self._summed_up(), "left_out"), scope)
 
     def _summed_up(self) -> str:
-        """Return what an earlier summary said, as far as there is room for it, where no new one can be had."""
+        """Return the text of an earlier summary, as far as it fits, for use when no new one is available."""
         first = self._session.visible()[0]
         if not isinstance(first, UserMessage) or first.origin != "summary":
             return ""
@@ -277,14 +278,16 @@ class Compactor:
         return f"Earlier summary:\n{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
 
     def _in_place_of_originals(self) -> list[Message]:
-        """Return all messages that count, as they are sent where they are; of the others there may be no text."""
+        """Return all messages that count, in the form sent for those that are sent. Others may have no text in
+        memory."""
         sent = {message.id: message for message in self._session.visible()}
         return [sent.get(each.id, each) for each in history.active_messages(self._session.records)]
 
     def _fold(
         self, older: Sequence[Message], turn_id: str, summary: str, how: Literal["summary", "left_out"]
     ) -> CompactionSaved:
-        """Return a part of the conversation folded into `summary`, the facts about it, and what only it told."""
+        """Return the compaction of a part: `summary`, the facts about the part, and instructions that were only in
+        it."""
         from . import compaction_facts
 
         budget = self._meter.budget()
@@ -329,8 +332,8 @@ class Compactor:
     def _shorten(
         self, steps: Sequence[tuple[int, int]], scope: TurnScope, *, only_if_enough: bool = False
     ) -> bool:
-        """Shorten tool results, no more than it takes; True when they became smaller. With `only_if_enough`
-        nothing is done unless it reaches the target by itself."""
+        """Shorten tool results, but no more than necessary. Return True if they became smaller. With
+        `only_if_enough`, do nothing unless that alone reaches the target."""
         before = estimate(self._session.visible())
         for step in steps:
             record = self._shortened(*step, scope.turn_id)
@@ -344,7 +347,7 @@ class Compactor:
         return False
 
     def _shortened(self, newest: int, keep_chars: int, turn_id: str) -> Shortened | None:
-        """Return the results that one step would shorten; None when there are none."""
+        """Return the record of what one step would shorten; None if there is nothing."""
         results = [m for m in self._session.visible() if isinstance(m, ToolResult)]
         older = results[: max(0, len(results) - newest)]
         long = tuple(r.call_id for r in older if len(r.text) > keep_chars + 200)
@@ -359,7 +362,7 @@ class Compactor:
         return estimate(self._session.visible()), estimate(self._with(fold))
 
     def largest(self, count: int) -> list[Message]:
-        """Return the largest messages that could be dropped by hand, the largest first."""
+        """Return the largest messages that the user could drop, the largest first."""
         prompts = self._session.view.prompts
         last = prompts[-1].turn_id if prompts else ""
         free = [m for m in self._session.visible() if not (isinstance(m, UserMessage) and m.turn_id == last)]

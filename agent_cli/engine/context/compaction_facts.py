@@ -1,5 +1,5 @@
-"""What a reduction must not lose: which messages stay word for word, where a conversation may be cut, and the
-facts that are copied from the records beside every summary, since one written by a model may forget them."""
+"""Information that a compaction must preserve: which messages stay verbatim, where a conversation may be cut, and
+facts copied from the records next to every summary, because a summary written by a model may omit them."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,9 +16,8 @@ _HASH_CHARS = 8
 
 
 def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | None = None) -> int:
-    """Return how many of the oldest messages to fold: as many as leave about `keep_tokens` behind and, where that
-    is given, have no more than `at_most` tokens, at a place that parts no call from its results. 0 when nothing
-    can be folded."""
+    """Return how many of the oldest messages to compact: leave about `keep_tokens`, take at most `at_most` tokens
+    if given, and do not separate a call from its results. 0 if nothing can be compacted."""
     kept = 0
     place = 0
     for index in range(len(messages) - 1, 0, -1):
@@ -37,7 +36,7 @@ def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | Non
 
 
 def _within(messages: Sequence[Message], place: int, at_most: int) -> int:
-    """Return the last place for a cut, up to `place`, before which there are at most `at_most` tokens."""
+    """Return the last possible cut up to `place` with at most `at_most` tokens before it."""
     size, found = 0, 0
     for index, message in enumerate(messages[:place]):
         size += message_tokens(message)
@@ -49,7 +48,7 @@ def _within(messages: Sequence[Message], place: int, at_most: int) -> int:
 
 
 def _last_safe_cut(messages: Sequence[Message]) -> int:
-    """For a conversation smaller than what would be kept: fold all but the last exchange."""
+    """Return the cut for a conversation smaller than what would be kept: before the last exchange."""
     for index in range(len(messages) - 1, 0, -1):
         if isinstance(messages[index], UserMessage | AssistantMessage):
             return index
@@ -59,8 +58,8 @@ def _last_safe_cut(messages: Sequence[Message]) -> int:
 def word_for_word(
     visible: Sequence[Message], cut: int, pinned: Collection[str], room_tokens: int
 ) -> tuple[str, ...]:
-    """Ids of the messages before the cut that stay as they are: what the user pinned, all they said in their last
-    turn, and of what they said before as much of the newest as fits the room."""
+    """Return ids of the messages before the cut that stay verbatim: pinned ones, the user's messages of the last
+    turn, and as many of the user's newest earlier messages as fit."""
     humans = [m for m in visible if isinstance(m, UserMessage) and m.origin == "human"]
     last_turn = humans[-1].turn_id if humans else ""
     kept = {m.id for m in visible if m.id in pinned}
@@ -79,8 +78,7 @@ def facts(
     jobs: Sequence[JobState],
     room_chars: int,
 ) -> str:
-    """Return the facts beside a summary, the most important first; what does not fit the room is left out from the
-    end of each section."""
+    """Return the facts to accompany a summary, the most important first. Each section is truncated to fit."""
     results = [message for message in active if isinstance(message, ToolResult)]
     changed = dict.fromkeys(change.path for result in results for change in result.changes)
     read = {path: hash for path, hash in known_files.items() if not any(path.endswith(f"/{c}") for c in changed)}
@@ -103,7 +101,8 @@ def _newest(names: Collection[str]) -> list[str]:
 
 
 def _fitting(sections: Sequence[tuple[str, Sequence[str]]], room_chars: int) -> list[str]:
-    """Lines of all sections within the room, each section getting at least an equal part of what is left."""
+    """Return the lines of all sections that fit. Each section gets at least an equal share of the remaining
+    space."""
     lines: list[str] = []
     for index, (title, rows) in enumerate(sections):
         share = room_chars // (len(sections) - index)
@@ -121,7 +120,8 @@ def _fitting(sections: Sequence[tuple[str, Sequence[str]]], room_chars: int) -> 
 
 
 def _failed(active: Sequence[Message]) -> list[str]:
-    """Return a line for each of the newest calls that failed or were denied: what it was, and its last words."""
+    """Return a line for each of the newest calls that failed or were denied: the call, and the last line of its
+    result."""
     calls = {call.id: call for m in active if isinstance(m, AssistantMessage) for call in m.calls}
     lines: dict[str, None] = {}
     for result in reversed(active):

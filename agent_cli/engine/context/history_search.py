@@ -1,5 +1,5 @@
-"""Finding again what was said: in the messages of this session that the model no longer sees, and in the earlier
-sessions of the project. Tool traffic is searched in this session only, and told apart."""
+"""Search what was said: in the messages of this session that the model no longer sees, and in earlier sessions of
+the project. Tool traffic is searched only in this session and labelled as such."""
 
 import asyncio
 import re
@@ -22,21 +22,21 @@ from .recall_results import recall_text
 MOST_FOUND = 8
 _SNIPPET_CHARS = 320
 _LEAD_CHARS = 90
-"""Characters shown before the first word that was found."""
+"""Characters to show before the first matching word."""
 _LONGEST_SPILL = 4_000_000
 _SPILLS_CHARS = 40_000_000
-"""Of spilled output as much as this is looked through, the newest first."""
+"""Maximum characters of spilled output to search, newest first."""
 _OWN = frozenset({"recall", "search_history"})
 _WORD = re.compile(r"[^\W_]+(?:[-./:@][^\W_]+)*", re.UNICODE)
 _ENOUGH = 0.6
-"""Share of the query's weight that a text has to hold."""
+"""Share of the query's weight that a text must contain."""
 
 
 class SearchHit(msgspec.Struct, frozen=True):
-    """One place where something was said."""
+    """A search result."""
 
     id: str
-    """What `recall` takes."""
+    """Id for `recall`."""
     who: str
     time: float
     """Seconds since the epoch."""
@@ -45,15 +45,15 @@ class SearchHit(msgspec.Struct, frozen=True):
 
 
 def words_of(query: str) -> list[str]:
-    """Return the words of a query, in lower case, each once."""
+    """Return the distinct words of a query in lower case."""
     return list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
 
 
 def search_records(
     records: Sequence[AnyRecord], query: str, spill_dir: Path | None, shown: Collection[str] = ()
 ) -> list[SearchHit]:
-    """Return where this session speaks of a query, the best first. Messages whose ids are `shown` are left out,
-    since the model has them before its eyes."""
+    """Return the matches for a query in this session, best first. Messages whose ids are in `shown` are skipped,
+    since the model already sees them."""
     words = words_of(query)
     if not words:
         return []
@@ -94,7 +94,7 @@ def _text(message: Message) -> str:
 
 
 def _spilled(messages: Sequence[Message], folder: Path | None) -> list[tuple[Message, str]]:
-    """Results that were too long for the model, whole."""
+    """Return the full text of results that were too long for the model."""
     if folder is None or not folder.is_dir():
         return []
     found: list[tuple[Message, str]] = []
@@ -125,7 +125,7 @@ def _who(message: Message) -> str:
 
 
 def snippet(text: str, words: Sequence[str]) -> str:
-    """Return the part of a text around the place where most of the words stand, on one line."""
+    """Return the part of a text with the highest density of the words, on one line."""
     low = text.lower()
     places = sorted(at for word in words if (at := low.find(word)) >= 0)
     best = max(places, key=lambda at: sum(at <= other < at + _SNIPPET_CHARS for other in places), default=0)
@@ -138,7 +138,7 @@ _AGES = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "h
 
 
 def age(then: float, now: float | None = None) -> str:
-    """Return how long ago, in words."""
+    """Return the time since `then` in words."""
     seconds = max(0.0, (time.time() if now is None else now) - then)
     for size, name in (
         (86400 * 365, "year"),
@@ -154,7 +154,7 @@ def age(then: float, now: float | None = None) -> str:
 
 
 def format_hits(found: Sequence[SearchHit], earlier: Sequence[SearchHit]) -> str:
-    """Return what was found, for the model: this session first, then earlier ones."""
+    """Format search results for the model: this session first, then earlier ones."""
     parts = []
     for title, rows in (("In this session:", found), ("In earlier sessions of this project:", earlier)):
         if rows:
@@ -166,20 +166,20 @@ def format_hits(found: Sequence[SearchHit], earlier: Sequence[SearchHit]) -> str
 
 
 class EarlierSessions(Protocol):
-    """The other sessions of the project."""
+    """Search over the other sessions of the project."""
 
     def search(self, query: str) -> tuple[list[SearchHit], str]:
-        """Return what they say of a query, the best first, and where untrusted text in it came from. May take a
-        moment; called in a thread."""
+        """Return the matches for a query, best first, and the source of untrusted text in them. May be slow;
+        called in a thread."""
         ...
 
     def text(self, identifier: str) -> str | None:
-        """Return a message, by the id that `search` gave it."""
+        """Return the text of a message by the id from `search`."""
         ...
 
 
 class SessionHistory:
-    """What the tools that look back ask."""
+    """Search and recall for the tools `search_history` and `recall`."""
 
     def __init__(self, session: Session, spill_dir: Path, earlier: EarlierSessions | None) -> None:
         self._session = session
@@ -187,7 +187,7 @@ class SessionHistory:
         self._earlier = earlier
 
     async def search(self, query: str) -> tuple[str, str]:
-        """Return what was said of a query, in words for the model, and where untrusted text in it came from."""
+        """Return the matches for a query, formatted for the model, and the source of untrusted text in them."""
         records = self._session.whole()
         whole = {each.id: each.text for each in records if isinstance(each, ToolResult) and not was_cut(each.text)}
         shown = {
@@ -200,6 +200,6 @@ class SessionHistory:
         return format_hits(here, earlier), untrusted
 
     def recall(self, identifier: str) -> str | None:
-        """Return the whole text of a call's result or a message; None when there is none with this id."""
+        """Return the full text of a call's result or a message; None if there is none with this id."""
         found = recall_text(self._session.whole(), self._spill_dir, identifier)
         return self._earlier.text(identifier) if found is None and self._earlier is not None else found

@@ -1,9 +1,9 @@
-"""What a prompt brings along: files, folders, pages and resources of MCP servers that it names with `@`, pictures
-whose path was pasted.
+"""Attachments named in a prompt: files, folders, web pages and MCP resources mentioned with `@`, and images whose
+paths were pasted.
 
-They are read when the prompt is sent, by the tools the model would use, and counted before anything goes out. That
-the user names a thing is their consent to read it wherever it lies; what a rule denies, asks about or keeps as a
-secret is not read, and the user is told which rule. Names that lead nowhere, as in `@property`, are left alone.
+They are read when the prompt is sent, by the tools the model would use, and counted before anything is sent.
+Naming a file is the user's consent to read it, wherever it is. What a rule denies, asks about or protects as a
+secret is not read, and the user is told which rule. Names that match nothing, as in `@property`, are left alone.
 """
 
 import os
@@ -25,13 +25,13 @@ from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.paths import PathError
 
 IMAGE_TOKENS = 1_500
-"""What a picture is counted with."""
+"""Estimated tokens of an image."""
 _SHARES = 2
-"""All attachments together have at most so many times the tokens of one result."""
+"""All attachments together may have this many times the tokens of one result."""
 _LEAST_TOKENS = 300
-"""With less room than this nothing more is attached."""
+"""Below this remaining space, nothing more is attached."""
 _MOST = 40
-"""Things of one prompt that are looked at."""
+"""Maximum number of mentions processed per prompt."""
 _FOLDER_DEPTH = 3
 
 _FENCED = lazy_regex(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -44,28 +44,28 @@ _FILE = lazy_regex(
     r"^(?!@).*\w\.(?:pyi?|ipynb|[jt]sx?|mjs|cjs|vue|svelte|go|rs|java|kt|swift|lua|rb|php|cs|[ch]|cc|[ch]pp|sh|sql|html?|s?css"
     r"|mdx?|rst|txt|jsonc?|ya?ml|toml|ini|cfg|xml|csv)$"
 )
-"""A name that ends as files do: where it leads nowhere, it is mistyped rather than `@property`."""
+"""A name with a file ending. If there is no such file, it is a typo rather than something like `@property`."""
 _AFTER = ".,;:!?)]}*_'"
-"""What may follow a name in a sentence without being a part of it."""
+"""Characters that may follow a name in a sentence without being part of it."""
 _PIPED = "\n\n<stdin>\n"
-"""What comes behind it was piped in: the user has not written it, so nothing in it is consent."""
+"""Separator before piped input. The user did not write that part, so nothing in it is consent."""
 _MOST_AFTER = 6
 _LONGEST = 4096
 
 
 class Attachments(msgspec.Struct, frozen=True):
-    """All that a prompt brings along."""
+    """All attachments of a prompt."""
 
     attachments: tuple[Attachment, ...] = ()
     images: tuple[Image, ...] = ()
     seen: dict[str, str] = {}
-    """Absolute path → content hash of each file that is attached whole."""
+    """Absolute path → content hash of each file attached in full."""
     untrusted: str = ""
-    """Where the first untrusted text in it came from; empty where there is none."""
+    """Source of the first untrusted text; empty if there is none."""
     counted: tuple[AttachmentSummary, ...] = ()
 
     def joined(self, others: "Attachments") -> "Attachments":
-        """Return these and others behind them."""
+        """Return these attachments followed by others."""
         return Attachments(
             self.attachments + others.attachments,
             self.images + others.images,
@@ -81,15 +81,15 @@ class _Mention(msgspec.Struct, frozen=True):
     name: str
     """As written, without `@` and quotes."""
     first: int = 0
-    """First line wanted; 0 for all."""
+    """First requested line; 0 for the whole file."""
     last: int = 0
     is_quoted: bool = False
     is_picture: bool = False
-    """A pasted path: it counts only when it leads to a picture."""
+    """A pasted path: used only if it is an image."""
 
 
 class _Item(msgspec.Struct, frozen=True):
-    """A mention that was followed."""
+    """A resolved mention."""
 
     counted: AttachmentSummary
     attachment: Attachment | None = None
@@ -99,16 +99,16 @@ class _Item(msgspec.Struct, frozen=True):
 
 Authorize = Callable[[Action], Verdict]
 Guard = Callable[[Action], Awaitable[str]]
-"""Given what would be read: why a hook of the user's refuses it; empty when none does."""
+"""Given an action that would read something, returns why a user hook refuses it; empty if none does."""
 
 
 async def unguarded(action: Action) -> str:
-    """Refuse nothing."""
+    """Allow everything."""
     return ""
 
 
 async def guarded_images(paths: tuple[str, ...], images: tuple[Image, ...], guard: Guard) -> Attachments:
-    """Return the pictures of files that no hook refuses, and what the model is told of the others."""
+    """Return the images that no hook refuses, with a text for the model about the others."""
     items = []
     for path, image in zip(paths, images, strict=True):
         why = await guard(ReadPath(path, path))
@@ -125,12 +125,12 @@ async def attach(
     private_hosts: tuple[str, ...] = (),
     guard: Guard = unguarded,
 ) -> Attachments:
-    """Read what a prompt names. `private_hosts` may be fetched from although they are not of the open network.
-    Nothing is raised for what cannot be read: it is counted with a note, which the model reads too."""
+    """Read what a prompt names. `private_hosts` may be fetched although they are not public. Unreadable things
+    raise nothing: each is listed with a note, which the model sees too."""
     left = context.max_tokens() * _SHARES
     items: list[_Item] = []
     done: set[tuple[str, int, int]] = set()
-    for mention in _mentions(text.encode("utf-8", "replace").decode("utf-8")):  # no path holds a lone surrogate
+    for mention in _mentions(text.encode("utf-8", "replace").decode("utf-8")):  # a path contains no lone surrogate
         found = _elsewhere(mention, context) or _place(mention, context)
         if found is not None and found.key not in done:
             done.add(found.key)
@@ -142,7 +142,7 @@ async def attach(
 
 
 def _with_room(context: ToolContext, tokens: int) -> ToolContext:
-    """Return the same context for one thing, which may take no more than is left."""
+    """Return the context for one attachment, limited to the remaining tokens."""
     room = min(tokens, context.max_tokens())
     return context.for_call(new_id("mention"), max_tokens=lambda: room)
 
@@ -159,7 +159,7 @@ def _together(items: list[_Item]) -> Attachments:
 
 
 def _mentions(text: str) -> Iterator[_Mention]:
-    """Yield what a prompt names, in order, outside code and what was piped in."""
+    """Yield the mentions in a prompt, in order, except in code and piped input."""
     text = text.partition(_PIPED)[0]
     if "@" not in text and not _PICTURE.search(text):
         return
@@ -187,7 +187,7 @@ def _mention(found: "re.Match[str]") -> _Mention:
 
 
 def _pasted(found: "re.Match[str]") -> str:
-    """Return the path of a picture as terminals paste it: quoted, with escaped blanks, or as a file's address."""
+    """Return an image path as terminals paste it: quoted, with escaped spaces, or as a file URL."""
     quoted, bare = found.group(1) or found.group(2), found.group(3)
     path = quoted if quoted is not None else re.sub(r"\\(.)", r"\1", bare)
     if path.startswith("file://"):
@@ -196,7 +196,7 @@ def _pasted(found: "re.Match[str]") -> str:
 
 
 async def _followed(found: "_Found", context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
-    """Return what a mention leads to."""
+    """Read what a mention refers to."""
     if found.resource:
         return await _resource(*found.resource, context, authorize)
     mention, is_folder = found.mention, os.path.isdir(found.real)
@@ -215,7 +215,7 @@ async def _followed(found: "_Found", context: ToolContext, authorize: Authorize,
 
 
 async def _refused(found: "_Found", guard: Guard) -> _Item | None:
-    """Return what stands for a mention that a hook of the user's refuses; None where none does."""
+    """Return the substitute for a mention that a user hook refuses; None if no hook does."""
     if not found.real:
         return None
     action: Action = ReadPath(found.real, found.mention.name)
@@ -233,21 +233,21 @@ def _is_url(name: str) -> bool:
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """A mention and where it leads: a real path, empty for a quoted one that leads nowhere, or an address."""
+    """A mention and its target: a real path (empty for a quoted one that does not exist) or a URL."""
 
     mention: _Mention
     real: str
     resource: tuple[str, str] | None = None
-    """Server and address."""
+    """Server and URI."""
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """The same for what is the same thing."""
+        """Identity of the target and the lines."""
         return self.real or self.mention.name, self.mention.first, self.mention.last
 
 
 def _elsewhere(mention: _Mention, context: ToolContext) -> _Found | None:
-    """Return a mention that leads to a page or to a resource of a server; None for any other."""
+    """Return a mention of a web page or MCP resource with its target; None for any other."""
     if _is_url(mention.name):
         return _Found(mention, mention.name)
     resource = context.resources.find(mention.name) if context.resources and not mention.is_picture else None
@@ -255,8 +255,8 @@ def _elsewhere(mention: _Mention, context: ToolContext) -> _Found | None:
 
 
 def _place(mention: _Mention, context: ToolContext) -> _Found | None:
-    """Return the mention with its lines and without what follows it in the sentence, and the real path; None where
-    it is no mention after all."""
+    """Return the mention with its line range, without trailing punctuation, and with its real path; None if it is
+    not a mention."""
     for candidate in _readings(mention):
         try:
             real = context.workspace.resolve(candidate.name).real
@@ -269,7 +269,7 @@ def _place(mention: _Mention, context: ToolContext) -> _Found | None:
 
 
 def _readings(mention: _Mention) -> Iterator[_Mention]:
-    """Yield what a name may mean, the longest first: it may end in a range of lines or in punctuation."""
+    """Yield the possible readings of a name, longest first: it may end in a line range or in punctuation."""
     yield mention
     name = mention.name
     for _ in range(0 if mention.is_quoted or len(name) > _LONGEST else _MOST_AFTER):
@@ -369,8 +369,8 @@ def _as_text(name: str, kind: AttachmentKind, outcome: ToolOutcome, context: Too
 
 
 def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> str:
-    """Return why the user's own naming of a thing is not enough to read it; empty where it is. What a mode says is
-    said to the model, and does not bind the user."""
+    """Return why the user naming something is not enough to read it; empty if it is. A mode restricts the model
+    and not the user, so its verdicts are ignored."""
     for action in actions:
         match authorize(action):
             case Allow():
@@ -385,15 +385,15 @@ def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> st
 
 
 def _way(action: Action, rule: str, name: str) -> str:
-    """Return how to have it all the same."""
-    asking = "ask for it in your prompt, and allow the read when asked"
+    """Describe how to read it anyway."""
+    asking = "ask for it in words, and allow the reading when you are asked"
     is_lifted = isinstance(action, ReadPath) and (BUILT_IN_PLACE in rule or rule == "protected path")
     return f"{asking}, or add the rule `read({name})` under permissions.allow" if is_lifted else asking
 
 
 def _left_out(name: str, kind: AttachmentKind, why: str) -> _Item:
-    """Return the model is told as well, so that it neither takes the thing for attached nor tries to get round a
-    rule."""
+    """Return a note that something was not attached. The model sees it too, so that it neither assumes the
+    attachment nor tries to bypass a rule."""
     text = f"[{name} is not attached: {why}]"
     return _Item(AttachmentSummary(name, kind, 0, f"not attached: {why}"), Attachment(name, text))
 

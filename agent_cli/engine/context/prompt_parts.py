@@ -1,6 +1,6 @@
-"""The texts around the conversation: the system prompt, made once per session, and what travels with the newest
-user message so that everything before it stays the same to the byte: facts of the moment, and every instruction
-and memory that is not what the model was told of it last."""
+"""Texts around the conversation: the system prompt, built once per session, and additions to the newest user
+message, which leave everything before it unchanged byte for byte. Additions are current facts and every
+instruction and memory that changed since the model last saw it."""
 
 import os
 import re
@@ -21,11 +21,11 @@ from agent_cli.workspace.memory import Block
 
 _PROMPTS = Path(__file__).parent / "prompts"
 REPLACED: Mapping[str, str] = {"*": ""}
-"""What a session was told whose system prompt the user has replaced: neither instructions nor memory, ever."""
+"""Value of `told` when the user replaced the system prompt: neither instructions nor memory are ever sent."""
 
 
 class SystemPrompt(msgspec.Struct, frozen=True):
-    """What a session begins with."""
+    """The system prompt of a session."""
 
     text: str
     told: dict[str, str]
@@ -33,17 +33,17 @@ class SystemPrompt(msgspec.Struct, frozen=True):
 
 
 class PromptAdditions(msgspec.Struct, frozen=True):
-    """What a message brings along that is new; empty text where nothing is."""
+    """New information to send with a message; `text` is empty if there is none."""
 
     text: str
     told: dict[str, str]
-    """As in `SystemPrompt`, of what `text` gives anew; an empty hash for what is no longer there."""
+    """Like `SystemPrompt.told`, for what `text` adds; an empty hash if the source is gone."""
     untrusted: str = ""
-    """Where text of others in it came from; empty where there is none."""
+    """Source of untrusted text in it; empty if there is none."""
 
     @property
     def origin(self) -> tuple[Attachment, ...]:
-        """What notes in the message that it brings text of others."""
+        """An empty attachment that records untrusted text in the message."""
         return (Attachment("instructions", "", untrusted=self.untrusted),) if self.untrusted else ()
 
 
@@ -59,9 +59,8 @@ def system_prompt(
     extra_roots: Sequence[Path] = (),
     append: str = "",
 ) -> SystemPrompt:
-    """Return the system prompt of a new session. Doubtful instructions are left to the first additions. Advice on
-    tools that are not among `tools` is left out, and so are memory blocks without text where there is no tool to
-    fill them."""
+    """Return the system prompt of a new session. Suspect instructions are left to the first additions. Advice on
+    tools that are not in `tools` is left out, as are empty memory blocks if there is no tool to fill them."""
     instructions = [each for each in instructions if not each.is_doubtful]
     parts = [
         _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
@@ -78,8 +77,8 @@ def system_prompt(
 
 
 def init_prompt(focus: str = "") -> str:
-    """Return what is asked of the model to write the project's AGENTS.md; `focus` is what the user said
-    besides."""
+    """Return the prompt that makes the model write the project's AGENTS.md; `focus` is added in the user's
+    words."""
     text = (_PROMPTS / "init.md").read_text(encoding="utf-8").strip()
     return f"{text}\n\nThe user adds: {focus.strip()}" if focus.strip() else text
 
@@ -90,7 +89,8 @@ _MEMORY = (
 
 
 def _for_tools(text: str, tools: Collection[str]) -> str:
-    """`text` without the lines `- [TOOL] …` of tools that are not offered; the others lose their mark."""
+    """Return `text` without the lines `- [TOOL] …` of tools that are not offered; the marks of the others are
+    removed."""
     kept = []
     for line in text.splitlines():
         mark_untrusted = re.match(r"- \[(\w+)\] ", line)
@@ -119,9 +119,9 @@ def make_additions(
     started_in: str = "",
     facts: Mapping[str, str] = MappingProxyType({}),
 ) -> PromptAdditions:
-    """Return what is new since the session began and `earlier` messages, those that are still sent, said so: date,
-    git branch, the workspace where it is not the one the session was `started_in`, instructions and memory blocks
-    as they are now, further `facts` by name. A block that the model itself has changed is known to it."""
+    """Return what has changed since the session began and since the `earlier` messages that are still sent: date,
+    git branch, the workspace if not the one it was `started_in`, instructions and memory blocks, and further
+    `facts` by name. Changes that the model made to a block itself are known to it."""
     new_facts = _new_facts(root, earlier, started_in, facts)
     known = _known(header_told, earlier, blocks)
     if "*" in known:
@@ -147,7 +147,7 @@ _CHANGED = "New or changed since last time; applies from here on:"
 
 
 def _new_facts(root: Path, earlier: Iterable[Message], started_in: str, others: Mapping[str, str]) -> str:
-    """Return a line for each fact that is not as it was said last."""
+    """Return a line for each fact that differs from the last one sent."""
     latest: dict[str, str] = {}
     for message in earlier:
         if isinstance(message, UserMessage):
@@ -161,7 +161,7 @@ def _new_facts(root: Path, earlier: Iterable[Message], started_in: str, others: 
 
 
 def _known(header_told: Mapping[str, str], earlier: Iterable[Message], blocks: Iterable[Block]) -> dict[str, str]:
-    """Source of each instruction and memory → hash of what the model knows of it."""
+    """Return the source of each instruction and memory → hash of the version known to the model."""
     known = dict(header_told)
     sources = {block.path: _source(block) for block in blocks}
     for message in earlier:
@@ -179,7 +179,7 @@ def _source(block: Block) -> str:
 
 
 def _version(each: Instruction) -> str:
-    """Return what the model knows of instructions: their hash, and whether they were given as data."""
+    """Return the version of instructions as known to the model: their hash, and whether they were sent as data."""
     return f"data:{each.hash}" if each.is_doubtful else each.hash
 
 
@@ -198,7 +198,7 @@ def _gone(source: str, root: Path) -> str:
 
 
 def _remembered(block: Block) -> str:
-    """Return a block as the model is given it; of one that has outgrown its limit the beginning."""
+    """Return a block in the form for the model; only the beginning if it exceeds its limit."""
     text, used = block.text, f"{len(block.text)} of {block.limit} characters"
     if len(text) > block.limit:
         text = f"{text[: block.limit]}\n[cut: the block has {len(text)} characters, its limit is {block.limit}]"
@@ -215,12 +215,12 @@ def _quoted(value: str) -> str:
 
 
 def _inner(text: str) -> str:
-    """`text` without the end of what it stands in."""
+    """Escape closing tags in `text`, so that it cannot end the element around it."""
     return re.sub(r"</(?=\s*(?:instructions|memory)\b)", "<\\\\/", text, flags=re.IGNORECASE)
 
 
 def _branch(root: Path) -> str:
-    """Return the branch checked out, read from `.git` without starting a process."""
+    """Return the current branch, read from `.git` without starting a process."""
     try:
         place = git_folder(root)
         if place is None:

@@ -1,5 +1,5 @@
-"""Nothing a tool has said is lost to the model: results over the bound are kept whole in a file, results that
-were shortened or folded away stay in the session, and both can be had again by the id of the call."""
+"""Access to full tool results: a result over the limit is saved in a file, one that was shortened or compacted
+stays in the session, and both can be recalled by the id of the call."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +16,7 @@ _NOT_WHOLE = "[The full result is no longer stored with this session; the part t
 
 
 def truncate_result(text: str, context: ToolContext, call_id: str) -> str:
-    """Return a result as the model reads it: of one that is too long its head and tail, the whole kept in a
-    file."""
+    """Return a result for the model: only head and tail if it is too long, with the full text saved in a file."""
     if result_tokens(text) <= context.max_tokens():
         return text
     path = keep_whole(context.spill_dir, call_id, text, context.redactor)
@@ -26,8 +25,8 @@ def truncate_result(text: str, context: ToolContext, call_id: str) -> str:
 
 
 def recall_text(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> str | None:
-    """Return the whole text of a call's result or of a message, or what is left of it, which then says so; None
-    when there is none with this id."""
+    """Return the full text of a call's result or of a message, or what is left of it with a note; None if there is
+    none with this id."""
     result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == identifier), None)
     if result is None:
         messages = (each for each in records if isinstance(each, UserMessage | AssistantMessage | CompactionSaved))
@@ -41,7 +40,7 @@ def recall_text(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) 
 
 
 def recallable(messages: Sequence[Message]) -> list[str]:
-    """Return a line for each of the newest longer results: the id of the call, the tool, and what it was about."""
+    """Return a line for each of the newest longer results: call id, tool, and the beginning of the arguments."""
     answers = (message for message in messages if isinstance(message, AssistantMessage))
     calls = {call.id: call for answer in answers for call in answer.calls}
     lines = [

@@ -1,17 +1,17 @@
-"""What the model is reminded of between two steps: a plan it has stopped keeping, a plan it leaves open, and
-background commands that have ended meanwhile; and after an answer that was cut off, or at a limit."""
+"""Reminders to the model between two steps: a plan that is no longer updated or has open items, background
+commands that have ended; also the texts after a cut-off answer and at a limit."""
 
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.session.session import Session
 from agent_cli.tools.shell.background_jobs import Jobs
 
 STALE_AFTER = 10
-"""Steps with calls since the plan was written last; the reminder comes again after as many more."""
+"""Steps with calls since the last plan update; the reminder is repeated after as many more."""
 MAX_UNFINISHED = 2
 
 
 class Reminders:
-    """Decides what to say to the model of one session."""
+    """Chooses the reminders for the model in one session."""
 
     def __init__(self, session: Session, jobs: Jobs, *, finish_plan: bool) -> None:
         self._session = session
@@ -20,15 +20,15 @@ class Reminders:
         self._unfinished_left = 0
 
     def begin_turn(self) -> None:
-        """A new input: its model may be sent back to its plan again."""
+        """Start a turn: allow reminders of unfinished items again."""
         self._unfinished_left = MAX_UNFINISHED if self._finish_plan else 0
 
     def due(self) -> str:
-        """Return what to say before the next step; empty when there is nothing."""
+        """Return the reminders before the next step; empty if there are none."""
         return "\n".join([*self._jobs.take_news(), *self._stale_plan()])
 
     def unfinished(self) -> str:
-        """Return what to say to a model that stops while its plan has open items, a bounded number of times."""
+        """Return a reminder for a model that stops while its plan has open items, a bounded number of times."""
         left = self._open_items()
         if not left or self._unfinished_left == 0:
             return ""
@@ -47,7 +47,7 @@ class Reminders:
             if isinstance(message, ToolResult) and message.plan is not None:
                 break
             if not steps and isinstance(message, UserMessage) and _STALE_BEGINS in message.text:
-                return []  # said already, perhaps before a crash
+                return []  # already reminded, perhaps before a crash
             steps += isinstance(message, AssistantMessage) and bool(message.calls)
         else:
             return []

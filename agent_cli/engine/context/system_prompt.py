@@ -1,5 +1,5 @@
-"""Build what the model is told beside the conversation: the system prompt of a new session, and with each prompt
-what is new since, from instructions files, memory blocks and facts such as the date."""
+"""Build what the model is sent besides the conversation: the system prompt of a new session and, with each prompt,
+changes in instruction files, memory blocks and facts such as the date."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from .prompt_parts import REPLACED, PromptAdditions, SystemPrompt, make_addition
 
 
 class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
-    """What the prompts of one session are made of."""
+    """Inputs for the prompts of one session."""
 
     root: Path
     extra_roots: Sequence[Path]
@@ -24,26 +24,26 @@ class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     """Sentences for the model."""
     replaced: str | None = None
-    """The user's own system prompt, in place of ours; None where there is none."""
+    """The user's own system prompt, which replaces the built-in one; None if there is none."""
     append: str = ""
     answer_request: str = ""
-    """How the answer is to look; goes along with the prompt, since the system prompt never changes."""
+    """Required form of the answer. Sent with the prompt, since the system prompt never changes."""
 
 
 class PromptBuilder:
-    """The system prompt and the additions to prompts of one session."""
+    """Builds the system prompt and the additions to prompts of one session."""
 
     def __init__(self, sources: PromptSources) -> None:
         self._sources = sources
         self.facts: list[Callable[[], Mapping[str, str]]] = []
-        """What else may be new at a prompt, by name, in one line each."""
+        """Sources of further facts: name → one line each."""
 
     def for_subagent(self) -> None:
-        """Leave out what is the parent's alone: the memory, and how the answer is to look."""
+        """Leave out the parts that only apply to the parent: the memory, and the form of the answer."""
         self._sources = msgspec.structs.replace(self._sources, memory=None, answer_request="")
 
     def system(self, tools: Collection[str], skills: str = "") -> SystemPrompt:
-        """Return the system prompt of a new session, for the tools that it has; `skills` lists those there are."""
+        """Return the system prompt of a new session with the given tools; `skills` lists the available skills."""
         given = self._sources
         if given.replaced is not None:
             return SystemPrompt(f"{given.replaced.strip()}\n\n{given.append}".strip(), dict(REPLACED))
@@ -60,7 +60,7 @@ class PromptBuilder:
         )
 
     def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
-        """Return what the next prompt brings along; `earlier` are the messages that are still sent."""
+        """Return the additions to the next prompt; `earlier` are the messages that are still sent."""
         given = self._sources
         new = make_additions(
             given.root,

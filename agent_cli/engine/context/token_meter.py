@@ -1,5 +1,5 @@
-"""How full the window is: the provider's own count of the last call plus an estimate of what was added
-since. Never a sum over calls."""
+"""Size of the next request: the provider's own count for the last call, plus an estimate of what was added since.
+Never a sum over calls."""
 
 from collections.abc import Callable, Iterable
 
@@ -14,29 +14,29 @@ from agent_cli.tools.kit.output import MAX_RESULT_TOKENS
 from agent_cli.tools.registry import PRESETS, Registry
 
 DEFAULT_WINDOW = 128_000
-"""Assumed for decisions, never shown, when a model's window is unknown."""
+"""Assumed for decisions when the model's window is unknown; never displayed."""
 _MESSAGE_OVERHEAD = 4
 _IMAGE_TOKENS = 1_500
 _MARGIN = 0.05
 _RESERVED_OUTPUT = 8_000
 _RESULT_SHARE = 6
-"""One tool result takes at most this part of the room for a conversation."""
+"""One tool result gets at most this fraction (1/n) of the space for the conversation."""
 _LEAST_RESULT_TOKENS = 500
 _INSTRUCTIONS = "\n\n# Instructions from "
-"""Where the project's own part of a system prompt begins."""
+"""Start of the project's own part of a system prompt."""
 _QUICKLY = 500
-"""So many messages are estimated anew after each call."""
+"""Maximum number of messages for which the ratio is computed after a call."""
 _MOST_OFF = 2.5
-"""An estimate is taken to be no further off than by this factor."""
+"""Maximum factor by which an estimate is assumed to be off."""
 
 
 def text_tokens(text: str) -> int:
-    """Estimated tokens of a text: about four characters each, at least 1 when there is any."""
+    """Estimate the tokens of a text: one per four characters, at least 1 if it is not empty."""
     return -(-len(text) // CHARS_PER_TOKEN)
 
 
 def message_tokens(message: Message) -> int:
-    """Estimated tokens of one message."""
+    """Estimate the tokens of one message."""
     match message:
         case UserMessage():
             size = text_tokens(message.lead + message.text) + _IMAGE_TOKENS * len(message.images)
@@ -50,20 +50,20 @@ def message_tokens(message: Message) -> int:
 
 
 def estimate(messages: Iterable[Message]) -> int:
-    """Estimated tokens of messages."""
+    """Estimate the tokens of messages."""
     return sum(message_tokens(message) for message in messages)
 
 
 class OfferedTools:
-    """The tools that a session's requests offer: all of them, until the window turns out to be too small."""
+    """The tools offered in a session's requests: all of them, unless the window turns out to be too small."""
 
     def __init__(self, session: Session, registry: Registry) -> None:
         self._session = session
         self.specs = tuple(ToolSpec(each.name, each.description, each.parameters) for each in registry.specs())
 
     def drop_unused(self) -> tuple[str, ...]:
-        """Offer only the basic tools from now on, and those that were called; the names of the others. They still
-        run when they are called."""
+        """Offer only the basic tools and those already called, and return the names of the others. Those still run
+        if called."""
         messages = self._session.visible()
         called = {call.name for each in messages if isinstance(each, AssistantMessage) for call in each.calls}
         kept = called.union(PRESETS["core"])
@@ -73,7 +73,7 @@ class OfferedTools:
 
 
 class TokenMeter:
-    """Measures one session against the model in use."""
+    """Measures one session for the model in use."""
 
     def __init__(
         self, session: Session, info: Callable[[], ModelInfo], tools: Callable[[], tuple[ToolSpec, ...]]
@@ -83,17 +83,17 @@ class TokenMeter:
         self._tools = tools
         self._learnt: dict[str, int] = {}
         self._ratio = 1.0
-        """Tokens by the provider's count for each that is estimated."""
+        """Tokens by the provider's count per estimated token."""
         self._refused_ratio = 0.0
-        """The ratio at which a refused request fills the window; 0 once a call has told the size again."""
+        """The ratio at which a refused request fills the window; 0 once a call has reported a size again."""
         self._learnt_from = ""
-        """Id of the call it was learnt from."""
+        """Id of the call that `_ratio` was computed from."""
         self._distrusted = ""
-        """Id of the last call, where its count is known to be wrong."""
+        """Id of the last call if its count is known to be wrong."""
         self._counted: tuple[tuple[Message, ...], int] = ((), 0)
-        """The messages that were estimated last, and their tokens: the next request begins with them."""
+        """The messages estimated last, and their tokens. The next request begins with them."""
         self._offered: tuple[tuple[ToolSpec, ...], int] = ((), 0)
-        """The tools, and their tokens."""
+        """The offered tools, and their tokens."""
 
     def window(self) -> int | None:
         """Return the context window in tokens, if known."""
@@ -101,26 +101,27 @@ class TokenMeter:
         return self._learnt.get(info.name) or info.context_window
 
     def learn_window(self, tokens: int) -> None:
-        """Note the real window of the model in use, as a provider named it in an error."""
+        """Record the real window of the model in use, as stated by a provider in an error."""
         self._learnt[self._info().name] = tokens
 
     def budget(self) -> int:
-        """Tokens a request may have: the window less reserved output and a margin."""
+        """Return the tokens that a request may have: the window minus reserved output and a margin."""
         window = self.window() or DEFAULT_WINDOW
         reserved = min(self._info().max_output_tokens or _RESERVED_OUTPUT, _RESERVED_OUTPUT, window // 4)
         return int((window - reserved) * (1 - _MARGIN))
 
     def result_tokens(self) -> int:
-        """Return how many one tool result may have: a share of the window, so that a small one is not drowned."""
+        """Return the maximum tokens of one tool result: a share of the window, so that results do not swamp a
+        small one."""
         return min(MAX_RESULT_TOKENS, max(_LEAST_RESULT_TOKENS, self.budget() // _RESULT_SHARE))
 
     def tokens(self) -> int:
-        """Estimated size of the next request, for decisions: one that was refused as too large counts as filling
-        the window."""
+        """Estimate the size of the next request for decisions. After a refusal as too large, the request counts as
+        filling the window."""
         return max(self.shown_tokens(), int(self._estimated() * self._refused_ratio))
 
     def shown_tokens(self) -> int:
-        """Estimated size of the next request, for people."""
+        """Estimate the size of the next request for display."""
         last = self._session.view.last_call
         if last is not None and last[1].id != self._distrusted:
             index, call = last
@@ -135,15 +136,15 @@ class TokenMeter:
         return int(self._estimated() * self._ratio)
 
     def _learn_ratio(self, call_id: str, known: int, added: int) -> None:
-        """Learn from a call how the provider's count compares with the estimate, while that is quickly done."""
+        """Compute the ratio of the provider's count to the estimate after a call, unless that would be slow."""
         if call_id != self._learnt_from and len(self._session.visible()) <= _QUICKLY:
             self._learnt_from = call_id
             ratio = known / max(1, self._estimated() - added)
             self._ratio = min(_MOST_OFF, max(1 / _MOST_OFF, ratio))
 
     def was_refused(self) -> None:
-        """The provider found a request too large that was measured to fit: measure it as filling the window at
-        least, until a call tells the size again."""
+        """Record that the provider refused a request as too large although it was measured to fit. It counts as
+        filling the window until a call reports a size again."""
         last = self._session.view.last_call
         self._distrusted = last[1].id if last else ""
         full = self.window() or self.budget()
@@ -154,8 +155,8 @@ class TokenMeter:
         return int(self.tokens() - (before - after) * max(self._ratio, self._refused_ratio))
 
     def at_least(self) -> int:
-        """Return what the next request has in all likelihood at least; 0 where the provider's own count says that
-        its window is larger than is known."""
+        """Return a likely lower bound for the next request; 0 if the provider's own count shows that its window is
+        larger than known."""
         last = self._session.view.last_call
         taken = last[1].usage.context if last and last[1].usage else None
         window = self.window()
@@ -171,11 +172,11 @@ class TokenMeter:
         return fixed + self._counted[1]
 
     def source(self) -> str:
-        """Return where `tokens` comes from, in words."""
+        """Describe how `tokens` was determined."""
         return "last response + estimate" if self._session.view.last_call else "estimate"
 
     def parts(self) -> tuple[ContextPart, ...]:
-        """Return what fills the window, by kind, estimated."""
+        """Return the estimated contents of the window by kind."""
         own, _, given = self._session.header.system.partition(_INSTRUCTIONS)
         sums = {
             "system prompt": text_tokens(own),
@@ -192,7 +193,7 @@ class TokenMeter:
         return tuple(ContextPart(name, tokens) for name, tokens in sums.items())
 
     def _added_since(self, index: int) -> list[Message]:
-        """Messages behind a call, without the answer it produced, which its usage counts already."""
+        """Return the messages after a call, without the answer it produced, which its usage already includes."""
         added = [
             record
             for record in self._session.records[index + 1 :]
@@ -208,7 +209,7 @@ class TokenMeter:
 
 
 def part_of(message: Message) -> str:
-    """Return which part of the window a message belongs to."""
+    """Return the name of the window part that a message belongs to."""
     if isinstance(message, ToolResult):
         return "tool results"
     if isinstance(message, AssistantMessage):

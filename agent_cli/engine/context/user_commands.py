@@ -1,4 +1,4 @@
-"""Attach to a prompt what the user's own shell commands printed since the last one."""
+"""Attach the output of the user's own shell commands since the last prompt."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _NAME_CHARS = 100
 
 
 def attach_commands(commands: Sequence[UserCommand], context: ToolContext) -> Attachments:
-    """Return the output of commands as attachments: shortened as a tool's result is, and marked as data."""
+    """Return the output of commands as attachments, shortened like a tool's result and marked as data."""
     found = [_attached(each, context) for each in commands]
     return Attachments(
         attachments=tuple(attachment for attachment, _ in found),

@@ -1,4 +1,4 @@
-"""The running attempt at a model call: what has arrived so far, what it cost, and what of it is saved."""
+"""The current attempt at a model call: what has arrived, what it cost, and what of it is saved."""
 
 import contextlib
 import sys
@@ -17,13 +17,13 @@ from agent_cli.session.session import Session
 from agent_cli.store.session_file import StoreError
 
 _FASTEST_TOKENS_S = 3_000
-"""No provider writes faster than that, thoughts that are not shown included."""
+"""No provider generates tokens faster than this, hidden reasoning included."""
 _WHOLE: frozenset[Finish] = frozenset({"stop", "tool_calls"})
-"""Only calls of an answer that ended as answers do may run."""
+"""Calls may run only from an answer that ended normally."""
 
 
 class ModelCall:
-    """One call, through all its retries: each failed attempt is booked on its own."""
+    """One model call through all its retries. Each failed attempt is recorded separately."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class ModelCall:
         turn_id: str,
         book: Callable[[ModelCalled], None],
     ) -> None:
-        """`book` is told of each attempt when it is over."""
+        """`book` is called with the record of each finished attempt."""
         self._session = session
         self._kind: CallKind = kind
         self._turn_id = turn_id
@@ -44,21 +44,22 @@ class ModelCall:
         self.name = model.info.name
         self.first_token_s: float | None = None
         self.input_tokens = self.longest = 0
-        """Estimated tokens of the prompt, and the longest answer it allows."""
+        """Estimated tokens of the prompt, and maximum tokens of the answer."""
         self._saved = 0
-        """Characters of text that are on disk already."""
+        """Number of characters of text already on disk."""
         self.shown = 0
-        """Characters of text that were shown and would be void after a failure."""
+        """Number of characters of text shown so far; a failure makes them void."""
 
     def begin(self) -> None:
-        """Record that a request goes out, so that a crash does not hide what it may have cost."""
+        """Record that a request is sent, so that a crash does not hide its possible cost."""
         self._saved = 0
         self._session.append(
             RequestSent(id=new_id("request"), turn_id=self._turn_id, kind=self._kind, model=self.name)
         )
 
     def save_partial(self) -> None:
-        """Save the text that has come since the last time. Where that fails, the end of the answer says so."""
+        """Save the text received since the last call. A failure is ignored here: saving the complete answer
+        reports it."""
         if not self.shows:
             return
         text = self._assembler.answer().text
@@ -70,15 +71,15 @@ class ModelCall:
 
     @property
     def shows(self) -> bool:
-        """Whether the answer is part of the conversation."""
+        """True if the answer is part of the conversation."""
         return self._kind not in BESIDE
 
     def elapsed_s(self) -> float:
-        """Seconds since this attempt began."""
+        """Return the seconds since this attempt began."""
         return time.monotonic() - self._started
 
     def feed(self, event: ModelEvent) -> None:
-        """Take one event."""
+        """Process one event."""
         if not isinstance(event, Retrying | Adjusted):
             self.heard = time.monotonic()
             if self.first_token_s is None and not isinstance(event, Alive):
@@ -86,14 +87,14 @@ class ModelCall:
         self._assembler.feed(event)
 
     def failed(self, outcome: str, *, pause_s: float = 0.0, usage: Usage | None = None) -> None:
-        """Book an attempt that will be tried again after a pause."""
+        """Record a failed attempt that will be retried after a pause."""
         self._append(self._entry(outcome, usage or self._assembler.answer().usage))
         self._started = self.heard = time.monotonic() + pause_s
         self.first_token_s = None
 
     def close(self, outcome: str, *, usage: Usage | None = None, keep_text: bool = True) -> None:
-        """Book the last attempt, which did not come to its end; keep what it had said, if it is wanted. One
-        that was still to be made is not booked."""
+        """Record the last attempt, which did not complete, and keep its text if `keep_text`. An attempt whose
+        pause has not passed is not recorded."""
         if time.monotonic() < self._started:
             return
         partial = self._assembler.answer()
@@ -104,7 +105,7 @@ class ModelCall:
             self._append(entry)
 
     def save(self) -> tuple[Answer, AssistantMessage | None]:
-        """Book a finished attempt and save its answer, without calls that may be incomplete."""
+        """Record a finished attempt and save its answer, without calls that may be incomplete."""
         answer = self._assembler.answer()
         entry = self._entry(answer.finish, answer.usage)
         calls = answer.calls if answer.finish in _WHOLE and self._kind != "limit" else ()
@@ -112,7 +113,7 @@ class ModelCall:
             self._append(entry)
             return answer, None
         message = self._message(answer, self._unique(calls), answer.finish)
-        self._append(entry, message, durable=not message.calls)  # the start of a call that has an effect is
+        self._append(entry, message, durable=not message.calls)  # a later `CallStarted` is durable
         return answer, message
 
     def _append(self, entry: ModelCalled, *messages: AssistantMessage, durable: bool = True) -> None:
@@ -134,7 +135,7 @@ class ModelCall:
         info = self.model.info
         cost = info.cost_usd(usage)
         if usage is None and self.first_token_s is None and outcome != "interrupted":
-            cost = 0.0  # the provider refused or failed before it said anything, so it sold nothing
+            cost = 0.0  # the provider refused or failed before any output, so nothing is billed
         return ModelCalled(
             id=new_id("call"),
             turn_id=self._turn_id,
@@ -149,15 +150,15 @@ class ModelCall:
         )
 
     def _at_most_usd(self) -> float | None:
-        """Return the most this attempt can have cost: an answer as long as the time allowed, or as what
-        arrived."""
+        """Return the maximum cost of this attempt: the answer is assumed as long as the elapsed time or the
+        received text implies."""
         partial = self._assembler.answer()
         texts = (partial.text, *(each.text for each in partial.reasoning), *(it.arguments for it in partial.calls))
         possible = max(sum(map(len, texts)), int(self.elapsed_s() * _FASTEST_TOKENS_S))
         return self.model.info.worst_case_usd(self.input_tokens, min(self.longest, possible))
 
     def _unique(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-        """Ids that no call of this session has had before; providers repeat or omit them."""
+        """Return the calls with ids unique in this session, because providers repeat or omit ids."""
         used: set[str] = set()
         unique = []
         for call in calls:
@@ -169,8 +170,8 @@ class ModelCall:
 
 
 def close_cut_off(session: Session) -> str:
-    """After a crash: book the request that was under way at an unknown cost, and keep the text that had come.
-    Returns what to tell the user; empty when there was none.
+    """After a crash, record the interrupted request with unknown cost and keep the text received. Return a message
+    for the user; empty if there was no such request.
 
     Raises:
         StoreError: it could not be saved.

@@ -1,4 +1,4 @@
-"""Money: what a session, an input and a day may still cost, judged before each request by its worst case."""
+"""Cost limits per prompt, session and day, checked before each request against its worst case."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -14,19 +14,19 @@ from agent_cli.session.session import Session
 from .limits import Bounds
 
 _UNKNOWN_OUTPUT = 32_000
-"""Longest answer assumed, in tokens, of a model whose limit is unknown."""
+"""Output limit in tokens assumed for a model whose limit is unknown."""
 _LEAST_OUTPUT = 1_024
-"""A request that could not pay for this many tokens of answer is not made."""
+"""A request that cannot pay for this many output tokens is not sent."""
 _INPUT_MARGIN = 1.1
-"""The size of a request is an estimate."""
+"""Safety factor, because the size of a request is an estimate."""
 
 
 class OverBudget(Exception):
-    """A request is not made, because it might cost more than is left; the text names the limit."""
+    """A request is not sent because it might cost more than is left. The message names the limit."""
 
 
 class DayLedger(Protocol):
-    """What all sessions spend on one day. `store.SpendLog` is one."""
+    """Cost of all sessions on one day. `store.SpendLog` is an implementation."""
 
     def add(self, cost_usd: float) -> None: ...
 
@@ -39,21 +39,21 @@ class _Left(msgspec.Struct, frozen=True):
 
 
 class SharedBudget:
-    """A bound on the money that several sessions of one process spend together."""
+    """A cost limit shared by several sessions in one process."""
 
     def __init__(self, cost_usd: float) -> None:
         self.cost_usd = cost_usd
         self.spent_usd = 0.0
-        """A call of unknown cost counts as the most it can have cost."""
+        """A call of unknown cost counts at its maximum."""
         self.sessions: WeakSet[BudgetLimits] = WeakSet()
 
     def requested_usd(self) -> float:
-        """Return the most that requests under way can cost."""
+        """Return the maximum cost of all requests in progress."""
         return sum(each.requested_usd() for each in self.sessions)
 
 
 class BudgetLimits:
-    """The bounds on money of one session."""
+    """The cost limits of one session."""
 
     def __init__(
         self,
@@ -64,17 +64,17 @@ class BudgetLimits:
         parent: "BudgetLimits | None" = None,
         shared: SharedBudget | None = None,
     ) -> None:
-        """`tokens` estimates the next request. What a sub-agent spends counts for its `parent` too; `shared` is of
-        a session that has no parent."""
+        """`tokens` estimates the size of the next request. What a sub-agent spends also counts for its `parent`;
+        `shared` is only set for a session without a parent."""
         self._session = session
         self._shared = shared
         if shared is not None:
             shared.sessions.add(self)
         self._parent = parent
         self._children: set[BudgetLimits] = set()
-        """Those of sub-agents that run."""
+        """Limits of running sub-agents."""
         self._pending_usd = 0.0
-        """The most that the request under way can cost."""
+        """Maximum cost of the request in progress."""
         if parent is not None:
             parent._children.add(self)
         self._bounds = bounds
@@ -83,14 +83,14 @@ class BudgetLimits:
         self._before_input = self._spent()
         self._warn_at = bounds.warn_cost_usd
         while self._warn_at is not None and self._warn_at <= self._known():
-            self._warn_at *= 2  # what an earlier sitting spent was known then
+            self._warn_at *= 2  # the user already knew the cost of earlier runs
 
     def begin_input(self) -> None:
-        """A new input has its whole allowance."""
+        """Start a new prompt with its full allowance."""
         self._before_input = self._spent()
 
     def book(self, call: ModelCalled) -> None:
-        """Note in the day's ledger what a call cost, or may have cost at most."""
+        """Add the cost of a call, or its maximum, to the day's ledger."""
         self._pending_usd = 0.0
         cost_usd = call.at_most_usd if call.cost_usd is None else call.cost_usd
         if self._day is not None and cost_usd:
@@ -100,7 +100,7 @@ class BudgetLimits:
             self._parent._book_of(self._session.header.session_id, call)
 
     def _book_of(self, agent: str, call: ModelCalled) -> None:
-        """Note in the session what a sub-agent's call cost, so that every sum has it."""
+        """Record a sub-agent's call in this session, so that all its totals include the cost."""
         self._session.append(
             msgspec.structs.replace(
                 call, id=new_id("call"), turn_id="", kind="subagent", agent=call.agent or agent
@@ -115,33 +115,33 @@ class BudgetLimits:
             self._shared.spent_usd += (call.at_most_usd if call.cost_usd is None else call.cost_usd) or 0.0
 
     def close(self) -> None:
-        """Count no longer for the parent: the sub-agent has ended."""
+        """Detach from the parent: the sub-agent has ended."""
         if self._parent is not None:
             self._parent._children.discard(self)
 
     def today_usd(self) -> float | None:
-        """Return what the day has cost so far; None when it is not recorded."""
+        """Return the day's cost so far; None when it is not recorded."""
         return None if self._day is None else self._day.today_usd()
 
     @property
     def bounded(self) -> bool:
-        """Whether there is a bound that unknown prices would undo."""
+        """True if there is a cost limit, which unknown prices would make ineffective."""
         return (
             self._bounds.on_cost or self._shared is not None or (self._parent is not None and self._parent.bounded)
         )
 
     def unbounded(self, info: ModelInfo) -> bool:
-        """Return whether there is a bound that a model's unknown prices make void."""
+        """Return True if there is a cost limit that a model's unknown prices make ineffective."""
         return self.bounded and info.worst_case_usd(1, 1) is None
 
     def admit(self, info: ModelInfo, request: ModelRequest) -> ModelRequest:
-        """Return the request, its answer bounded so that even the worst case stays within what is left.
+        """Return the request with its output limited so that even the worst case stays within the budget.
 
-        The bound is a power of two, so that it changes seldom: most providers keep their cache only while
-        a request begins with the same bytes.
+        The output limit is a power of two, so that it rarely changes: most providers keep their cache only while a
+        request begins with the same bytes.
 
         Raises:
-            OverBudget: not even a short answer could be paid.
+            OverBudget: not even a short answer can be paid for.
         """
         self._pending_usd = 0.0
         left = self._left(self)
@@ -165,12 +165,12 @@ class BudgetLimits:
         raise OverBudget(f"{left.bound}{counted}: the next request might cost {_usd(worst)}")
 
     def size(self, info: ModelInfo, request: ModelRequest) -> tuple[int, int]:
-        """Return the most tokens that a request may have, and its answer."""
+        """Return the maximum tokens of a request and of its answer."""
         longest = request.max_output_tokens or info.max_output_tokens or _UNKNOWN_OUTPUT
         return int(self._tokens() * _INPUT_MARGIN), longest
 
     def warning(self) -> str:
-        """Return a question for the person when the session has become dear, once for each doubling; else
+        """Return a warning for the user when the session has become expensive, once per doubling; otherwise
         empty."""
         spent = self._known()
         if self._warn_at is None or spent < self._warn_at:
@@ -180,8 +180,8 @@ class BudgetLimits:
         return f"This session has cost {_usd(spent)} so far; the next reminder comes at {self._warn_at:g} USD."
 
     def _left(self, asking: "BudgetLimits") -> _Left | None:
-        """Return the least that is left under any bound, for the agent that asks; None without one. What others
-        have requested counts as the most that it can cost."""
+        """Return the smallest remaining budget for the asking agent; None without a limit. Requests by others in
+        progress count at their maximum cost."""
         requested = self.requested_usd() - asking._pending_usd
         spent = self._spent() + requested
         bounds = self._bounds
@@ -201,11 +201,11 @@ class BudgetLimits:
         return min(each, key=lambda left: left.usd, default=None)
 
     def requested_usd(self) -> float:
-        """Return the most that requests under way can cost, those of sub-agents included."""
+        """Return the maximum cost of requests in progress, including those of sub-agents."""
         return self._pending_usd + sum(child.requested_usd() for child in self._children)
 
     def _spent(self) -> float:
-        """Return what counts towards the bounds: a call of unknown cost as the most it can have cost."""
+        """Return the cost that counts towards the limits; calls of unknown cost count at their maximum."""
         return self._known() + self._session.totals.at_most_usd
 
     def _known(self) -> float:

@@ -1,4 +1,4 @@
-"""One model call: the request streamed, forwarded as events, booked in the ledger and saved."""
+"""One model call: the request is streamed, forwarded as events, recorded and saved."""
 
 import asyncio
 import time
@@ -42,15 +42,15 @@ from .budget import BudgetLimits, OverBudget
 from .model_selection import Models
 
 SILENT_S = 10.0
-"""After so long without data the user is told."""
+"""Seconds without data after which the user is told."""
 _ATTEMPTS_BEFORE_ANOTHER = 3
 _HORIZON_BEFORE_ANOTHER_S = 30.0
-"""With another model left to stand in, a failing one is not tried for long."""
+"""If another fallback model is left, a failing model is not retried for long."""
 _SUMMARY_TOKENS = 4_000
-"""Room for a summary in the window of the model that writes it."""
-_SMALL_FAILED = "small_model {0} could not write the summary ({1}); the current model writes it instead."
+"""Tokens reserved for a summary in the window of the model that writes it."""
+_SMALL_FAILED = "small_model {0} did not write the summary ({1}); the model in use writes it."
 _SAVE_EVERY_S = 1.0
-"""How much of an answer a crash may cost."""
+"""Seconds of an answer that a crash may lose."""
 _ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})
 
 
@@ -63,12 +63,12 @@ class ModelCaller:
         self._retry = retry
         self._spending = spending
         self._unbounded_in = ""
-        """The turn in which it was said that a bound on cost cannot be kept."""
+        """The turn in which the user was told that a cost limit cannot be enforced."""
         self._doubted: set[str] = set()
-        """Models of which the person was asked whether to go on without known prices."""
+        """Models for which the user was asked whether to continue without known prices."""
 
     def unpriced(self) -> str:
-        """Return a doubt for the person to settle, once a model: a bound on cost that unknown prices make void."""
+        """Return a question for the user, once per model, if unknown prices make a cost limit ineffective."""
         info = self._models.model.info
         if info.name in self._doubted or not self._spending.unbounded(info):
             return ""
@@ -78,9 +78,9 @@ class ModelCaller:
     async def call(
         self, request: ModelRequest, scope: TurnScope, *, kind: CallKind, step: int
     ) -> tuple[Answer, AssistantMessage | None]:
-        """Stream one answer. It is saved, its calls included, before this returns; a `summary` is not part
-        of the conversation, so only its cost is. An interrupted or failed call keeps the text it had. When
-        the model fails for good, the next one of the fallbacks is asked.
+        """Stream one answer and save it with its calls before returning. A `summary` is not part of the
+        conversation, so only its cost is saved. An interrupted or failed call keeps the text received. If the
+        model fails permanently, the next fallback is called.
 
         Raises:
             ModelError: all attempts failed.
@@ -114,7 +114,7 @@ class ModelCaller:
                     attempt.close(error.kind, usage=error.usage, keep_text=False)
                     small = None
                     continue
-                another = self._models.model is not attempt.model  # the user chose it meanwhile
+                another = self._models.model is not attempt.model  # the user switched models in the meantime
                 if not another and (error.retryable or error.kind in _ANOTHER_MAY_HELP):
                     another = self._fall_back(error, attempt, scope)
                 attempt.close(error.kind, usage=error.usage, keep_text=not another)
@@ -144,7 +144,7 @@ class ModelCaller:
                     if attempt.shows or isinstance(event, Retrying | Adjusted):
                         self._forward(event, attempt, scope)
         except (ModelError, OverBudget):
-            raise  # the former is booked by the caller; before the latter no attempt was begun
+            raise  # ModelError is recorded by the caller; before OverBudget no attempt was begun
         except BaseException:
             attempt.close("interrupted")
             raise
@@ -156,10 +156,10 @@ class ModelCaller:
         return admitted
 
     async def _small(self, request: ModelRequest, scope: TurnScope) -> Model | None:
-        """Return the model for summaries, if there is one whose window takes the request."""
+        """Return the model for summaries, if there is one whose window fits the request."""
         try:
             small = await self._models.small()
-        except Exception as error:  # no key, unknown name: the one in use writes them
+        except Exception as error:  # no key or unknown name: the main model writes the summaries
             scope.notice(f"small_model cannot be used: {error}")
             return None
         window = small.info.context_window if small else None
@@ -185,7 +185,7 @@ class ModelCaller:
             self._say_unbounded("The cost of a call is unknown", scope)
 
     def _say_unbounded(self, why: str, scope: TurnScope) -> None:
-        """A bound on cost that cannot be kept is said, once a turn."""
+        """Report, once per turn, that a cost limit cannot be enforced."""
         if self._spending.bounded and self._unbounded_in != scope.turn_id:
             self._unbounded_in = scope.turn_id
             scope.notice(f"{why}, so the cost limit cannot be enforced.")
@@ -201,8 +201,8 @@ class ModelCaller:
 
     @asynccontextmanager
     async def _watched(self, attempt: ModelCall, scope: TurnScope) -> AsyncGenerator[None, None]:
-        """While inside, save the text that comes every second, and tell when no data has come for a while, each
-        time it has lasted twice as long, and when data comes again."""
+        """While inside, save received text every second. Report when no data has arrived for a while, at doubling
+        intervals, and when data arrives again."""
 
         async def watch() -> None:
             tell_at = SILENT_S

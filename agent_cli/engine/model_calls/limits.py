@@ -1,4 +1,5 @@
-"""Bounds on one input, model calls and time (money is in `budget`), and what else is decided once a session."""
+"""Limits per prompt on model calls and time (`budget` has those on cost), and other settings fixed for a
+session."""
 
 import time
 
@@ -7,34 +8,34 @@ import msgspec
 from agent_cli.protocol.stop_reason import StopReason
 
 CLOSING_S = 90.0
-"""Longest time for the closing summary at a limit."""
+"""Maximum seconds for the closing summary at a limit."""
 _CLOSING_SHARE = 0.2
-"""Of the time for one input."""
+"""Share of the time limit reserved for the closing summary."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """None means no bound."""
+    """Limits; None means unlimited."""
 
     turns: int | None = None
-    """Model calls."""
+    """Model calls per prompt."""
     cost_usd: float | None = None
-    """One input; kept, as the next two, by `budget`."""
+    """Cost per prompt. `budget` enforces this and the next two limits."""
     time_s: float | None = None
-    """One input, its closing summary included."""
+    """Seconds per prompt, including the closing summary."""
     session_cost_usd: float | None = None
     day_cost_usd: float | None = None
-    """All sessions together, since midnight."""
+    """Cost of all sessions together, since midnight."""
     warn_cost_usd: float | None = None
-    """The person is asked at this much in one session, and at each doubling."""
+    """The user is asked when one session has cost this much, and again at each doubling."""
 
     @property
     def on_cost(self) -> bool:
-        """Whether there is a bound that unknown prices would undo."""
+        """True if there is a cost limit, which unknown prices would make ineffective."""
         return not (self.cost_usd is None and self.session_cost_usd is None and self.day_cost_usd is None)
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What the composition root decides once."""
+    """Settings that the composition root decides once."""
 
     bounds: Bounds
     compact_at: float
@@ -46,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class PromptCalls:
-    """The model calls for one prompt of the user's, those of sub-agents included."""
+    """Number of model calls for one prompt of the user, including those of sub-agents."""
 
     def __init__(self, most: int | None) -> None:
         self.most = most
@@ -54,7 +55,7 @@ class PromptCalls:
 
 
 class Limits:
-    """What one turn may still spend."""
+    """Remaining allowance of one turn."""
 
     def __init__(self, bounds: Bounds, prompt: PromptCalls | None = None) -> None:
         """`prompt` counts the calls of all agents that work on one prompt."""
@@ -64,28 +65,29 @@ class Limits:
         self.steps = 0
 
     def count(self, calls: int = 1) -> None:
-        """Note a model call, or take one back that was none."""
+        """Count model calls; a negative number takes back a call that did not happen."""
         self.steps += calls
         self._prompt.used += calls
 
     def elapsed_s(self) -> float:
-        """Seconds since the turn began."""
+        """Return the seconds since the turn began."""
         return time.monotonic() - self._started
 
     def deadline(self) -> float | None:
-        """Seconds left for work; None without a bound. A part of the time is kept for the closing summary."""
+        """Return the seconds left for work; None without a limit. Part of the time is reserved for the closing
+        summary."""
         if self.bounds.time_s is None:
             return None
         return self.bounds.time_s - min(CLOSING_S, self.bounds.time_s * _CLOSING_SHARE) - self.elapsed_s()
 
     def closing_s(self) -> float:
-        """Seconds left for the closing summary."""
+        """Return the seconds left for the closing summary."""
         if self.bounds.time_s is None:
             return CLOSING_S
         return max(0.0, min(CLOSING_S, self.bounds.time_s - self.elapsed_s()))
 
     def reached(self) -> tuple[StopReason, str] | None:
-        """Return the limit that forbids another model call, with a sentence that says so."""
+        """Return the limit that forbids another model call, with a description; None if there is none."""
         if self.bounds.turns is not None and self.steps >= self.bounds.turns:
             calls = f"{self.bounds.turns} model call{'s' * (self.bounds.turns != 1)}"
             return "turn_limit", f"{calls} per prompt (limits.turns)"

@@ -1,4 +1,4 @@
-"""The model in use. It can be changed at any time; the running call keeps the one it began with."""
+"""The model in use. It can be changed at any time; a running call keeps the model it began with."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,7 +6,7 @@ from agent_cli.model.types.base import Model
 
 
 class Models:
-    """The chosen model, those that may stand in for it, and how to open another."""
+    """The chosen model, its fallbacks, and a way to open others."""
 
     def __init__(
         self,
@@ -18,8 +18,8 @@ class Models:
         *,
         is_shared: bool = False,
     ) -> None:
-        """`small` names the model that writes summaries; empty: the one in use. `is_shared`: another session has
-        `model` too, and closes it."""
+        """`small` names the model that writes summaries; empty for the main model. `is_shared`: `model` belongs to
+        another session, which closes it."""
         self._shared = model if is_shared else None
         self.effort = effort
         self._chosen = model
@@ -34,33 +34,32 @@ class Models:
 
     @property
     def model(self) -> Model:
-        """The model that answers the next call."""
+        """The model for the next call."""
         return self._fallback or self._chosen
 
     @property
     def chosen(self) -> Model:
-        """The one each input begins with."""
+        """The model that each prompt starts with."""
         return self._chosen
 
     @property
     def may_fall_back(self) -> bool:
-        """Whether another model is left to stand in; known once `ready` was awaited."""
+        """True if another fallback is left. Only known after awaiting `ready`."""
         return self._tried < len(self._spare)
 
     async def ready(self) -> list[str]:
-        """Open the fallbacks, which touches no network; returns a sentence for each that cannot be used, the
-        first time."""
+        """Open the fallbacks, without network access. Return a message for each that cannot be used, only once."""
         problems = []
         for name in self._unopened:
             try:
                 self._spare.append(await self._open(name))
-            except Exception as error:  # no key, unknown name: the next may be usable
+            except Exception as error:  # no key or unknown name: the next one may be usable
                 problems.append(f"The fallback model {name} cannot be used: {error}")
         self._unopened = ()
         return problems
 
     def fall_back(self) -> Model | None:
-        """Let the next of the fallbacks stand in; None when there is none left."""
+        """Switch to the next fallback and return it; None if there is none left."""
         while self.may_fall_back:
             spare = self._spare[self._tried]
             self._tried += 1
@@ -70,7 +69,7 @@ class Models:
         return None
 
     async def small(self) -> Model | None:
-        """Return the model for summaries; None where there is none of its own.
+        """Return the model for summaries; None if no separate one is configured.
 
         Raises:
             Exception: it cannot be used; it is not tried again.
@@ -81,15 +80,15 @@ class Models:
         return self._small
 
     def back_to_first(self) -> None:
-        """The chosen model answers again, as each input begins with it."""
+        """Return to the chosen model, as at the start of each prompt."""
         self._fallback = None
         self._tried = 0
 
     async def switch(self, name: str, *, check: bool = True) -> None:
-        """Use another model from the next call on.
+        """Switch to another model from the next call on.
 
         Raises:
-            Exception: it cannot be used, or with `check` its local server does not answer; the present one stays.
+            Exception: it cannot be used, or with `check` its local server does not answer; the old model stays.
         """
         fresh = await self._open(name)
         if check:
@@ -103,7 +102,7 @@ class Models:
         self._chosen = fresh
 
     async def close_retired(self) -> None:
-        """Close the models that were replaced, when nothing runs."""
+        """Close replaced models. Called when nothing is running."""
         while self._retired:
             await self._close(self._retired.pop())
 

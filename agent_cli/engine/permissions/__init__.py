@@ -1,1 +1,1 @@
-"""The policy in force, sandbox profiles, egress."""
+"""The permission policy in force, sandbox profiles and network egress."""

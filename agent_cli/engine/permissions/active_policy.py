@@ -1,4 +1,4 @@
-"""The policy in force: rules from the configuration, rules kept by the user, and the mode of the moment."""
+"""The permission policy in force: rules from the configuration, rules saved by the user, and the current mode."""
 
 import asyncio
 import contextlib
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 _LARGEST_SCRIPT = 256 * 1024
 _MAX_NAMES = 10_000
-"""Files that one glob of a command is followed to."""
+"""Maximum number of files that one glob of a command is expanded to."""
 
 
 class GrantStore(Protocol):
-    """Kept rules of one scope; `store.state.grants.GrantFile` is one."""
+    """Saved rules of one scope. `store.state.grants.GrantFile` is an implementation."""
 
     @property
     def path(self) -> Path: ...
@@ -65,25 +65,25 @@ class GrantStore(Protocol):
 
 
 class SpecialPaths(msgspec.Struct, frozen=True):
-    """Places that no mode treats as usual files."""
+    """Paths that every mode treats specially."""
 
     protected: tuple[Path, ...] = ()
-    """The agent's own configuration and state: changes always ask."""
+    """The agent's own configuration and state: writes always ask."""
     readable: tuple[Path, ...] = ()
-    """Outside the workspace, and read without a question."""
+    """Paths outside the workspace that may be read without asking."""
     instructions: tuple[str, ...] = ()
-    """Names of files that later conversations are given as instructions."""
+    """Names of files that later conversations receive as instructions."""
 
 
 _NONE = SpecialPaths()
 
 
 class Permissions:
-    """Builds the `Policy` for each decision, so that a new mode or rule holds at once. `untrusted` tells where
-    untrusted text in the conversation came from.
+    """Builds the `Policy` for each decision, so that a new mode or rule takes effect immediately. `untrusted`
+    returns the sources of untrusted text in the conversation.
 
     Raises:
-        RuleError: a kept rule cannot be read.
+        RuleError: a saved rule cannot be parsed.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Permissions:
     ) -> None:
         self._mode: Mode = mode
         self.widest: Callable[[], Mode | None] = lambda: None
-        """The widest mode of the moment, for a sub-agent; None for any."""
+        """Returns the most permissive mode currently allowed to a sub-agent; None for no bound."""
         self.above: Permissions | None = None
-        """Those of the session that started this one as a sub-agent: what the user allows there holds here too."""
+        """Permissions of the parent session, for a sub-agent: what the user allows there also applies here."""
         self._workspace = workspace
         self._rules = (*BUILT_IN, *rules)
         self._protected = tuple(os.path.realpath(path) for path in paths.protected)
@@ -115,20 +115,20 @@ class Permissions:
         self._egress: EgressProxy | None = None
         self._judging: Policy | None = None
         self._base: tuple[Hashable, Policy] | None = None
-        """The policy without the sandbox, and the revision that it is of."""
+        """The policy without the sandbox, with the revision it was built for."""
         self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
         self._stores = grants
         self._grants: list[Rule] = []
         self._grant_changes = 0
         self._turn_rules: tuple[Rule, ...] = ()
         self.restrictions: tuple[Rule, ...] = ()
-        """Rules of a sub-agent, besides those of the configuration; none of them allows anything."""
+        """Additional rules of a sub-agent; none of them allows anything."""
         for store in grants.values():
             self._grants += [_parse_grant(text, store.path, at) for at, text in enumerate(store.rules(), 1)]
 
     @property
     def mode(self) -> Mode:
-        """The approval mode of the moment."""
+        """The current approval mode."""
         return narrower(self._mode, self.widest())
 
     @mode.setter
@@ -136,10 +136,10 @@ class Permissions:
         self._mode = mode
 
     def restore_grants(self, rules: Iterable[str]) -> None:
-        """Rules that were kept for the session before.
+        """Restore rules that were saved for this session in an earlier run.
 
         Raises:
-            RuleError: one cannot be read.
+            RuleError: a rule cannot be parsed.
         """
         self._grants += [parse_rule(text, "allow", "this session") for text in rules]
         self._grant_changes += 1
@@ -148,13 +148,12 @@ class Permissions:
         return next(iter(self._untrusted()), "")
 
     def revision(self) -> Hashable:
-        """Return a value that is another one once a mode, a rule, untrusted text or what is known of the sandbox
-        has changed."""
+        """Return a value that changes whenever a mode, a rule, untrusted text or the measured sandbox changes."""
         above = self.above.revision() if self.above is not None else None
         return self.mode, self._grant_changes, self._untrusted(), self._has_looked, above
 
     def authorize(self, action: Action) -> Verdict:
-        """Return what the policy says to an action, now."""
+        """Return the verdict of the current policy on an action."""
         is_command = isinstance(action, RunCommand | SendInput)
         try:
             return authorize(action, self.policy() if is_command else self._base_policy())
@@ -162,7 +161,7 @@ class Permissions:
             return _deny_unresolved(error)
 
     def is_workspace_edit(self, actions: Iterable[Action]) -> bool:
-        """Return whether these actions only change files, and mode `auto-edit` would allow all of them."""
+        """Return True if these actions only change files, and mode `auto-edit` would allow all of them."""
         found = tuple(actions)
         if not all(isinstance(action, ReadPath | WritePath | WriteMemory) for action in found):
             return False
@@ -173,7 +172,7 @@ class Permissions:
             return False
 
     def writes_beyond_undo(self, actions: Iterable[Action]) -> tuple[str, ...]:
-        """Find what commands are known to write outside the workspace, which undo does not cover."""
+        """Return paths outside the workspace that commands are known to write, which undo does not cover."""
         lines = [(action.command, action.cwd) for action in actions if isinstance(action, RunCommand)]
         if not lines:
             return ()
@@ -183,7 +182,7 @@ class Permissions:
         return tuple(path for line, cwd in lines for path in written_outside(line, cwd, policy))
 
     def policy(self) -> Policy:
-        """Return the policy as a value, with what the sandbox does for commands."""
+        """Return the policy as a value, including the effect of the sandbox on commands."""
         policy = self._base_policy()
         confining = self._sandbox_profiles
         if confining is None:
@@ -194,8 +193,8 @@ class Permissions:
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
     def _base_policy(self) -> Policy:
-        """Return the policy without the sandbox, which matters to commands alone and may take a walk to be
-        judged."""
+        """Return the policy without the sandbox. Only commands need the sandbox, and judging it may require a
+        directory walk."""
         if self._base is None or self._base[0] != self.revision():
             self._base = self.revision(), self._new_policy()
         return self._base[1]
@@ -227,8 +226,8 @@ class Permissions:
         )
 
     def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
-        """Return the closed files of the workspace below a folder; None for one outside, or too large to be
-        known."""
+        """Return the closed files of the workspace below a folder; None for a folder that is outside or too large
+        to scan."""
         if not self._workspace.contains(folder):
             return None
         found = self._closed_files_of(policy)
@@ -237,21 +236,21 @@ class Permissions:
         return tuple(path for path in found if is_inside(path, [folder]) or is_inside(folder, [path]))
 
     def _closed_files_of(self, policy: Policy) -> tuple[str, ...]:
-        """Return the files of the workspace that a policy closes, as they are at this moment."""
+        """Return the files of the workspace that a policy currently closes."""
         if self._judging is None or self._judging.rules != policy.rules:
             self._closed_files.forget()
         self._judging = policy
         return self._closed_files.paths()
 
     def _hard_links(self, policy: Policy, path: str) -> tuple[str, ...]:
-        """Return the closed files that are the same file as the one at a path: its hard links."""
+        """Return the closed files that are hard links to the file at a path."""
         from .denied_paths import closed_outside, further_names
 
         return further_names(path, policy.home, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 
     def authorize_reach(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:
-        """Return what the policy says to running commands with more than the sandbox that has kept them from
-        something: the network, where they wanted these hosts, or everything."""
+        """Return the verdict on running commands with a wider reach after the sandbox blocked them: with the
+        network, to reach these hosts, or outside the sandbox."""
         policy = self.policy()
         if reach != "network":
             try:
@@ -265,7 +264,7 @@ class Permissions:
         return Ask("sandbox", "it needs the network", grant, "network")
 
     def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
-        """Return what a command with this reach may touch; None where it is not confined."""
+        """Return the confinement of a command with this reach; None if it is not confined."""
         return (
             self._sandbox_profiles.for_command(self._base_policy(), reach, report)
             if self._sandbox_profiles
@@ -274,21 +273,21 @@ class Permissions:
 
     @property
     def is_confining(self) -> bool:
-        """Whether commands are confined now."""
+        """True if commands are currently confined."""
         return (
             self._sandbox_profiles is not None
             and self._sandbox_profiles.level(self.mode, self._untrusted_source()) != "off"
         )
 
     def level(self) -> str:
-        """Return the sandbox in force, in words."""
+        """Describe the sandbox in force in words."""
         if self._sandbox_profiles is None:
             return "none"
         return self._sandbox_profiles.describe(self.mode, self._untrusted_source(), self.rules())
 
     async def measure_sandbox(self) -> bool:
-        """Make sure, before the first command and once, that the sandbox holds and that what is to be hidden is
-        known; whether it is another sandbox than was thought."""
+        """Check once, before the first command, that the sandbox works and that the files to hide are known.
+        Return True if the sandbox differs from what was assumed."""
         if self._sandbox_profiles is None or self._has_looked:
             return False
         self._has_looked = True
@@ -297,12 +296,12 @@ class Permissions:
         return changed
 
     def open_egress(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> EgressProxy:
-        """Return how the commands of these processes reach the hosts that rules allow, until `close`."""
+        """Return the egress proxy through which these processes' commands reach allowed hosts, until `close`."""
         self._egress = EgressProxy(processes, self.rules, self.authorize, private_hosts)
         return self._egress
 
     def close(self) -> None:
-        """Remove what was made for commands."""
+        """Release the resources created for commands."""
         if self._egress is not None:
             self._egress.close()
         if self._sandbox_profiles is not None:
@@ -312,14 +311,15 @@ class Permissions:
         return self._judging is not None and watched(path, path, self._judging) is not None
 
     def unwritable(self) -> str:
-        """Return why nothing may be changed here, as a home directory or the root is no project; else empty."""
+        """Return why nothing may be changed here: a home directory or the root is not a project. Otherwise
+        empty."""
         root = str(self._workspace.root)
         if root == os.path.realpath(os.path.expanduser("~")):
             return f"{root} is a home directory: start agent in a project folder"
         return "/ is the root folder: start agent in a project folder" if root == "/" else ""
 
     def _hidden(self, path: str, glob: bool) -> str | None:
-        """Return what closes a path, or one of the files that a glob stands for now."""
+        """Return what closes a path, or one of the files that a glob currently matches."""
         if not glob:
             return self._access_lists.verdict(path)
         from glob import iglob
@@ -329,7 +329,7 @@ class Permissions:
         return next(filter(None, places), None)
 
     def _searched(self, folder: str) -> str | None:
-        """Return the access list that holds in a folder; lists below it are not looked for."""
+        """Return the access list that applies to a folder; lists in its subfolders are not searched."""
         while self._workspace.contains(folder):
             if found := self._access_lists.list_of(folder):
                 return found
@@ -348,11 +348,11 @@ class Permissions:
         return tuple(path for root in self._workspace.roots for path in run_by_git(str(root)))
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return every rule in force."""
+        """Return all rules in force."""
         return (*self.restrictions, *self._rules, *self.granted(), *self._turn_rules)
 
     def granted(self) -> tuple[Rule, ...]:
-        """Return what the user has allowed, here and in the sessions above."""
+        """Return the rules that the user allowed, in this session and its parents."""
         return (*self._grants, *(self.above.granted() if self.above is not None else ()))
 
     def restrict(self, rules: Iterable[Rule]) -> None:
@@ -361,7 +361,7 @@ class Permissions:
         self._grant_changes += 1
 
     def allow_for_turn(self, texts: Iterable[str]) -> tuple[str, ...]:
-        """Add rules that allow calls until the turn ends; returns those that can be read and are new."""
+        """Allow calls by these rules until the turn ends. Return the rules that are valid and new."""
         known, found = {rule.text for rule in self._turn_rules}, []
         for text in texts:
             with contextlib.suppress(RuleError):
@@ -372,15 +372,15 @@ class Permissions:
         return tuple(rule.text for rule in found)
 
     def begin_turn(self) -> None:
-        """Drop the rules of the turn before."""
+        """Drop the rules of the previous turn."""
         self._grant_changes += bool(self._turn_rules)
         self._turn_rules = ()
 
     def add_grant(self, text: str, scope: GrantScope) -> Rule:
-        """Keep a rule from now on; for `session` the caller records it.
+        """Save a rule and apply it from now on. For scope `session`, the caller records it.
 
         Raises:
-            RuleError: not a rule.
+            RuleError: it is not a valid rule.
             store.StoreError: it could not be saved.
         """
         rule = parse_rule(text, "allow", "this session")
@@ -393,11 +393,11 @@ class Permissions:
         return rule
 
     def grants(self) -> tuple[Rule, ...]:
-        """Return the rules that the user has saved."""
+        """Return the rules that the user saved."""
         return tuple(self._grants)
 
     def remove_grant(self, text: str) -> tuple[str, ...]:
-        """Remove a saved rule from now on; returns the places where it was.
+        """Remove a saved rule and return the places where it was saved.
 
         Raises:
             store.StoreError: a file cannot be read or written.
@@ -419,7 +419,7 @@ def _parse_grant(text: str, path: Path, number: int) -> Rule:
 
 
 def _names(glob: str) -> tuple[str, ...] | None:
-    """Return what a glob stands for now; None when that is too much to look at."""
+    """Return the files that a glob currently matches; None if there are too many."""
     from glob import iglob
 
     found = tuple(islice(iglob(glob), _MAX_NAMES))
@@ -444,7 +444,5 @@ def _resolve(word: str, folder: str) -> str:
 
 
 def _deny_unresolved(error: OSError) -> Deny:
-    """Return what has no one place cannot be judged: something swaps its folders while it is looked at."""
-    return Deny(
-        "unsettled path", f"one of its paths cannot be resolved ({error.strerror}), it is changing right now"
-    )
+    """Deny a path that cannot be resolved: something replaces its folders while it is examined."""
+    return Deny("unsettled path", f"a path of it cannot be resolved ({error.strerror}), it is being changed now")

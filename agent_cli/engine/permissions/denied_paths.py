@@ -1,5 +1,5 @@
-"""Find the files that deny rules close: outside the workspace, under further names (hard links), and, where
-commands are otherwise free (`yolo` without a sandbox), all that bubblewrap has to mask."""
+"""Find the files that deny rules close: outside the workspace, under other names (hard links), and, where commands
+are otherwise unrestricted (`yolo` without a sandbox), everything that bubblewrap must mask."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ from agent_cli.workspace.paths import Workspace
 
 
 class DeniedFiles:
-    """Finds them for each command; where there are none, commands run as they are."""
+    """Finds the denied files for each command. If there are none, commands run unconfined."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._policy: Policy | None = None
@@ -27,7 +27,7 @@ class DeniedFiles:
         self._write = HiddenFiles(workspace.roots, self._is_unwritable)
 
     def masked(self, policy: Policy) -> Confinement | None:
-        """Return everything but the files that rules deny; None where they deny none that is there."""
+        """Return a confinement that masks only files that rules deny; None if no such file exists."""
         if self._policy is None or self._policy.rules != policy.rules:
             self._read.forget()
             self._write.forget()
@@ -55,33 +55,33 @@ class DeniedFiles:
 
 
 def denies_reading(rule: Rule) -> bool:
-    """Return whether a rule says that files are never to be read."""
+    """Return True if a rule forbids reading files."""
     return rule.kind == "read" and rule.effect == "deny"
 
 
 def is_write_denied(path: str, policy: Policy) -> bool:
-    """Return whether a rule says that a file is never to be changed."""
+    """Return True if a rule forbids changing a file."""
     return any(denies_writing(rule) and matches_path(rule, path, policy.root) for rule in policy.rules)
 
 
 def denies_writing(rule: Rule) -> bool:
-    """Return whether a rule says that files are never to be changed."""
+    """Return True if a rule forbids changing files."""
     return rule.kind == "write" and rule.effect == "deny"
 
 
 _MOST_ENTRIES = 20_000
-"""Entries looked at for one rule, or among closed files."""
+"""Maximum number of entries examined for one rule, or among closed files."""
 
 
 def closed_outside(policy: Policy) -> Iterator[str]:
-    """Yield the files and folders outside the workspace that rules on reading close and that are there."""
+    """Yield the existing files and folders outside the workspace that read rules close."""
     for rule in policy.rules:
         if rule.kind == "read" and rule.effect != "allow" and rule.pattern:
             yield from _covered(rule, policy)
 
 
 def usual_secrets(home: str) -> Iterator[str]:
-    """Yield what is there of the files and folders that usually hold secrets, outside any workspace."""
+    """Yield the existing files and folders outside any workspace that usually hold secrets."""
     with suppress(OSError), os.scandir(home) as entries:
         yield from (entry.path for entry in entries if is_secret(entry.path))
     yield from filter(os.path.lexists, _usual_places(home))
@@ -89,7 +89,7 @@ def usual_secrets(home: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _usual_places(home: str) -> tuple[str, ...]:
-    """Return where secrets usually lie: those that are not found by their names alone."""
+    """Return the usual locations of secrets that cannot be found by name alone."""
     names = (pattern.removeprefix("**/").removesuffix("/**") for pattern in secret_patterns())
     told = (name for name in names if "*" not in name and "/" in name and not name.startswith(("/proc", "/dev")))
     return tuple(name if name.startswith("/") else os.path.join(home, name) for name in told)
@@ -97,8 +97,8 @@ def _usual_places(home: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _secret_files(home: str) -> dict[tuple[int, int], str]:
-    """Return the files among the usual secrets of a home, by device and number; they are looked at once, since
-    stores of packages have many files with several names, each of which is compared with these."""
+    """Return the usual secret files of a home directory by device and inode. Cached, because package stores
+    contain many hard-linked files, each of which is compared with these."""
     found = {}
     for path in islice((file for each in usual_secrets(home) for file in _files(each)), _MOST_ENTRIES):
         with suppress(OSError):
@@ -108,7 +108,7 @@ def _secret_files(home: str) -> dict[tuple[int, int], str]:
 
 
 def further_names(path: str, home: str, closed: Callable[[], Iterable[str]]) -> tuple[str, ...]:
-    """Return the closed files, those in closed folders, and the usual secrets of a home that are the same file as
+    """Return the closed files, including those in closed folders, and the usual secrets that are the same file as
     the one at a path."""
     try:
         status = os.stat(path)
@@ -123,13 +123,13 @@ def further_names(path: str, home: str, closed: Callable[[], Iterable[str]]) -> 
 
 @lru_cache(maxsize=4096)
 def _begins_in(rule: Rule, root: str) -> tuple[str, bool]:
-    """Return the folder (or file) that the pattern of a rule begins with, and whether anything follows it."""
+    """Return the fixed leading path of a rule's pattern, and whether anything follows it."""
     return fixed_part(absolute_pattern(rule, root))
 
 
 def _covered(rule: Rule, policy: Policy) -> Iterator[str]:
     folder, is_pattern = _begins_in(rule, policy.root)
-    if folder == "/" or folder in policy.roots or not os.path.lexists(folder):  # as most rules
+    if folder == "/" or folder in policy.roots or not os.path.lexists(folder):  # true for most rules
         return
     path = os.path.realpath(folder)
     if is_inside(path, ("/proc", "/sys", "/dev", *policy.roots)) or path == "/" or not os.path.lexists(path):
@@ -148,7 +148,7 @@ def _entries(folder: str, without: tuple[str, ...]) -> Iterator[str]:
 
 
 def _files(path: str) -> Iterator[str]:
-    """Yield a file, or the files below a folder."""
+    """Yield a path and all files below it."""
     yield path
     for folder, _, names in os.walk(path):
         yield from (os.path.join(folder, name) for name in names)

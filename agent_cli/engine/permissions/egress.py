@@ -1,7 +1,6 @@
-"""How confined commands reach the hosts that rules allow: a proxy that listens in the network which leads nowhere
-else, and ports of this machine that are passed on into it. What is allowed is asked of the policy at every
-connection, so that a new rule, another mode or untrusted text hold at once.
-"""
+"""Network access of confined commands to the hosts that rules allow: a proxy that listens in their otherwise
+isolated network, and ports of this machine forwarded into it. Each connection is authorized by the policy, so that
+a new rule, another mode or untrusted text takes effect immediately."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -20,8 +19,9 @@ _OWN_PORT = lazy_regex(r"(localhost|127\.0\.0\.1):(\d{1,5})")
 
 
 class EgressProxy:
-    """The way out of one session's commands; there is none until a rule `fetch(HOST)` allows something. `rules`
-    and `authorize` are the policy's; `private_hosts` may be on this machine or a private network."""
+    """The network egress of one session's commands. It is opened once a rule `fetch(HOST)` allows something.
+    `rules` and `authorize` come from the policy; `private_hosts` may be on this machine or in a private
+    network."""
 
     def __init__(
         self,
@@ -38,22 +38,22 @@ class EgressProxy:
         self._proxy: HostProxy | None = None
         self._url = ""
         self._tried: set[tuple[str, int]] = set()
-        """The ports of this machine that are passed on, or could not be."""
+        """Ports of this machine that are forwarded, or could not be."""
         self._opening = asyncio.Lock()
 
     @property
     def connected(self) -> int:
-        """How many connections to hosts were made so far."""
+        """Number of connections made to hosts so far."""
         return self._proxy.connected if self._proxy else 0
 
     async def open(self) -> str:
-        """Return the URL of the proxy, for a command that is about to start; empty where there is none: no rule
-        allows a host, or commands share no network. The first call takes some 10 ms."""
+        """Return the proxy's URL for a command about to start; empty if there is none, because no rule allows a
+        host or commands share no network. The first call takes about 10 ms."""
         rules, network = self._rules(), self._processes.network
         if not network or not allow_hosts(rules):
             return ""
         async with self._opening:
-            if self._network is not network:  # measured anew
+            if self._network is not network:  # the network was set up again
                 self.close()
             if self._proxy is None:
                 await self._begin()
@@ -62,18 +62,18 @@ class EgressProxy:
         return self._url
 
     def take_refused(self) -> tuple[str, ...]:
-        """Return the hosts that commands wanted and did not get since the last call."""
+        """Return the hosts refused to commands since the last call."""
         return self._proxy.take_refused() if self._proxy else ()
 
     def close(self) -> None:
-        """Listen no more, and begin to close all connections."""
+        """Stop listening, and start to close all connections."""
         if self._proxy is not None:
             self._proxy.close()
         self._proxy, self._url, self._network = None, "", ()
         self._tried.clear()
 
     async def _begin(self) -> None:
-        """Where the usual port is taken, by a command, another one will do."""
+        """Start the proxy. If a command occupies the usual port, use another one."""
         from agent_cli.net.host_proxy import PORT, HostProxy
 
         proxy = HostProxy(self._allows, private_hosts=self._private_hosts)
@@ -86,7 +86,7 @@ class EgressProxy:
                 return
 
     async def _forward(self, rules: Sequence[Rule]) -> None:
-        """Pass on the ports of this machine that rules name, where no command listens itself."""
+        """Forward the ports of this machine that rules name, unless a command listens on them itself."""
         for host, port in sorted(set(filter(None, map(_own_port, rules))) - self._tried):
             self._tried.add((host, port))
             if self._proxy is not None:
@@ -94,7 +94,7 @@ class EgressProxy:
                     await self._proxy.forward(await self._processes.listen(port), host, port)
 
     def _allows(self, host: str) -> bool:
-        """Return whether the policy lets a host, or HOST:PORT of this machine, be contacted now."""
+        """Return True if the policy currently allows a host, or a HOST:PORT of this machine."""
         name, colon, port = host.partition(":")
         if colon and port.isdigit() and isinstance(self._authorize(Fetch(f"tcp://{name}", name)), Deny):
             return False
@@ -102,7 +102,7 @@ class EgressProxy:
 
 
 def allow_hosts(rules: Iterable[Rule]) -> bool:
-    """Return whether any rule allows to contact hosts."""
+    """Return True if any rule allows connections to hosts."""
     return any(rule.effect == "allow" and rule.kind == "fetch" for rule in rules)
 
 

@@ -1,5 +1,5 @@
-"""How commands are confined: the level that is wanted, what this machine was measured to enforce, and for each
-command what it may reach."""
+"""Confinement of commands: the requested level, what this machine was measured to enforce, and the profile for
+each command."""
 
 import contextlib
 import os
@@ -29,14 +29,14 @@ _ONLY_NAMED = "file rules apply only to calls that name the file"
 
 
 class SandboxRequest(msgspec.Struct, frozen=True):
-    """What was chosen; `asked_for` tells a flag or a setting from the default."""
+    """The requested sandbox level; `asked_for` is False for the default and True for a flag or setting."""
 
     level: SandboxLevel
     asked_for: bool
 
 
 class SandboxProfiles:
-    """Confines the commands of one session."""
+    """Builds the confinement for the commands of one session."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class SandboxProfiles:
         cache: Path | None = None,
         scratch: Callable[[], Path | None] = lambda: None,
     ) -> None:
-        """`measure` tries out what is enforced; without it `strength` is taken as measured. `own` are folders of
-        the agent itself, which no command may read; `cache` is for package managers; `scratch` gives the folder
-        for temporary files, None for the system's."""
+        """`measure` tests what is enforced; without it, `strength` counts as measured. `own` are the agent's own
+        folders, which no command may read. `cache` is for package managers. `scratch` returns the folder for
+        temporary files; None for the system's."""
         self._scratch = scratch
         self._workspace = workspace
         self._wanted = wanted
@@ -63,7 +63,7 @@ class SandboxProfiles:
         self._has_own_rules = False
         self._closed_under: Sequence[Rule] = ()
         self._closed_by_rules: set[str] = set()
-        """Usual secrets outside the workspace that the rules of `_closed_under` close."""
+        """Usual secrets outside the workspace that the rules in `_closed_under` close."""
         self._hidden = HiddenFiles(workspace.roots, self._is_closed)
         self._fixed = HiddenFiles(workspace.roots, self._is_fixed)
         self._denied = DeniedFiles(workspace)
@@ -72,7 +72,7 @@ class SandboxProfiles:
         self.strength = strength
 
     def level(self, mode: Mode, untrusted: str) -> SandboxLevel:
-        """Return what is in force in a mode. Plan changes nothing; yolo means no sandbox unless one was asked for,
+        """Return the level in force in a mode. `plan` is read-only. `yolo` has no sandbox unless one was requested
         or untrusted text has entered the conversation."""
         wanted = self._wanted
         if wanted.level == "off" or not self.strength.is_there:
@@ -82,8 +82,8 @@ class SandboxProfiles:
         return "read-only" if mode == "plan" else wanted.level
 
     def describe(self, mode: Mode, untrusted: str, rules: Sequence[Rule] = ()) -> str:
-        """Return the level in force in words, with what enforces it, or why nothing does, and which of the rules
-        on files it cannot hold."""
+        """Describe the level in force: what enforces it or why nothing does, and which file rules it cannot
+        enforce."""
         level = self.level(mode, untrusted)
         has_rules = any(denies_writing(rule) or _closes_more(rule) for rule in rules)
         if level != "off":
@@ -98,8 +98,8 @@ class SandboxProfiles:
         return f"none ({why})" if why else "none"
 
     async def measure(self) -> bool:
-        """Hide our keys from commands and try, once, what the mechanism really enforces; whether that is another
-        one than was known so far."""
+        """Hide the agent's keys from commands and test once what the mechanism really enforces. Return True if
+        that differs from what was assumed."""
         if self._is_measured or self._measure is None:
             return False
         from agent_cli.sandbox.self_protection import hide_keys_of_this_process
@@ -114,12 +114,12 @@ class SandboxProfiles:
         return self.strength != before
 
     def scan_files(self, policy: Policy) -> None:
-        """Find what is closed; a large workspace takes a while the first time, and next to nothing afterwards."""
+        """Find the closed files. Slow the first time in a large workspace, and nearly free afterwards."""
         self._closed_inside(policy, ())
 
     def is_enough(self, policy: Policy) -> bool:
-        """Return whether commands may run in it without a question: what is closed to them, for reading or for
-        writing, must stay closed."""
+        """Return True if commands may run in the sandbox without asking: files closed for reading or writing must
+        stay closed."""
         if self.level(policy.mode, policy.untrusted) == "off" or not self._hidden.is_complete:
             return False
         if self.strength.hides_inside:
@@ -128,7 +128,7 @@ class SandboxProfiles:
         return not closed and not any(is_write_denied(path, policy) for path in self._fixed_inside(policy))
 
     def lacking(self, mode: Mode) -> str:
-        """Say why commands cannot be confined as a mode wants it; empty where it wants nothing."""
+        """Return why commands cannot be confined as a mode requires; empty if it requires nothing."""
         if self._wanted.level == "off" or (mode == "yolo" and not self._wanted.asked_for):
             return ""
         if self.strength.is_there:
@@ -136,13 +136,13 @@ class SandboxProfiles:
         return "no sandbox is available here"
 
     def _masks(self, mode: Mode) -> bool:
-        """Return whether commands without a sandbox are kept from the files that rules deny."""
+        """Return True if commands without a sandbox are still kept from files that rules deny."""
         can = self.strength.mechanism == "bubblewrap" and self.strength.hides_inside
         return mode == "yolo" and self._wanted.level != "off" and can
 
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
-        """Return what a command may reach; None where it is not confined. `report` is a folder that it may write
-        to."""
+        """Return the confinement of a command; None if it is not confined. `report` is an additional writable
+        folder."""
         level = self.level(policy.mode, policy.untrusted)
         if level == "off":
             return self._denied.masked(policy) if self._masks(policy.mode) else None
@@ -168,7 +168,7 @@ class SandboxProfiles:
 
     @property
     def tmp(self) -> Path:
-        """This session's own folder for temporary files; made when it is first needed."""
+        """This session's private folder for temporary files, created on first use."""
         if self._tmp is None:
             import tempfile
 
@@ -204,8 +204,7 @@ class SandboxProfiles:
         return tuple(path for path in found if path not in tracked)
 
     def _fixed_inside(self, policy: Policy) -> tuple[str, ...]:
-        """Return what is never to be changed, of what commands could change; to be asked after
-        `_closed_inside`."""
+        """Return the files that must not be changed although commands could. Call after `_closed_inside`."""
         has_any = bool(policy.untrusted) or any(map(denies_writing, policy.rules))
         return self._fixed.paths() if self._may_write(policy) and has_any else ()
 
@@ -214,8 +213,8 @@ class SandboxProfiles:
         return level == "workspace-write" and not policy.unwritable
 
     def _is_usual(self, path: str, policy: Policy) -> bool:
-        """Return whether a file is closed for its name alone. One that git tracks can be read from its objects as
-        well, and without it git could not work."""
+        """Return True if a file is closed only because of its name. If git tracks the file, its contents are in
+        the git objects anyway, and git could not work without it."""
         return not policy.hidden(path, False) and not any(
             _closes_more(rule) and matches_path(rule, path, policy.root) for rule in policy.rules
         )
@@ -229,7 +228,7 @@ class SandboxProfiles:
         return tuple(sorted({*usual, *closed_outside(policy)}))
 
     def _is_closed_outside(self, path: str, policy: Policy) -> bool:
-        """Return whether a usual secret is closed. What the rules say of its name is asked once."""
+        """Return True if a usual secret is closed. The rules on its name are evaluated once."""
         if path in self._closed_by_rules:
             return True
         is_closed = watched(path, path, policy) is not None
@@ -251,12 +250,12 @@ class SandboxProfiles:
 
 
 def _closes_more(rule: Rule) -> bool:
-    """Return whether a rule closes files that are no usual secrets."""
+    """Return True if a rule closes files other than the usual secrets."""
     return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
 
 
 def _autorun_files(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
-    """Return what editors, shells, other agents, git and the agent itself read or run by themselves."""
+    """Return the files that editors, shells, other agents, git and the agent itself read or run automatically."""
     from agent_cli.protocol.paths import OBEYED
     from agent_cli.workspace.git.programs import run_by_git
 
@@ -266,8 +265,7 @@ def _autorun_files(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
 
 
 def _own_package(roots: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the environment this program runs from, where it lies in the workspace: commands shall not change
-    it."""
+    """Return the environment this program runs from if it is in the workspace: commands must not change it."""
     own = os.path.realpath(sys.prefix)
     return (own,) if any(own.startswith(root.rstrip("/") + "/") for root in roots) else ()
 
@@ -277,7 +275,7 @@ def _some(path: Path | None) -> tuple[str, ...]:
 
 
 def _made(folder: Path) -> str:
-    """Return a folder that a command is to find; what cannot be made is not there."""
+    """Create a folder for a command and return it. A failure is ignored; the folder is then missing."""
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return str(folder)

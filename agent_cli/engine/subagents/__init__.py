@@ -1,1 +1,1 @@
-"""Sub-agents: sessions of their own that do a part of a task, within the rights and limits of their parent."""
+"""Sub-agents: separate sessions that do part of a task, within the rights and limits of their parent."""

@@ -1,4 +1,5 @@
-"""The questions of a sub-agent: they come into the one queue of the session that the user sees, with its name."""
+"""Approval requests and questions of a sub-agent, forwarded with its name to the queue of the session that the
+user sees."""
 
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ from .child import Child
 
 
 class ChildApprovals(ApprovalRequests):
-    """Asks where the parent asks."""
+    """Forwards requests to the parent's queue."""
 
     def __init__(self, above: ApprovalRequests, child: Child, tell: Callable[[Child, AnyEvent], None]) -> None:
         super().__init__(interactive=above.interactive)
@@ -36,7 +37,7 @@ class ChildApprovals(ApprovalRequests):
             self._child.waits(False)
 
     def _named(self) -> TurnScope:
-        """Return a scope whose questions say whose they are."""
+        """Return a scope that adds the sub-agent's name and task to its questions."""
 
         def tell(event: AnyEvent) -> None:
             if isinstance(event, ApprovalRequested | QuestionAsked) and not event.agent_name:

@@ -1,4 +1,4 @@
-"""The types of sub-agents that are always there."""
+"""Built-in types of sub-agents."""
 
 from agent_cli.protocol.agent_types import AgentType
 

@@ -1,5 +1,5 @@
-"""One sub-agent: a session of its own with the same engine. It has exactly one state at a time, and its end is on
-disk before anybody hears of it."""
+"""One sub-agent: a separate session with the same engine. It is in exactly one state at a time, and its end is
+saved before it is reported."""
 
 import asyncio
 import contextlib
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from .subagents import Subagents
 
 _STOP_S = 1.5
-"""How long a stopped engine may take to end by itself."""
+"""Seconds that a stopped engine gets to end by itself."""
 _CLOSE_S = 8.0
 _OVER_BUDGET: frozenset[StopReason] = frozenset({"cost_limit", "turn_limit", "time_limit"})
 _LINE_CHARS = 200
 _OF_THE_ENGINE = (ev.SessionStarted, ev.SessionClosed, ev.OperationCompleted, ev.OperationFailed)
-"""Events that tell nothing of its work."""
+"""Events that do not describe its work."""
 
 
 class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sub-agent is to be."""
+    """Parameters of a sub-agent."""
 
     id: str
-    """Of its session."""
+    """Id of its session."""
     name: str
     type: AgentType
     model: str = ""
-    """The model's name; empty for that of the type, else of the parent."""
+    """Name of the model; empty for that of the type or else of the parent."""
     call_id: str = ""
     depth: int = 1
     background: bool = False
@@ -56,7 +56,7 @@ BuildChild = Callable[[ChildPlan, "Child"], Awaitable[SessionServices]]
 
 
 class ChildResult(msgspec.Struct, frozen=True):
-    """How one task of a sub-agent ended."""
+    """Result of one task of a sub-agent."""
 
     state: AgentState
     text: str
@@ -65,15 +65,15 @@ class ChildResult(msgspec.Struct, frozen=True):
     cost_usd: float | None
     changed: tuple[str, ...] = ()
     untrusted: str = ""
-    """Where the first text of others in its session came from."""
+    """Source of the first untrusted text in its session."""
 
 
 class Child:
-    """A sub-agent, through all its tasks."""
+    """A sub-agent through all its tasks."""
 
     def __init__(self, plan: ChildPlan, among: "Subagents", tell: Callable[["Child", ev.AnyEvent], None]) -> None:
-        """`among` are those of the session that starts it; `tell` is given each event of its session, and what
-        changed of it."""
+        """`among` are the sub-agents of the session that starts it. `tell` is called with each event of its
+        session and each change of its state."""
         self.plan = plan
         self.among = among
         self.task = ""
@@ -82,16 +82,16 @@ class Child:
         self.line = ""
         self.result: ChildResult | None = None
         self.is_reported = False
-        """Whether the parent has been given the result."""
+        """True if the parent has received the result."""
         self.session_path = ""
         self.brought: tuple[BroughtText, ...] = ()
-        """Texts that go along with its task, such as skills."""
+        """Texts sent along with its task, such as skills."""
         self.worktree: Worktree | None = None
-        """The worktree that it works in; None for the workspace of its parent."""
+        """Its private worktree; None if it works in its parent's workspace."""
         self._tell = tell
         self._began = time.monotonic()
         self._over_at = 0.0
-        """When its last task ended; 0 while it works."""
+        """Time when its last task ended; 0 while it works."""
         self._cost_usd: float | None = None
         self._services: SessionServices | None = None
         self._agent: Agent | None = None
@@ -100,12 +100,12 @@ class Child:
         self._stopping: StopReason | None = None
         self._is_in_turn = False
         self._guidance: list[str] = []
-        """What came before its turn began."""
+        """Guidance received before its turn began."""
         self.has_place = False
-        """Whether it counts as one of those that work at the same time."""
+        """True if it occupies one of the slots for concurrently running sub-agents."""
 
     def adopt(self, saved: ChildSession) -> None:
-        """Take over how it ended in an earlier run of the program."""
+        """Restore the state in which it ended in an earlier run of the program."""
         self.task, self.state = saved.task, saved.state
         self.session_path = str(saved.path)
         self.line = saved.text.strip().partition("\n")[0][:_LINE_CHARS]
@@ -113,23 +113,23 @@ class Child:
 
     @property
     def is_over(self) -> bool:
-        """Whether its task has ended."""
+        """True if its task has ended."""
         return self.state in ENDED
 
     @property
     def cost_usd(self) -> float | None:
-        """What its model calls have cost; None while that is unknown."""
+        """Cost of its model calls; None while unknown."""
         return self._services.session.totals.cost_usd if self._services else self._cost_usd
 
     @property
     def workplace(self) -> "Worktree | None":
-        """The worktree of its own, else of the nearest sub-agent above that has one."""
+        """The worktree of the nearest sub-agent above that has one, otherwise its own."""
         above = self.among.owner
         inherited = above.workplace if above is not None else None
         return inherited or self.worktree
 
     def shown(self) -> AgentLine:
-        """Return it as a line of a list."""
+        """Return its line for a list."""
         plan = self.plan
         return AgentLine(
             id=plan.id,
@@ -147,14 +147,14 @@ class Child:
         )
 
     def prepare(self, *, background: bool) -> None:
-        """Make it ready for a further task."""
+        """Prepare it for another task."""
         self.plan = msgspec.structs.replace(self.plan, is_resumed=True, background=background)
         self.is_reported = False
         self._stopping = None
 
     async def run(self, task: str, build: BuildChild) -> ChildResult:
-        """Take a task to its end; whatever happens, the result has exactly one end state. A cancellation stops
-        it, and is raised once its end is saved."""
+        """Run a task to its end. The result always has exactly one end state. A cancellation stops the task and is
+        raised after its end is saved."""
         self.task, self.result, self._is_in_turn = task, None, False
         self._ended = asyncio.get_running_loop().create_future()
         state: AgentState = "stopped"
@@ -186,7 +186,7 @@ class Child:
         return self.result
 
     def abandoned(self) -> ChildResult:
-        """Return how its task ended; one that had not begun was stopped."""
+        """Return the result of its task. A task that had not begun counts as stopped."""
         if self.result is None:
             self._settle("stopped", "it was stopped before it started")
             self._change("stopped", "stopped before it started")
@@ -194,7 +194,7 @@ class Child:
         return self.result
 
     def stop(self, reason: StopReason = "interrupted") -> None:
-        """Stop the task; its end comes with `run`."""
+        """Stop the task; `run` returns its end."""
         self._stopping = reason
         if self._agent is not None:
             self._agent.stop(reason)
@@ -202,7 +202,7 @@ class Child:
             self._ended.set_result(("stopped", "it was stopped"))
 
     async def steer(self, text: str) -> None:
-        """Give it guidance, which it reads at its next step; at its first if it has not begun."""
+        """Send it guidance, which it reads at its next step, or at its first if it has not begun."""
         if self._agent is not None and self._is_in_turn:
             await self._agent.submit(Steer(text))
         else:
@@ -210,16 +210,16 @@ class Child:
 
     @property
     def is_ending(self) -> bool:
-        """Whether its turn has ended, and the session is being closed."""
+        """True if its turn has ended and the session is being closed."""
         return not self.is_over and self._ended is not None and self._ended.done()
 
     def waits(self, is_waiting: bool) -> None:
-        """Note that it waits for the user, or waits no longer."""
+        """Record that it starts or stops waiting for the user."""
         if not self.is_over:
             self._change("waiting" if is_waiting else "running")
 
     async def _after_stop(self, why: str) -> tuple[AgentState, str]:
-        """Stop the engine, and return how it ended; it is not waited for longer than it may take."""
+        """Stop the engine and return how the task ended, waiting no longer than `_STOP_S`."""
         self.stop()
         assert self._ended is not None
         with contextlib.suppress(TimeoutError, asyncio.CancelledError):
@@ -228,7 +228,7 @@ class Child:
         return "stopped", why
 
     async def _serve(self, agent: Agent) -> None:
-        """Run the engine, and pass on what it tells."""
+        """Run the engine and forward its events."""
         running = asyncio.create_task(agent.run())
         try:
             async for event in agent.events():
@@ -254,7 +254,7 @@ class Child:
         self._agent = self._services = None
 
     def _note(self, event: ev.AnyEvent) -> None:
-        """Follow an event of its session, and pass it on."""
+        """Update the state from an event of its session, and forward the event."""
         if isinstance(event, _OF_THE_ENGINE):
             return
         before = self.steps, self.line
@@ -295,7 +295,7 @@ class Child:
         untrusted = ""
         if services is not None:
             untrusted = services.session.untrusted()
-            with contextlib.suppress(StoreError):  # what cannot be saved is at least told
+            with contextlib.suppress(StoreError):  # even if it cannot be saved, it is reported
                 services.session.append(AgentNoted(id=new_id("agent"), state=state, text=text))
         self.result = ChildResult(state, text, self.steps, self.cost_usd, tuple(self._changed), untrusted)
 

@@ -1,5 +1,5 @@
-"""Checkpoints of a sub-agent: its own, and those of the turn that it works for, so that undoing that turn takes
-back what it changed as well."""
+"""Checkpoints of a sub-agent, for its own turn and for the parent turn it works for, so that undoing the parent
+turn also reverts the sub-agent's changes."""
 
 from collections.abc import Callable
 
@@ -29,9 +29,9 @@ class ChildUndo(TurnUndo):
         self._child = child
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
-        """Make sure that its turn and that of its parent can be undone; between turns the parent has none."""
+        """Ensure that its turn and its parent's turn can be undone. Between turns there is no parent turn."""
         agents = self._parent.agents
-        is_apart = self._child.workplace is not None  # what it changes there is merged, and undone then
+        is_apart = self._child.workplace is not None  # its changes there are merged, and undone with the merge
         if agents is not None and agents.scope.turn_id and not is_apart:
             await self._parent.undo.before_effect(agents.scope, paths)
         await super().before_effect(scope, paths)

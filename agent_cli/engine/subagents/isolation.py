@@ -1,4 +1,4 @@
-"""Sub-agents that work in a git worktree of their own: what they changed, and how it comes into the workspace."""
+"""Sub-agents in private git worktrees: their changes, and merging them into the workspace."""
 
 import contextlib
 from pathlib import Path
@@ -22,7 +22,7 @@ _MOST_NAMED = 20
 
 
 def worktree_of(cwd: str) -> Worktree | None:
-    """Return the worktree that a session worked in; None for any other folder."""
+    """Return the worktree that contains a session's folder; None if there is none."""
     for folder in (Path(cwd), *Path(cwd).parents):
         with contextlib.suppress(WorktreeError):
             return open_worktree(folder)
@@ -30,7 +30,7 @@ def worktree_of(cwd: str) -> Worktree | None:
 
 
 async def settle(child: Child, parent: "SessionServices") -> tuple[str, ...]:
-    """Return what a sub-agent has changed in its worktree; one without changes is removed."""
+    """Return the files that a sub-agent changed in its worktree. A worktree without changes is removed."""
     worktree, run = child.worktree, parent.tools.processes.run
     if worktree is None:
         return ()
@@ -40,15 +40,15 @@ async def settle(child: Child, parent: "SessionServices") -> tuple[str, ...]:
         await remove(worktree, run)
         child.worktree = None
     except (WorktreeError, OSError):
-        pass  # it stays, and what is wrong is said when it is merged
+        pass  # the worktree stays, and merging reports the problem
     return ()
 
 
 async def diff_of(child: Child, run: RunProgram) -> str:
-    """Return what a sub-agent has changed in its worktree, as a diff.
+    """Return the changes in a sub-agent's worktree as a diff.
 
     Raises:
-        ToolError: it has no worktree, or it cannot be read.
+        ToolError: it has no worktree, or the worktree cannot be read.
     """
     if child.worktree is None:
         raise ToolError(f"{child.plan.name} has no worktree of its own: its changes are in the workspace.")
@@ -59,11 +59,11 @@ async def diff_of(child: Child, run: RunProgram) -> str:
 
 
 async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) -> str:
-    """Bring the changes of a sub-agent's worktree into the workspace, as changes of files that an undo takes back;
-    returns what was done. Where a file conflicts, nothing is changed.
+    """Merge the changes in a sub-agent's worktree into the workspace as file changes that undo can revert, and
+    return what was done. If a file conflicts, nothing is changed.
 
     Raises:
-        ToolError: it has no worktree, still works, or its changes cannot be merged.
+        ToolError: it has no worktree, is still working, or its changes cannot be merged.
     """
     worktree = child.worktree
     if worktree is None:
@@ -77,7 +77,7 @@ async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) 
     try:
         result = await merge(worktree, root, run, before=lambda: parent.undo.before_effect(scope, ()))
     except (WorktreeError, OSError) as error:
-        if begins:  # without a state behind it, no turn before it could be undone
+        if begins:  # without a checkpoint after it, no earlier turn could be undone
             await parent.undo.after_turn(scope.turn_id)
         raise ToolError(f"The worktree of {child.plan.name} cannot be merged: {error}.") from error
     if result.conflicting and not result.applied:
@@ -100,7 +100,7 @@ async def _removed(child: Child, worktree: Worktree, parent: "SessionServices") 
         await remove(worktree, parent.tools.processes.run, discard=True)
         child.worktree = None
     except (WorktreeError, OSError):
-        pass  # what is in it is merged; `agent` finds it again
+        pass  # its changes are merged; `agent` finds the worktree later
 
 
 def _said(child: Child, result: MergeResult) -> str:

@@ -1,4 +1,4 @@
-"""What the parent reads of a sub-agent: its answer as data, with what it changed and cost."""
+"""The parent's view of a sub-agent's result: its answer as data, with its changes and cost."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ _ID = lazy_regex(r'<agent_result name="[^"\n]*" id="([0-9a-f]+)"')
 
 
 def read_at(records: Iterable[Record]) -> dict[str, float]:
-    """Return when the model was last given the result of each sub-agent, by the ids of their sessions."""
+    """Return session id → time when the model last received the sub-agent's result."""
     found: dict[str, float] = {}
     for record in records:
         texts: list[str] = []
@@ -32,7 +32,7 @@ def read_at(records: Iterable[Record]) -> dict[str, float]:
 
 
 def outcome(child: Child, result: ChildResult) -> ToolOutcome:
-    """Return the result of a sub-agent as that of a tool: its answer as data, with what it changed and cost."""
+    """Return a sub-agent's result as a tool outcome: its answer as data, with its changes and cost."""
     plan = child.plan
     facts = [f"{result.steps} step{'' if result.steps == 1 else 's'}"]
     if result.cost_usd is not None:
@@ -54,7 +54,7 @@ def outcome(child: Child, result: ChildResult) -> ToolOutcome:
 
 
 def report(child: Child) -> Attachments:
-    """Return the result of a sub-agent in the background, to go along with a message."""
+    """Return the result of a background sub-agent as attachments to a message."""
     assert child.result is not None
     told = outcome(child, child.result)
     return attach_text(BroughtText(child.plan.name, told.text, kind="agent"), told.text, told.untrusted)

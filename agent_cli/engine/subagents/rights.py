@@ -1,4 +1,4 @@
-"""What a sub-agent has of its parent's tools: never more than the parent has itself."""
+"""The tools and rules of a sub-agent: never more than its parent has."""
 
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -12,17 +12,17 @@ from agent_cli.tools.kit.base import Tool
 from agent_cli.tools.registry import Registry
 
 _NOT_FOR_SUBAGENTS = frozenset({"memory", "finish"})
-"""The memory is the user's and the parent's; a sub-agent ends by its answer."""
+"""The memory belongs to the user and the parent; a sub-agent ends with its answer."""
 
 
 def narrowed(registry: Registry, kind: AgentType, without: Collection[str], more: Iterable[Tool]) -> Registry:
-    """Return the tools of the parent that a sub-agent has, in their order, and `more` of its own behind them.
+    """Return the parent's tools that a sub-agent gets, in their order, followed by `more`.
 
     Args:
         registry: the tools of the parent.
-        kind: what the sub-agent is.
-        without: names of tools that it does not have.
-        more: tools that are made for it.
+        kind: the type of the sub-agent.
+        without: names of tools to exclude.
+        more: tools created for the sub-agent.
     """
     offered = set(registry.names)
     kept = [tool for tool in registry.tools if tool.name not in _NOT_FOR_SUBAGENTS and tool.name not in without]
@@ -34,7 +34,7 @@ def narrowed(registry: Registry, kind: AgentType, without: Collection[str], more
 
 
 def moved(rules: Iterable[Rule], top: str, worktree: str) -> Iterator[Rule]:
-    """Yield the rules that ask or deny for absolute paths of a checkout, for the same paths in its worktree."""
+    """Yield the rules that ask or deny for absolute paths of a checkout, rewritten for its worktree."""
     for rule in rules:
         if rule.effect != "allow" and rule.kind in ("read", "write") and rule.pattern.startswith(("/", "~")):
             for pattern in path_patterns(rule, top):
@@ -43,7 +43,7 @@ def moved(rules: Iterable[Rule], top: str, worktree: str) -> Iterator[Rule]:
 
 
 def is_allowed(kind: AgentType, name: str) -> bool:
-    """Return whether a type of sub-agent may use a tool."""
+    """Return True if a type of sub-agent may use a tool."""
     return (kind.tools is None or _fits(name, kind.tools)) and not _fits(name, kind.without_tools)
 
 

@@ -1,4 +1,4 @@
-"""All sub-agents of a session: how many there may be, what they are called, and what becomes of their results."""
+"""All sub-agents of a session: their limits, names and results."""
 
 import asyncio
 import os
@@ -29,17 +29,17 @@ _STOP_S = 3.0
 
 
 class SubagentLimits(msgspec.Struct, frozen=True):
-    """How many there may be."""
+    """Limits on the number of sub-agents."""
 
     depth: int = 1
-    """How deep sub-agents may start others; 1: only the session itself starts any."""
+    """Nesting depth of sub-agents; 1: only the session itself may start any."""
     running: int = 4
-    """At the same time; more wait for their turn."""
+    """Maximum that run at the same time; others wait in a queue."""
     per_prompt: int = 12
 
 
 class Subagents:
-    """The sub-agents of one session. Those that sub-agents start share its numbers."""
+    """The sub-agents of one session. Nested sub-agents share its limits."""
 
     def __init__(
         self,
@@ -48,18 +48,18 @@ class Subagents:
         build: BuildChild,
         owner: Child | None = None,
     ) -> None:
-        """`build` makes the engine of one; `owner` is the sub-agent whose session it is, if it is one's."""
+        """`build` creates a sub-agent's engine; `owner` is the sub-agent whose session this is, if any."""
         above = owner.among if owner is not None else None
         self.limits = limits
         self.types = {each.name: each for each in (*BUILT_IN, *types)}
         self._build = build
         self.owner = owner
         self._waiting = 0
-        """How many of its calls wait for others."""
+        """Number of its calls that wait for sub-agents."""
         self._above = above
         self._free: asyncio.Semaphore = above._free if above is not None else asyncio.Semaphore(limits.running)
         self._started: list[str] = above._started if above is not None else []
-        """Names of those started for this prompt."""
+        """Names of the sub-agents started for this prompt."""
         self._children: dict[str, Child] = {}
         self._tasks: dict[str, asyncio.Task[ChildResult]] = {}
         self._scope = TurnScope(lambda event: None)
@@ -67,16 +67,16 @@ class Subagents:
 
     @property
     def depth(self) -> int:
-        """How deep the session of these lies; 0 for the one that the user talks to."""
+        """Nesting depth of this session; 0 for the one that the user talks to."""
         return 0 if self._above is None else self._above.depth + 1
 
     @property
     def scope(self) -> TurnScope:
-        """The turn that the session is in, or was in last."""
+        """The current or most recent turn of the session."""
         return self._scope
 
     def begin(self, services: "SessionServices") -> None:
-        """The session whose sub-agents these are is there; those of its earlier runs are among them."""
+        """Attach the session of these sub-agents, and restore sub-agents of its earlier runs."""
         self.services = services
         if services.settings.resumed and services.settings.session_path:
             self._adopt(services, Path(services.settings.session_path))
@@ -103,28 +103,28 @@ class Subagents:
             child.is_reported = not saved.background or read.get(saved.id, 0.0) >= saved.time
 
     def below(self, child: Child) -> "Subagents":
-        """Return the sub-agents of one of these."""
+        """Return the collection for the sub-agents of one of these sub-agents."""
         return Subagents(self.limits, tuple(self.types.values()), self._build, owner=child)
 
     def begin_turn(self, scope: TurnScope) -> None:
-        """A turn begins; a prompt of the user's has its whole allowance."""
+        """Begin a turn. A prompt of the user resets the allowance."""
         self._scope = scope
         if self._above is None:
             self._started.clear()
 
     def end_turn(self) -> None:
-        """The turn has ended; those in the background go on."""
+        """End the turn; background sub-agents continue."""
         self._scope = TurnScope(self._scope.emit)
 
     def lines(self) -> tuple[AgentLine, ...]:
-        """Return all as lines of a list, oldest first."""
+        """Return a line for each sub-agent, oldest first."""
         return tuple(child.shown() for child in self._children.values())
 
     def named(self, name: str) -> Child:
-        """Return the one with this id or name, or whose id begins so.
+        """Return the sub-agent with this id, name or prefix of an id.
 
         Raises:
-            ToolError: there is none, or several.
+            ToolError: none or several match.
         """
         found = [each for each in self._children.values() if name in (each.plan.id, each.plan.name)]
         found = found or [each for each in self._children.values() if name and each.plan.id.startswith(name)]
@@ -134,10 +134,10 @@ class Subagents:
         raise ToolError(f"There is no sub-agent {name!r}. The sub-agents are: {known}.")
 
     def type_named(self, name: str) -> AgentType:
-        """Return a type.
+        """Return a type by name.
 
         Raises:
-            ToolError: there is none of that name.
+            ToolError: there is no such type.
         """
         if (found := self.types.get(name or GENERAL.name)) is not None:
             return found
@@ -152,10 +152,10 @@ class Subagents:
         background: bool,
         model: str = "",
     ) -> Child:
-        """Start one.
+        """Start a sub-agent.
 
         Raises:
-            ToolError: a limit forbids it; the text names it.
+            ToolError: a limit forbids it; the message names it.
         """
         if len(self._started) >= self.limits.per_prompt:
             raise ToolError(
@@ -179,16 +179,15 @@ class Subagents:
         return child
 
     def go_on(self, child: Child, task: str, *, background: bool) -> None:
-        """Give one that has ended a further task, in its own session; in the background nobody waits for it.
+        """Give a sub-agent that has ended another task, in its existing session. Nobody waits for one in the
+        background.
 
         Raises:
-            ToolError: it still works, or its type is gone.
+            ToolError: it is still working, or its type no longer exists.
         """
         if not child.is_over:
-            raise ToolError(
-                f"{child.plan.name} is still running; `agents` with the action `send` gives it guidance."
-            )
-        self.type_named(child.plan.type.name)  # without its type nothing says what it may do
+            raise ToolError(f"{child.plan.name} still works; `agents` with the action `send` tells it something.")
+        self.type_named(child.plan.type.name)  # without its type, its rights are unknown
         child.prepare(background=background)
         self._go(child, task)
 
@@ -206,7 +205,7 @@ class Subagents:
 
     @asynccontextmanager
     async def _place_free(self) -> AsyncIterator[None]:
-        """Leave the place of a sub-agent to others while all that it does is wait for them."""
+        """Free the owner's slot for others while all its work is waiting for sub-agents."""
         owner = self.owner
         if owner is None:
             yield
@@ -219,27 +218,27 @@ class Subagents:
             yield
         finally:
             self._waiting -= 1
-        if not self._waiting:  # one that was stopped needs no place to end
+        if not self._waiting:  # a stopped sub-agent needs no slot to end
             await self._free.acquire()
             owner.has_place = True
 
     async def wait(self, child: Child, within_s: float) -> bool:
-        """Wait for the end of its task, no longer than that; returns whether it has ended."""
+        """Wait at most `within_s` seconds for the end of its task. Return True if it has ended."""
         if not child.is_over:
             async with self._place_free():
                 await asyncio.wait({self._tasks[child.plan.id]}, timeout=within_s)
         return child.is_over
 
     async def stop(self, child: Child) -> None:
-        """Stop one, and wait until it has ended."""
+        """Stop a sub-agent and wait until it has ended."""
         if not child.is_over:
             await self._stop([child])
 
     async def send(self, child: Child, text: str) -> bool:
-        """Give one guidance, or a further task if it has ended; returns whether it is a further task.
+        """Send guidance, or another task if the sub-agent has ended. Return True if it is another task.
 
         Raises:
-            ToolError: its type is gone.
+            ToolError: its type no longer exists.
         """
         if child.is_ending:
             await asyncio.wait({self._tasks[child.plan.id]})
@@ -250,7 +249,7 @@ class Subagents:
         return False
 
     def reports(self) -> dict[str, "Attachments"]:
-        """Return the results of those in the background that have ended since the last time, by name."""
+        """Return the results of background sub-agents that have ended since the last call, by name."""
         over = [each for each in self._children.values() if each.is_over and not each.is_reported]
         found = [each for each in over if each.plan.background and each.result is not None]
         if not found:
@@ -262,7 +261,7 @@ class Subagents:
         return {each.plan.name: report(each) for each in found}
 
     async def all_ended(self) -> None:
-        """Wait until all in the background have ended; a cancellation stops them."""
+        """Wait until all background sub-agents have ended; a cancellation stops them."""
         running = [each for each in self._children.values() if not each.is_over]
         try:
             if running:
@@ -273,10 +272,10 @@ class Subagents:
             raise
 
     async def control(self, change: ControlAgent) -> str:
-        """Do what the user wants with one; returns what was done.
+        """Carry out a user's action on a sub-agent and return what was done.
 
         Raises:
-            ToolError: there is none of that name, or it cannot be done.
+            ToolError: there is none of that name, or the action is not possible.
         """
         child = self.named(change.agent)
         match change.action:
@@ -298,12 +297,12 @@ class Subagents:
                 assert_never(other)
 
     def started_by(self, call_id: str) -> Child | None:
-        """Return the one that a call has started already, in an earlier run of the program; None where there is
+        """Return the sub-agent that a call already started in an earlier run of the program; None if there is
         none."""
         return next((each for each in self._children.values() if each.plan.call_id == call_id), None)
 
     async def aclose(self) -> None:
-        """Stop all, and wait until they have ended."""
+        """Stop all sub-agents and wait until they have ended."""
         await self._stop([each for each in self._children.values() if not each.is_over])
 
     def _go(self, child: Child, task: str) -> None:
@@ -322,7 +321,7 @@ class Subagents:
                     child.has_place = False
                     self._free.release()
             return await self._with_worktree(child, result)
-        except asyncio.CancelledError:  # its end is known all the same
+        except asyncio.CancelledError:  # its end is recorded anyway
             return child.abandoned()
 
     async def _with_worktree(self, child: Child, result: ChildResult) -> ChildResult:
@@ -350,7 +349,7 @@ class Subagents:
             await asyncio.wait(late, timeout=_STOP_S)
 
     def tell(self, child: Child, event: ev.AnyEvent) -> None:
-        """Pass on what a sub-agent tells; those of sub-agents go up to the session that the user sees."""
+        """Forward an event of a sub-agent. Events of nested ones go up to the session that the user sees."""
         if self._above is not None:
             self._above.tell(child, event)
         elif self.services is not None:

@@ -1,4 +1,4 @@
-"""`agent` and `agents`: the model starts sub-agents, and looks after those that it has started."""
+"""The tools `agent` and `agents`: start sub-agents, and manage the running ones."""
 
 import asyncio
 from typing import Annotated, Literal, assert_never
@@ -16,7 +16,7 @@ _MAX_WAIT_S = 600.0
 
 
 class AgentParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `agent` takes."""
+    """Parameters of `agent`."""
 
     task: Annotated[
         str, msgspec.Meta(description="Everything it needs to know: it sees nothing of this conversation")
@@ -28,7 +28,7 @@ class AgentParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentTool(BasicTool):
-    """Starts a sub-agent, and waits for its answer unless it is to work in the background."""
+    """Starts a sub-agent and waits for its answer unless it runs in the background."""
 
     name = "agent"
     label = "Agent"
@@ -68,7 +68,7 @@ class AgentTool(BasicTool):
 
 
 class AgentsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `agents` takes."""
+    """Parameters of `agents`."""
 
     action: Literal["list", "read", "send", "stop", "wait"]
     id: Annotated[str, msgspec.Meta(description="Id or name; not for list")] = ""
@@ -77,7 +77,7 @@ class AgentsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentsTool(BasicTool):
-    """Lists, reads, tells, stops and waits for sub-agents."""
+    """Lists, reads, messages, stops and waits for sub-agents."""
 
     name = "agents"
     label = "Agents"

@@ -1,1 +1,1 @@
-"""Prepare, approve, run and record tool calls."""
+"""Preparation, approval, execution and recording of tool calls."""

@@ -1,6 +1,7 @@
-"""What a call means, what the policy says to it, and what the person does: the middle of the one road.
+"""Authorization of tool calls: the actions of a call, the policy's verdict, and the user's decision.
 
-It settles whether a call may run. What was shown is what runs: places and change are derived again just before.
+The gate decides whether a call may run. What was shown is what runs: paths and changes are derived again just
+before.
 """
 
 import time
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ApprovalGate:
-    """Settles the calls of one turn."""
+    """Decides on the calls of one turn."""
 
     def __init__(self, services: "SessionServices", rules: TurnRules, scope: TurnScope) -> None:
         self._session = services.session
@@ -41,10 +42,11 @@ class ApprovalGate:
         self._rules = rules
         self._scope = scope
         self._settled = 0
-        """How many calls were settled one by one."""
+        """Number of calls decided one by one."""
 
     def judge(self, pending: PendingCall) -> None:
-        """Settle what a call would do and what the policy says; a tool that cannot tell answers its own call."""
+        """Determine the actions of a call and the policy's verdict. If the tool fails at that, its error becomes
+        the result."""
         assert pending.tool is not None
         try:
             pending.authorized = authorize_call(
@@ -58,7 +60,7 @@ class ApprovalGate:
             pending.authorized = msgspec.structs.replace(pending.authorized, verdict=verdict)
 
     def _revision(self) -> Hashable:
-        """Return what verdicts depend on. While a call was settled and ran, everything may have changed."""
+        """Return what verdicts depend on. While a call was decided and ran, everything may have changed."""
         return self._permissions.revision(), self._settled
 
     def _bring_up_to_date(self, pending: PendingCall) -> None:
@@ -66,14 +68,14 @@ class ApprovalGate:
             self.judge(pending)
 
     def still_allowed(self, prepared: list[PendingCall]) -> bool:
-        """Return whether readers may still run: an earlier call may have moved what a path means."""
+        """Return True if read-only calls may still run: an earlier call may have changed what a path refers to."""
         for pending in prepared:
             if pending.result is None:
                 self._bring_up_to_date(pending)
         return all(pending.result is not None or pending.may_run for pending in prepared)
 
     async def decide(self, pending: PendingCall, rest: list[PendingCall]) -> None:
-        """Settle whether a call may run, asking the person if need be; a refusal becomes its result."""
+        """Decide whether a call may run, asking the user if necessary. A refusal becomes the call's result."""
         self._bring_up_to_date(pending)
         self._settled += 1
         if pending.result is None:
@@ -96,19 +98,20 @@ class ApprovalGate:
         while pending.awaits_answer:
             await self._ask(rest)
         if pending.result is None and self._permissions.revision() != before:
-            self.judge(pending)  # the mode may be a stricter one than when the question was asked
+            self.judge(pending)  # the mode may have become stricter since the question was asked
             if isinstance(verdict := pending.authorized.verdict, Deny):
                 pending.result = _denied(pending, verdict)
 
     def out_of_order(self, pending: PendingCall) -> ToolResult | None:
-        """Return the result of a call that a rule about the order or number of calls does not let happen now."""
+        """Return the failure of a call that a rule on the order or number of calls forbids now; None if none
+        does."""
         refusal = self._rules.refusal(pending.name, pending.authorized.actions)
         if refusal is None:
             return None
         return failure(pending, "failed", f"Not now: {refusal.reason}. Decided by: {refusal.rule}.", refusal.rule)
 
     async def _ask(self, rest: list[PendingCall]) -> None:
-        """Ask for the first call, and in the same batch for all later ones that can be shown already."""
+        """Ask for the first call and, in the same batch, for all later ones that can already be shown."""
         batch: list[PendingCall] = []
         written: set[str] = set()
         for pending in rest:
@@ -128,8 +131,8 @@ class ApprovalGate:
             self._apply(pending, decisions.get(pending.call.id) or Decision(pending.call.id, allow=False))
 
     async def _ask_person(self, items: tuple[ApprovalItem, ...], over: PendingCall) -> dict[str, Decision]:
-        """Put calls before the person; the time it takes is booked to the call that it is asked for. What they say
-        to the model passes the hooks on prompts, as all guidance does."""
+        """Ask the user about calls; the waiting time is recorded for `over`. Prompt hooks process the user's words
+        to the model, as for all guidance."""
         asked_at = time.monotonic()
         try:
             decisions = await self._approvals.ask(items, self._scope)
@@ -151,11 +154,11 @@ class ApprovalGate:
         return approval_item(pending, risk, self._permissions.is_confining, is_edit)
 
     async def _show(self, pending: PendingCall, *, first: bool) -> bool:
-        """Prepare what the person will see; a call that cannot work is answered without asking."""
+        """Prepare the preview for the user. A call that cannot work is answered without asking."""
         assert pending.tool is not None
         try:
             pending.preview = await pending.tool.preview(pending.params, self._preview_context(pending))
-        except Exception as error:  # a tool's own fault must answer its own call only
+        except Exception as error:  # a tool's own fault must affect only its own call
             if not first:
                 return False
             pending.result = cannot_work(pending, error)
@@ -172,10 +175,10 @@ class ApprovalGate:
             seen = pending.authorized.verdict
             self._replace(pending, decision.arguments)
             if _asks_for_more(pending.authorized.verdict, seen):
-                return  # what was seen is not what this would do: it is asked again
+                return  # the edited call asks for more than the user saw: ask again
         if decision.grant and pending.result is None:
             if not self._add_grant(decision, pending.authorized.verdict):
-                return  # a rule that cannot be kept is no yes: it is asked again
+                return  # a rule that cannot be saved is no approval: ask again
             self.judge(pending)
             if isinstance(pending.authorized.verdict, Ask):
                 self._scope.notice(f"{decision.grant} does not cover this call: it is allowed this once.")
@@ -193,7 +196,7 @@ class ApprovalGate:
         return "; ".join(dict.fromkeys(filter(None, risks)))
 
     async def is_as_approved(self, pending: PendingCall) -> bool:
-        """Return whether a call still means what the person has seen: the same places, the same change."""
+        """Return True if a call still matches what the user saw: the same paths, the same change."""
         assert pending.tool is not None
         if tuple(pending.tool.actions(pending.params, self._context)) != pending.authorized.actions:
             return False
@@ -204,12 +207,12 @@ class ApprovalGate:
         ).text == pending.preview.text
 
     def _preview_context(self, pending: PendingCall) -> ToolContext:
-        """Return the context for a preview: it keeps to the places the call was judged by."""
+        """Return the context for a preview, restricted to the paths for which the call was judged."""
         leaves = pending.authorized.reach == "outside" and self._permissions.is_confining
         return self._context.leaving(leaves).within(pending.authorized.places)
 
     def _replace(self, pending: PendingCall, arguments: str) -> None:
-        """The user edited the call: judge what will really run; deny rules still hold."""
+        """Apply the user's edit of a call and judge it again; deny rules still apply."""
         try:
             pending.tool, pending.params = self._registry.parse(pending.call.name, arguments)
         except ToolError as error:
@@ -219,7 +222,7 @@ class ApprovalGate:
         self.judge(pending)
 
     def _add_grant(self, decision: Decision, verdict: Verdict) -> bool:
-        """Keep a rule; False when it cannot be read or saved, or the call is one to be asked about each time."""
+        """Save a rule. Return False if it is invalid, cannot be saved, or the call must be approved each time."""
         try:
             if isinstance(verdict, Ask) and not verdict.grant:
                 raise RuleError("no rule can be saved for this call")
@@ -236,16 +239,15 @@ class ApprovalGate:
         return True
 
     def _grant_above(self, parent: "SessionServices", rule: str) -> None:
-        """Let what is allowed for the session hold in the conversation too, and so for all of its sub-agents."""
+        """Apply a rule for the session to the top-level conversation too, and thereby to all its sub-agents."""
         while parent.parent is not None:
             parent = parent.parent
         parent.permissions.add_grant(rule, "session")
         parent.session.append(Granted(id=new_id("grant"), rule=rule, scope="session"))
 
     async def ask_for_reach(self, pending: PendingCall, outcome: ToolOutcome) -> Reach | None:
-        """Return how much of the machine a command gets, that the sandbox has kept from something, when it runs
-        again; None when it does not. The network alone, still in the sandbox, where that is all it was kept
-        from."""
+        """Ask whether a command that the sandbox blocked may run again, and return its wider reach; None if it may
+        not. If only the network was blocked, the new reach is the network alone, still in the sandbox."""
         if not self._approvals.interactive or not pending.authorized.command:
             return None
         verdict = self._permissions.authorize_reach(
@@ -280,7 +282,7 @@ class ApprovalGate:
         return outcome.needs
 
     def stays_confined(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
-        """Return the outcome of a command that failed because of the sandbox, and stays in it."""
+        """Return the outcome of a command that failed because of the sandbox and is not run outside it."""
         if self._approvals.interactive:
             said = f" They said: {pending.feedback}" if pending.feedback else ""
             who = f"The user did not allow it.{said}"
@@ -296,7 +298,7 @@ def _denied(pending: PendingCall, verdict: Deny) -> ToolResult:
 
 
 def _asks_for_more(verdict: Verdict, seen: Verdict) -> bool:
-    """Return whether an edited call needs a question of its own: another rule asks, or it would reach further."""
+    """Return True if an edited call needs a new approval: another rule asks, or its reach is wider."""
     if not (isinstance(verdict, Ask) and isinstance(seen, Ask)):
         return False
     return (verdict.rule, verdict.reach) != (seen.rule, seen.reach)

@@ -1,4 +1,4 @@
-"""Questions to the person: an awaited value each, and losing one means no."""
+"""Approval requests and questions to the user. Each is awaited; losing one counts as a refusal."""
 
 import asyncio
 from typing import Literal, TypeVar
@@ -18,18 +18,18 @@ _T = TypeVar("_T")
 
 
 class ApprovalRequests:
-    """Open questions, by id."""
+    """Open requests, by id."""
 
     def __init__(self, *, interactive: bool) -> None:
         self.interactive = interactive
-        """Whether a person is there to answer."""
+        """True if a user is present to answer."""
         self._approvals: dict[str, asyncio.Future[tuple[Decision, ...]]] = {}
         self._questions: dict[str, asyncio.Future[str]] = {}
         self._one_at_a_time = asyncio.Lock()
-        """Held while the person is asked: sub-agents ask in the same queue."""
+        """Held while the user is asked: sub-agents ask in the same queue."""
 
     async def ask(self, items: tuple[ApprovalItem, ...], scope: TurnScope) -> dict[str, Decision]:
-        """Put calls before the person; returns the decisions by call id."""
+        """Ask the user to approve calls and return the decisions by call id."""
         async with self._one_at_a_time:
             return await self._ask(items, scope)
 
@@ -50,7 +50,7 @@ class ApprovalRequests:
         return {decision.call_id: decision for decision in decisions} | refused  # of two, the refusal counts
 
     async def question(self, text: str, options: tuple[str, ...], scope: TurnScope, *, server: str = "") -> str:
-        """Ask the person something, for an MCP server where one is named; returns their words."""
+        """Ask the user a question, on behalf of an MCP server if one is named, and return the answer."""
         async with self._one_at_a_time:
             return await self._question(text, options, scope, server)
 
@@ -69,11 +69,11 @@ class ApprovalRequests:
         return answer
 
     def answer(self, answer: ApprovalAnswer) -> bool:
-        """Deliver decisions; False when the request is no longer open."""
+        """Deliver decisions. Return False if the request is no longer open."""
         return _resolve(self._approvals.get(answer.request_id), answer.decisions)
 
     def reply(self, request_id: str, text: str) -> bool:
-        """Deliver the words for a question; False when it is no longer open."""
+        """Deliver the answer to a question. Return False if it is no longer open."""
         return _resolve(self._questions.get(request_id), text)
 
 

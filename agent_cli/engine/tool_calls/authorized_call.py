@@ -1,4 +1,4 @@
-"""What a call would do and what the policy says to it, as one value."""
+"""The actions of a tool call and the policy's verdict, as one value."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -23,19 +23,19 @@ from ..permissions.active_policy import Permissions
 
 
 class AuthorizedCall(msgspec.Struct, frozen=True):
-    """A call as it was judged. Before that it does nothing, and nothing forbids it."""
+    """A judged call. By default it has no actions and is allowed."""
 
     title: str
     actions: tuple[Action, ...] = ()
     verdict: Verdict = Allow("")
     may_tell: bool = True
-    """What stands in the files concerned may be read without a question."""
+    """The contents of the files concerned may be read without asking."""
     revision: Hashable = None
-    """What it was judged by: another one means that the verdict may be out of date."""
+    """Revision of the policy that the verdict is based on; if it changes, the verdict may be out of date."""
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """The files it is known to write."""
+        """The files that the call is known to write."""
         return tuple(action.path for action in self.actions if isinstance(action, WritePath))
 
     @property
@@ -45,12 +45,12 @@ class AuthorizedCall(msgspec.Struct, frozen=True):
 
     @property
     def reads_only(self) -> bool:
-        """Whether it changes nothing, so that it may run beside others and again after a crash."""
+        """True if it changes nothing, so that it may run in parallel with others and again after a crash."""
         return all(isinstance(action, ReadPath) for action in self.actions)
 
     @property
     def can_run_in_parallel(self) -> bool:
-        """Whether it may run in parallel with other such calls; of an external tool, its server says so."""
+        """True if it may run in parallel with other such calls. For an external tool, its server declares that."""
         return all(
             isinstance(action, ReadPath) or (isinstance(action, CallExternal) and action.says_read_only)
             for action in self.actions
@@ -58,32 +58,32 @@ class AuthorizedCall(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> frozenset[str]:
-        """The real paths it was judged by."""
+        """The real paths for which it was judged."""
         return frozenset(it.path for it in self.actions if isinstance(it, ReadPath | WritePath))
 
     @property
     def external(self) -> CallExternal | None:
-        """The external tool that it calls; None when it calls none."""
+        """The external tool that it calls; None if it calls none."""
         return next((it for it in self.actions if isinstance(it, CallExternal)), None)
 
     @property
     def untrusted_source(self) -> str:
-        """What its result is marked with; empty when it calls no external tool."""
+        """Source marked in its result as untrusted; empty if it calls no external tool."""
         return self.external.source if self.external else ""
 
     @property
     def reach(self) -> Reach:
-        """How much of the machine it gets once it may run."""
+        """The reach it gets when it runs."""
         return "inside" if isinstance(self.verdict, Deny) else self.verdict.reach
 
 
 def authorize_call(
     tool: Tool, params: Any, context: ToolContext, permissions: Permissions, revision: Hashable
 ) -> AuthorizedCall:
-    """Derive from its parameters what a call would do, and what the policy says to that.
+    """Determine the actions of a call from its parameters, and the policy's verdict on them.
 
     Raises:
-        Exception: whatever the tool raises when it is asked for its title or its actions.
+        Exception: any error the tool raises while computing its title or actions.
     """
     title = tool.title(params) or tool.name
     actions = tuple(tool.actions(params, context))

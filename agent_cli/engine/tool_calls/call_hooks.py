@@ -1,7 +1,7 @@
-"""The user's hooks on a tool call: before it is judged for good, and after it ran.
+"""User hooks on a tool call: before the final decision, and after it ran.
 
-A hook may refuse a call, have the user asked, answer the question for them, or change what the call does. What it
-changes is read and judged as if the model had written it.
+A hook may refuse a call, require the user's approval, answer an approval request, or change the call. Changed
+arguments are parsed and judged as if the model had written them.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class CallHooks:
         """Why a hook ends the turn; empty while none does."""
 
     async def before(self, batch: Sequence[PendingCall]) -> None:
-        """Ask the hooks about calls that are about to be made, but for those that a rule denies."""
+        """Run the hooks on calls that are about to run, except those that a rule denies."""
         asked = [pending for pending in batch if self.is_open(pending)]
         for pending in asked:
             pending.hooked_arguments = pending.arguments
@@ -55,7 +55,7 @@ class CallHooks:
             await asyncio.gather(*(self._on_question(pending) for pending in questions))
 
     async def after(self, pending: PendingCall, outcome: ToolOutcome, duration_s: float) -> ToolOutcome:
-        """Tell the hooks what came of a call; returns the outcome with what they add to it."""
+        """Run the hooks after a call and return the outcome with their additions."""
         event: Event = "PostToolUse" if outcome.ok else "PostToolUseFailure"
         contexts, pending.hook_contexts = pending.hook_contexts, ()
         if not self._engine.has(event):
@@ -75,7 +75,7 @@ class CallHooks:
 
     @staticmethod
     def is_open(pending: PendingCall) -> bool:
-        """Return whether a call may come to run as hooks were not asked about it yet."""
+        """Return True if a call may still run and hooks have not seen its current arguments."""
         is_asked = pending.hooked_arguments == pending.arguments
         return pending.result is None and not is_asked and not isinstance(pending.authorized.verdict, Deny)
 
@@ -96,7 +96,7 @@ class CallHooks:
             self._gate.judge(pending)
 
     async def _on_question(self, pending: PendingCall) -> None:
-        """Ask about a call that the person would be asked about; a hook may answer as a saved rule could."""
+        """Run the hooks for a call that the user would be asked about. A hook may answer as a saved rule could."""
         result = await self._engine.on_permission(self._facts(pending))
         announce(result, self._session, self._scope)
         self._take_stop(result)
@@ -113,8 +113,8 @@ class CallHooks:
         pending.result = failure(pending, "denied", text, rule, reason)
 
     def _rewrite(self, pending: PendingCall, result: "HookResult") -> None:
-        """Take the arguments that a hook wants instead. They are judged anew; only a person's or a rule's yes runs
-        them, and an allow of the hook counts for them as it would for the model's."""
+        """Apply the arguments requested by a hook. They are judged again: only the user's or a rule's approval
+        lets them run. An allow by the hook counts for them as it would for the model's arguments."""
         arguments = msgspec.json.encode(result.new_arguments).decode()
         try:
             pending.tool, pending.params = self._registry.parse(pending.name, arguments)
@@ -147,7 +147,7 @@ class CallHooks:
 
 
 def _arguments(pending: PendingCall) -> dict[str, Any]:
-    """Return the arguments as they were written; of a call that names another tool, those of that tool."""
+    """Return the arguments as written; for a call that names another tool, those of that tool."""
     if pending.name == pending.call.name or pending.rewritten_by:
         with contextlib.suppress(msgspec.DecodeError):
             return msgspec.json.decode(pending.arguments or "{}", type=dict[str, Any])

@@ -1,8 +1,8 @@
-"""Rules about the order and number of calls, held against the calls of one turn: what may be called now, what has
-to be run after an edit, what is missing before the end.
+"""Rules on the order and number of tool calls within a turn: what may be called now, what must run after an edit,
+and what is missing before the end.
 
-A rule that speaks of a single command or file (`never_run`, `never_edit`, `needs_approval`) is a permission
-rule; the rest, which depends on what happened before, lives here.
+A rule on a single command or file (`never_run`, `never_edit`, `needs_approval`) is a permission rule. Rules that
+depend on earlier calls are handled here.
 """
 
 import os
@@ -22,59 +22,59 @@ if TYPE_CHECKING:
     from .previous_calls import CallMade
 
 _MOST_FILES = 50
-"""For how many files that one call has changed a command with `{file}` runs."""
+"""Maximum number of files changed by one call for which a command with `{file}` runs."""
 MOST_REMINDERS = 3
-"""How often a model that wants to stop is sent back to what is missing."""
+"""Number of times that a model which wants to stop is reminded of what is missing."""
 _AS_PERMISSIONS = ("never_run", "never_edit", "needs_approval")
 
 
 class BoundRule(msgspec.Struct, frozen=True):
-    """A rule, read, with its place."""
+    """A parsed rule with the place of its definition."""
 
     rule: ToolRule
     place: str
     calls: tuple[CallPattern, ...]
-    """What its kind names."""
+    """The calls named by the rule's kind."""
     about: CallPattern | None
-    """Its `call`."""
+    """The parsed `call` of the rule."""
     paths: Rule | None
 
     @property
     def label(self) -> str:
-        """How it is named in a verdict."""
+        """Name of the rule in a verdict."""
         named = ", ".join(map(str, self.calls)) or self.about or self.rule.paths
         return f"{self.rule.kind} {named} ({self.place})"
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """A call that has been made in this turn."""
+    """A call made in this turn."""
 
     tool: str
     actions: tuple[Action, ...]
     ok: bool
     changed: tuple[str, ...] = ()
-    """The files that it is known to have changed, whatever it said it would do."""
+    """Files that the call is known to have changed, whatever its declared actions."""
 
 
 def was_made(result: ToolResult) -> bool:
-    """Tell whether a call with this result ran: what a person or a rule refused did not."""
+    """Return True if a call with this result ran. A call refused by the user or a rule did not."""
     return result.status not in ("denied", "cancelled") and not result.rule
 
 
 def bind(rules: Iterable[tuple[ToolRule, str]]) -> tuple[BoundRule, ...]:
-    """Return the rules that depend on other calls, ready to be held against a turn.
+    """Return the parsed rules that depend on other calls.
 
     Raises:
-        RuleError: a CALL or a path that cannot be read.
+        RuleError: a CALL or a path cannot be parsed.
     """
     return tuple(_bound(rule, place) for rule, place in rules if rule.kind not in _AS_PERMISSIONS)
 
 
 def as_permissions(rules: Iterable[tuple[ToolRule, str]]) -> Iterator[Rule]:
-    """Yield the permission rules that the others mean.
+    """Yield the permission rules equivalent to the remaining kinds.
 
     Raises:
-        RuleError: a pattern that cannot be read.
+        RuleError: a pattern cannot be parsed.
     """
     for rule, place in rules:
         if rule.never_run is not None:
@@ -106,36 +106,36 @@ class TurnRules:
         self._begun: list[tuple[str, tuple[Action, ...]]] = []
         self._done: list[_Done] = []
         self._output = ""
-        """Of the last call."""
+        """Output of the last call."""
         self._reminders_left = MOST_REMINDERS
         self._was_tried = False
 
     @property
     def any(self) -> bool:
-        """Whether there are rules at all."""
+        """True if there are any rules."""
         return bool(self._rules)
 
     def record_start(self, tool: str, actions: tuple[Action, ...]) -> None:
-        """A call is made; others may be made while it runs."""
+        """Record that a call starts; others may start while it runs."""
         if self._rules:
             self._begun.append((tool, actions))
 
     def resume_after(self, calls: "Iterable[CallMade]") -> None:
-        """Count the calls that were made for the same input before, in turns that did not come to their end."""
+        """Count the calls made for the same prompt in earlier turns that did not complete."""
         for call in calls:
             self.record_start(call.tool, call.actions)
             if call.result is not None:
                 self.record_result(call.tool, call.actions, call.result)
 
     def forget(self) -> None:
-        """Begin anew: what comes now is done for another input."""
+        """Reset: later calls belong to another prompt."""
         self._begun.clear()
         self._done.clear()
         self._output = ""
         self._was_tried = False
 
     def record_result(self, tool: str, actions: tuple[Action, ...], result: ToolResult) -> None:
-        """A call has its result."""
+        """Record the result of a call."""
         self._was_tried = True
         if self._rules and was_made(result):
             changed = tuple(os.path.join(self._root, each.path) for each in result.changes)
@@ -143,7 +143,7 @@ class TurnRules:
             self._output = result.text
 
     def refusal(self, tool: str, actions: tuple[Action, ...]) -> Deny | None:
-        """Return why a call may not be made now; None when no rule speaks against it."""
+        """Return why a call may not be made now; None if no rule forbids it."""
         for bound in self._rules:
             if why := self._against(bound, tool, actions):
                 because = f" ({bound.rule.because})" if bound.rule.because else ""
@@ -168,12 +168,12 @@ class TurnRules:
         return ""
 
     def _is_a_beginning(self, tool: str, actions: tuple[Action, ...]) -> bool:
-        """Return whether any of the rules about what comes first names this call."""
+        """Return True if any `run_first` rule names this call."""
         first = (call for bound in self._rules if bound.rule.kind == "run_first" for call in bound.calls)
         return any(is_alone(call, tool, actions, self._root) for call in first)
 
     def _follows(self, bound: BoundRule) -> bool:
-        """Return whether the last call was the one that the rule speaks of, with the output that it speaks of."""
+        """Return True if the last call is the one that the rule names, with the required output."""
         if not self._done or bound.about is None:
             return False
         last = self._done[-1]
@@ -182,7 +182,7 @@ class TurnRules:
         return is_it and (wanted is None or re.search(wanted, self._output) is not None)
 
     def _count(self, bound: BoundRule, tool: str, actions: tuple[Action, ...]) -> int:
-        """Return how often what a rule speaks of was called, with this call."""
+        """Return the number of calls that a rule counts, including this one."""
         assert bound.about is not None
         made = (*self._begun, (tool, actions))
         return sum(count(bound.about, name, done, self._root) for name, done in made)
@@ -193,8 +193,8 @@ class TurnRules:
         )
 
     def _since_edit(self, paths: Rule | None, required: tuple[CallPattern, ...]) -> list[_Done]:
-        """Return the calls after the last one that changed a file, one of `paths` if given. What a required call
-        writes itself, caches and reports, is no edit."""
+        """Return the calls after the last one that changed a file, limited to `paths` if given. Files that a
+        required call writes itself, such as caches and reports, do not count as edits."""
         for at in range(len(self._done) - 1, -1, -1):
             done = self._done[at]
             if any(ends_with(call, done.tool, done.actions, self._root) for call in required if not _edits(call)):
@@ -204,14 +204,14 @@ class TurnRules:
         return self._done
 
     def _edited(self, done: _Done, paths: Rule | None) -> list[str]:
-        """Return the files that a call has changed, of those meant."""
+        """Return the files changed by a call that match `paths`."""
         written = [action.path for action in done.actions if isinstance(action, WritePath)] if done.ok else []
         files = dict.fromkeys((*written, *done.changed))
         return [path for path in files if paths is None or matches_path(paths, path, self._root)]
 
     @property
     def follows_edits(self) -> bool:
-        """Whether a rule depends on which files were changed, by whatever call."""
+        """True if a rule depends on which files were changed, by any call."""
         return any(
             bound.rule.kind in ("after_edit_run", "only_after")
             or (bound.rule.kind == "required_before_end" and bound.paths is not None)
@@ -219,7 +219,7 @@ class TurnRules:
         )
 
     def after_edit(self, written: Iterable[str]) -> Iterator[tuple[BoundRule, str]]:
-        """Yield the commands to run once files were changed, each with its rule."""
+        """Yield the commands to run after files were changed, each with its rule."""
         from shlex import quote
 
         found = list(dict.fromkeys(written))
@@ -234,8 +234,8 @@ class TurnRules:
                 yield bound, command
 
     def must_call(self) -> str:
-        """Name the one tool with which the turn has to begin; empty where there are several, or once a call was
-        tried: whatever became of it, the model may then answer in words."""
+        """Return the only tool that the turn may begin with; empty if there are several, or once a call was tried:
+        whatever its outcome, the model may then answer in words."""
         first = [bound for bound in self._rules if bound.rule.kind == "run_first"]
         if self._was_tried or any(self._succeeded(bound.calls, self._done) for bound in first):
             return ""
@@ -243,7 +243,7 @@ class TurnRules:
         return names.pop() if len(names) == 1 else ""
 
     def ended_by(self, tool: str, actions: tuple[Action, ...]) -> str:
-        """Return the rule that ends the turn when this call has succeeded; empty when none does."""
+        """Return the rule that ends the turn if this call succeeds; empty if there is none."""
         for bound in self._rules:
             if bound.rule.kind == "ends_turn" and any(
                 surely_is(call, tool, actions, self._root) for call in bound.calls
@@ -252,8 +252,8 @@ class TurnRules:
         return ""
 
     def missing(self) -> str:
-        """Return what must still be done before the turn may end, in words for the model; empty when nothing is,
-        or when it has been said often enough."""
+        """Return what must still be done before the turn may end, in words for the model; empty if nothing is
+        missing or the reminders are used up."""
         lacking = [bound for bound in self._rules if self._is_missing(bound)]
         if not lacking or self._reminders_left == 0:
             return ""
@@ -264,7 +264,7 @@ class TurnRules:
         )
 
     def unmet(self) -> tuple[str, ...]:
-        """Return the rules that the turn ends without having met."""
+        """Return the rules that are not met at the end of the turn."""
         return tuple(bound.label for bound in self._rules if self._is_missing(bound))
 
     def _is_missing(self, bound: BoundRule) -> bool:
@@ -282,12 +282,12 @@ def _edits(call: CallPattern) -> bool:
 
 
 def _tool_of(call: CallPattern) -> str:
-    """Return the tool that a pattern names; empty where several may do what it says."""
+    """Return the tool that a pattern names; empty if several tools could match."""
     return call.tool or ("shell" if call.rule is not None and call.rule.kind == "shell" else "")
 
 
 def describe_rules(rules: Iterable[ToolRule]) -> tuple[str, ...]:
-    """Return the rules in sentences, for the model."""
+    """Return the rules as sentences for the model."""
     return tuple(_sentence(rule) + (f" Reason: {rule.because}" if rule.because else "") for rule in rules)
 
 

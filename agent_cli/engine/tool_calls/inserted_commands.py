@@ -1,4 +1,5 @@
-"""Put the output of shell commands into a text that names them, such as a skill or a command of the user's."""
+"""Insert the output of shell commands into a text that contains them, such as a skill or a user's slash
+command."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +11,7 @@ from agent_cli.protocol.operations import InsertedCommand
 
 _MOST = 20
 _END = re.compile(r"\n?\[exit code 0, [\d.]+ s\]\Z")
-"""Not for a text that reads on."""
+"""Exit line of the shell tool, removed from text that continues."""
 
 RunCommands = Callable[[Sequence[str]], Awaitable[Sequence[ToolResult]]]
 
@@ -20,12 +21,12 @@ class InsertedText(msgspec.Struct, frozen=True):
 
     text: str
     untrusted: str = ""
-    """Where the first untrusted text in it came from; empty where there is none."""
+    """Source of the first untrusted text in it; empty if there is none."""
 
 
 async def insert_output(text: str, insertions: Sequence[InsertedCommand], run: RunCommands) -> InsertedText:
-    """Run the commands of a text, each where the one before it left off, and put their output in their places. A
-    command that was refused or failed leaves the reason there."""
+    """Run the commands of a text in sequence, sharing shell state, and insert their output. For a command that was
+    refused or failed, the reason is inserted."""
     found = [each for each in insertions if text.startswith(each.marker, each.at)]
     results = await run([each.command for each in found[:_MOST]])
     parts, end = [], 0

@@ -1,7 +1,7 @@
-"""Is the model going round in circles? Judged by what it does, only at the tail, once per streak.
+"""Detect a model that repeats itself. Only the most recent calls count, and each streak is reported once.
 
-A signature is tool, canonical arguments and result, so that polling with changing results never counts.
-Hint first, stop later; detection never ends the session.
+A call's signature is its tool, canonical arguments and result, so that polling with changing results never counts.
+A hint comes first, a stop later; detection never ends the session.
 """
 
 import hashlib
@@ -14,18 +14,18 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
 
 HINT_AT = (3, 2, 2, 2, 2)
-"""Rounds after which the model is told, by the number of calls in the cycle; the first is for a single call."""
+"""Rounds after which the model is told, by cycle length in calls, from 1."""
 STOP_AT = (5, 4, 3, 3, 3)
-"""Rounds after which the turn is stopped, likewise."""
+"""Rounds after which the turn is stopped, by cycle length in calls, from 1."""
 MALFORMED_STOP_AT = 5
 
 
 class LoopDetected(msgspec.Struct, frozen=True):
-    """What a guard found."""
+    """A detected loop."""
 
     level: Literal["hint", "stop"]
     text: str
-    """For the model when it is a hint, for the user when it is a stop."""
+    """Text for the model if it is a hint, for the user if it is a stop."""
 
 
 class LoopDetector:
@@ -35,7 +35,7 @@ class LoopDetector:
         self._hint_at = hint_at
         self._stop_at = stop_at
         self._most = max(length * enough for at in (hint_at, stop_at) for length, enough in enumerate(at, start=1))
-        """Calls of the longest cycle that counts; older ones tell nothing."""
+        """Number of calls in the longest relevant cycle; older ones are dropped."""
         self._signatures: list[str] = []
         self._tools: list[str] = []
         self._hinted = False
@@ -46,28 +46,28 @@ class LoopDetector:
         self._readable = False
 
     def record(self, call: ToolCall, result: ToolResult) -> None:
-        """Note a finished call."""
+        """Record a finished call."""
         waits = call.name == "jobs" or (result.command and _POLLING.match(result.command))
         self._now.append((new_id("wait") if waits else _signature(call, result), call.name))
 
     def record_malformed(self, tool: str) -> None:
-        """Note a call whose arguments could not be read."""
+        """Record a call whose arguments could not be parsed."""
         self._unreadable.append(tool)
 
     def record_wellformed(self) -> None:
-        """Note that a call could be read."""
+        """Record that a call could be parsed."""
         self._readable = True
 
     def forget(self) -> None:
-        """Begin anew: a person says to go on."""
+        """Reset, after the user chose to continue."""
         self._signatures.clear()
         self._tools.clear()
         self._malformed.clear()
         self._hinted = False
 
     def check(self) -> LoopDetected | None:
-        """Return the alarm to act on now, if any; each streak gives one hint. To be asked behind each answer:
-        calls that one answer makes twice count once, since the model has not seen the first one's result."""
+        """Return the loop to act on now, if any; each streak yields one hint. Call it after each answer: identical
+        calls in one answer count once, because the model has not seen the first result."""
         self._take_in()
         if len(self._malformed) >= 2 and self._malformed[-1] == self._malformed[-2]:
             tool = self._malformed[-1]
@@ -106,8 +106,8 @@ class LoopDetector:
         self._readable = False
 
     def _cycle(self, rounds: Sequence[int]) -> tuple[int, int] | None:
-        """Find the shortest cycle at the tail that has come round often enough: how often, and its length in
-        calls."""
+        """Return rounds and length in calls of the shortest cycle at the end that repeats often enough; None if
+        there is none."""
         for length, enough in enumerate(rounds, start=1):
             cycle = self._signatures[-length:]
             times = 1
@@ -119,7 +119,7 @@ class LoopDetector:
 
 
 def _is_shorter_cycle(cycle: list[str]) -> bool:
-    """Return whether these calls are themselves rounds of a shorter cycle, which has its own bounds."""
+    """Return True if these calls repeat a shorter cycle, which has its own thresholds."""
     sizes = (size for size in range(1, len(cycle)) if len(cycle) % size == 0)
     return any(cycle[:size] * (len(cycle) // size) == cycle for size in sizes)
 
@@ -135,10 +135,10 @@ _MALFORMED_HINT = (
 
 
 _POLLING = lazy_regex(r"\s*(sleep|timeout\s+\S+\s+tail|inotifywait|wait)\b")
-"""A command that begins by waiting asks after something that runs: the same answer twice means nothing."""
+"""A command that begins by waiting polls something: the same answer twice means nothing."""
 
 _DURATION = lazy_regex(r"\b\d+(\.\d+)? ?m?s\b")
-"""Run times differ from call to call without meaning anything."""
+"""Run times differ between calls without meaning."""
 
 
 def _steps(length: int) -> str:

@@ -1,4 +1,4 @@
-"""One call on its way from the model to its result, and the results that need no tool."""
+"""A tool call on its way from the model to its result, and results that need no tool."""
 
 from typing import Any, Literal
 
@@ -12,19 +12,19 @@ from agent_cli.tools.kit.base import Preview, Tool, ToolError, ToolOutcome
 from .authorized_call import AuthorizedCall
 
 LONGEST_REMAINS = 4_000
-"""Characters kept of what a stopped call had printed."""
+"""Number of characters of a stopped call's output to keep."""
 
 
 class HookRuling(msgspec.Struct, frozen=True):
-    """What hooks of the user's say to a call that they do not refuse."""
+    """The decision of user hooks on a call that they do not refuse."""
 
     decision: Literal["allow", "ask", "deny"]
     rule: str
     reason: str
 
     def applied_to(self, verdict: Verdict) -> Verdict:
-        """Return the verdict that holds: a hook may have the user asked, and may answer a question that a saved
-        rule could answer; nothing else is loosened."""
+        """Return the resulting verdict. A hook may require approval by the user, and may answer a question that a
+        saved rule could answer. It cannot loosen anything else."""
         if self.decision == "ask" and isinstance(verdict, Allow):
             return Ask(self.rule, self.reason, reach=verdict.reach)
         if self.decision == "ask" and isinstance(verdict, Ask):
@@ -35,88 +35,89 @@ class HookRuling(msgspec.Struct, frozen=True):
 
 
 class PendingCall:
-    """One call on its way: what it means, what the policy says, what the user said."""
+    """A tool call in progress: its meaning, the policy's verdict and the user's decision."""
 
     def __init__(self, call: ToolCall, turn_id: str) -> None:
         self.call = call
         self.arguments = call.arguments
-        """Those of the call, or what the user has made of them."""
+        """The arguments of the call, perhaps edited by the user or a hook."""
         self.turn_id = turn_id
-        """The turn in which the model made it."""
+        """The turn in which the model made the call."""
         self.tool: Tool | None = None
         self.params: Any = None
         self.authorized = AuthorizedCall(call.name)
-        """What it would do and what the policy says, as it was judged last."""
+        """The actions and the verdict, as last judged."""
         self.final = ""
-        """What the turn ends with, once it has said that the task is done."""
+        """Final text of the turn, if this call said that the task is done."""
         self.printed = ""
-        """The end of what it has shown so far."""
+        """The end of its output so far."""
         self.preview: Preview | None = None
         self.approved = False
         self.edited = False
         self.ruling: HookRuling | None = None
-        """What hooks say to it."""
+        """The decision of hooks."""
         self.hooked_arguments = ""
-        """The arguments that hooks were asked about last."""
+        """The arguments that hooks last saw."""
         self.hook_contexts: tuple[str, ...] = ()
-        """What hooks add to its result."""
+        """Text that hooks add to its result."""
         self.rewritten_by = ""
-        """The hook that changed its arguments; empty when none did."""
+        """The hook that changed its arguments; empty if none did."""
         self.rewrite = ""
-        """Diff of what hooks changed in its arguments, or wanted to."""
+        """Diff of the changes that hooks made or requested in its arguments."""
         self.hunks: tuple[int, ...] | None = None
-        """Which hunks of its change the person took over; None for all."""
+        """Numbers of the hunks that the user accepted; None for all."""
         self.waited_s = 0.0
-        """How long the person was waited for over it."""
+        """Seconds spent waiting for the user."""
         self.feedback = ""
-        """The user's words when they did not let it out of the sandbox."""
+        """The user's words when they refused to let it run outside the sandbox."""
         self.is_inserted = False
-        """Whether its output goes into a text, so that its result is no message of the conversation."""
+        """True if its output is inserted into a text, so that its result is not a message of the conversation."""
         self.inserted_source = ""
-        """Where untrusted text came from that commands within its result printed."""
+        """Source of untrusted text printed by commands within its result."""
         self.result: ToolResult | None = None
 
     @property
     def name(self) -> str:
-        """The tool that runs, which a call may name in its arguments; the call's own name when it is unknown."""
+        """Name of the tool that runs, which a call may give in its arguments; the call's own name if the tool is
+        unknown."""
         return self.call.name if self.tool is None else self.tool.name
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the user has to be asked, and has not allowed it."""
+        """True if the user must be asked and has not allowed it yet."""
         return self.result is None and not self.approved and isinstance(self.authorized.verdict, Ask)
 
     @property
     def may_run(self) -> bool:
-        """Whether nobody has to be asked."""
+        """True if it may run without asking."""
         return isinstance(self.authorized.verdict, Allow)
 
     @property
     def adjusted(self) -> str:
-        """How the user changed the call before allowing it: `edited`, `1 of 2 hunks`; empty when they did not."""
+        """How the user changed the call before allowing it: `edited`, `1 of 2 hunks`; empty if unchanged."""
         if self.hunks is None or self.preview is None:
             return "edited" if self.edited else ""
         return f"{len(self.hunks)} of {_hunks(self.preview)} hunks"
 
     @property
     def succeeded(self) -> bool:
-        """Whether it was done as asked."""
+        """True if it ran successfully."""
         return self.result is not None and self.result.status == "ok"
 
     @property
     def result_kind(self) -> ResultKind:
-        """What of its result a front end shows."""
+        """Part of its result that a front end shows."""
         return "text" if self.tool is None else self.tool.result_kind
 
     @property
     def label(self) -> str:
-        """What the tool does, in the word shown to people."""
+        """Display name of the tool."""
         return "" if self.tool is None else self.tool.label
 
 
 def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
-    """Return the result of a call whose preview failed, before anybody was asked: it may say no more of a file
-    than what may be read without a question."""
+    """Return the result of a call whose preview failed before approval. It must reveal no more of a file than may
+    be read without asking."""
     if not pending.authorized.may_tell:
         return failure(
             pending, "failed", "This edit cannot be made as requested. Read the file first to be told why."
@@ -125,7 +126,7 @@ def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
 
 
 def stopped_outcome(pending: PendingCall) -> ToolOutcome:
-    """Return the outcome of a call that was stopped: what it had shown is kept."""
+    """Return the outcome of a stopped call, with the output so far."""
     text = "Stopped before it ended; it may have had effects."
     if pending.printed.strip():
         text = f"{text} It had printed:\n{pending.printed}"
@@ -133,7 +134,8 @@ def stopped_outcome(pending: PendingCall) -> ToolOutcome:
 
 
 def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
-    """Return a result without a run: the reason is the text; `display` is the part of it that is for people."""
+    """Return the result of a call that did not run: `text` is the reason, `display` the part of it for the
+    user."""
     return ToolResult(
         id=new_id("result"),
         call_id=pending.call.id,
@@ -146,7 +148,7 @@ def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "",
 
 
 def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
-    """Return the result of a call that needed a person where none is: what would allow it."""
+    """Return the result of a call that needs approval when no user is present, and what would allow it."""
     ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
     ways += ["another --mode"] if verdict.by_mode else []
     allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only the user can allow it. "
@@ -156,7 +158,7 @@ def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
 
 
 def finished_event(result: ToolResult, title: str, tool: Tool | None, adjusted: str = "") -> ToolCallFinished:
-    """Announce a result, with what its tool declares of how it is shown."""
+    """Return the event for a result, with the display settings of its tool."""
     return ToolCallFinished(
         call_id=result.call_id,
         tool=tool.name if tool else result.tool,
@@ -177,7 +179,7 @@ def finished_event(result: ToolResult, title: str, tool: Tool | None, adjusted: 
 
 
 def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: bool) -> ApprovalItem:
-    """Return what the person is shown."""
+    """Return the approval item to show the user."""
     assert pending.tool is not None and pending.preview is not None and isinstance(pending.authorized.verdict, Ask)
     reason = "; ".join(filter(None, (pending.authorized.verdict.reason, pending.preview.note)))
     return ApprovalItem(
@@ -202,7 +204,7 @@ def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: b
 
 
 def _hunks(preview: Preview) -> int:
-    """Return how many hunks can be chosen from; one is no choice."""
+    """Return the number of selectable hunks; 0 if there is only one."""
     shown = preview.text.split("\n")
     is_whole = not any(line.startswith("…") for line in shown)
     found = sum(line.startswith("@@ ") for line in shown) if preview.by_hunk and is_whole else 0
@@ -210,12 +212,12 @@ def _hunks(preview: Preview) -> int:
 
 
 def describe(error: Exception) -> str:
-    """Return a tool's failure in words for the model."""
+    """Describe a tool's failure in words for the model."""
     if isinstance(error, ToolError):
         return str(error)
     return f"The tool failed unexpectedly: {type(error).__name__}: {error}"
 
 
 def files_shown_by(error: Exception) -> dict[str, str]:
-    """Return the files whose present state a failure has shown the model, with their hashes."""
+    """Return path → hash of the files whose current contents a failure showed the model."""
     return dict(error.seen) if isinstance(error, ToolError) else {}

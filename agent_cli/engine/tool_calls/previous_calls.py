@@ -1,5 +1,5 @@
-"""Derive from the records which calls the newest input has led to, so that a turn that goes on after a crash is
-held to the same rules as before it."""
+"""Reconstruct from the records the calls made for the newest prompt, so that a turn resumed after a crash is
+subject to the same rules as before it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,16 +16,16 @@ from .call_rules import was_made
 
 
 class CallMade(msgspec.Struct, frozen=True):
-    """A call that ran, or had begun to."""
+    """A call that ran or had begun to run."""
 
     tool: str
     actions: tuple[Action, ...]
     result: ToolResult | None
-    """None for one that was cut off."""
+    """None if the call was cut off."""
 
 
 def calls_made(records: Sequence[AnyRecord], registry: Registry, context: ToolContext) -> Iterator[CallMade]:
-    """List the calls of the newest input in the order of their results, and then those that were cut off."""
+    """Yield the calls of the newest prompt in the order of their results, then those that were cut off."""
     recent = _newest_input(records)
     calls = {call.id: call for each in recent if isinstance(each, AssistantMessage) for call in each.calls}
     begun = {each.call_id for each in recent if isinstance(each, CallStarted)}
@@ -40,7 +40,7 @@ def calls_made(records: Sequence[AnyRecord], registry: Registry, context: ToolCo
 
 
 def _newest_input(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
-    """Return the records from the newest turn on that began with a prompt: later ones have gone on with it."""
+    """Return the records from the newest turn that began with a prompt; later turns continued it."""
     undone = taken_back(records).messages
     turns: set[str] = set()
     start = 0
@@ -56,11 +56,11 @@ def _newest_input(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
 def _actions(
     call: ToolCall, result: ToolResult | None, registry: Registry, context: ToolContext
 ) -> tuple[Action, ...] | None:
-    """Return what a call did; None for one that could not be read."""
+    """Return the actions of a call; None if it cannot be parsed."""
     try:
         tool, params = registry.parse(call.name, call.arguments)
         actions = tuple(tool.actions(params, context))
-    except Exception:  # whatever was wrong with it, its own result says
+    except Exception:  # the call's own result says what was wrong
         return None
     if result is None or not result.command:
         return actions

@@ -1,8 +1,8 @@
-"""The one road to a side effect: parse → authorize → ask → checkpoint → run → record.
+"""The only path to a side effect: parse → authorize → ask → checkpoint → run → record.
 
-Calls are taken in the order the model made them: neighbouring readers run together, everything else alone.
-Each call ends in exactly one recorded result, recorded in call order, whatever happens: a bad argument, a
-refusal, an exception in a tool, a cancellation. A result that is recorded is never run again.
+Calls are processed in the order in which the model made them: adjacent read-only calls run in parallel, all others
+alone. Each call ends in exactly one result, recorded in call order, whatever happens: bad arguments, a refusal, an
+exception in a tool, a cancellation. A call with a recorded result is never run again.
 """
 
 import asyncio
@@ -64,19 +64,19 @@ class ToolRunner:
         self.rules = services.turn_rules()
         self._scope = scope
         self._one_effect = asyncio.Lock()
-        """Held for what comes before an effect: calls may run together, checkpoints are taken one by one."""
+        """Held before an effect: calls may run in parallel, but checkpoints are taken one by one."""
         self._inserting = asyncio.Lock()
         """Held while commands within a text run: texts are completed one by one."""
         self._recorded: set[str] = set()
-        """The calls within texts that have ended."""
+        """Ids of finished calls within texts."""
         self._last_checkpoint = ""
-        """The checkpoint after the last call that may have changed files; kept where a rule depends on that."""
+        """The checkpoint after the last call that may have changed files; kept if a rule depends on it."""
         self._gate = ApprovalGate(services, self.rules, scope)
         self._hooks = _call_hooks(services, self._gate, scope)
 
     async def run(self, calls: Sequence[ToolCall]) -> str:
-        """Run calls to their results. The text the turn ends with when one of them said that the task is
-        done, and none before it failed; else empty."""
+        """Run calls to their results. If one of them said that the task is done, and none before it failed, return
+        the final text of the turn; otherwise empty."""
         prepared = [self._prepare(call, self._scope.turn_id) for call in calls]
         await self._run(prepared)
         end = self._ending_call(prepared)
@@ -85,8 +85,8 @@ class ToolRunner:
     async def insert(
         self, text: str, insertions: Sequence[InsertedCommand], allowed: Sequence[str] = ()
     ) -> "InsertedText":
-        """Return a text with the output of its commands, which run as calls of the model do. `allowed` are rules
-        that hold until the turn ends."""
+        """Return a text with the output of its commands, which run like calls of the model. `allowed` are rules
+        that apply until the turn ends."""
         from .inserted_commands import InsertedText, insert_output
 
         if allowed and (added := self._permissions.allow_for_turn(allowed)):
@@ -147,8 +147,8 @@ class ToolRunner:
         return None
 
     def _group(self, index: int, pending: PendingCall) -> int:
-        """Neighbours with the same key form a group: readers that need no question share one. What may end the
-        turn runs alone, since nothing behind it is to run."""
+        """Return the group key of a call; adjacent calls with the same key form a group. Read-only calls that need
+        no approval share one. A call that may end the turn runs alone, since nothing after it may run."""
         if pending.name == Finish.name or self.rules.ended_by(pending.name, pending.authorized.actions):
             return index
         together = pending.result is not None or (
@@ -157,7 +157,7 @@ class ToolRunner:
         return -1 if together else index
 
     async def _make_ready(self, prepared: Sequence[PendingCall]) -> None:
-        """Have tools of external servers connect, then judge their calls by what the servers offer now."""
+        """Connect the tools of external servers, then judge their calls by what the servers now offer."""
         waiting = [
             (pending, tool)
             for pending in prepared
@@ -174,18 +174,18 @@ class ToolRunner:
                 self._gate.judge(pending)
 
     def _may_begin(self, pending: PendingCall) -> bool:
-        """Return whether a call may come to run: it is allowed, or somebody can be asked."""
+        """Return True if a call may come to run: it is allowed, or a user can be asked."""
         return pending.may_run or (isinstance(pending.authorized.verdict, Ask) and self._approvals.interactive)
 
     async def _measure_sandbox(self) -> None:
-        """Measure the sandbox before the first command: what a verdict counts on must be so."""
+        """Measure the sandbox before the first command, because verdicts rely on it."""
         if await self._permissions.measure_sandbox():
             self._scope.notice(f"The sandbox has changed since the last start; now: {self._permissions.level()}.")
 
     async def finish_open(self, calls: Sequence[OpenCall], *, same_input: bool) -> None:
-        """After a crash: calls known to read run again, calls that had begun to act are reported as of
-        unknown outcome, the others go the whole road, approval included, under the rules as they stood. With
-        `same_input` the turn goes on with what the one before it was asked."""
+        """Finish open calls after a crash. Read-only calls run again, calls that had begun to take effect are
+        reported with unknown outcome, and the others take the whole path, including approval, under the rules as
+        of then. With `same_input`, the turn continues the previous turn's prompt."""
         if self.rules.any and (calls or same_input):
             from .previous_calls import calls_made
 
@@ -207,7 +207,7 @@ class ToolRunner:
         except UnknownTool as error:
             pending.result = failure(pending, "failed", describe(error))
             return pending
-        except Exception as error:  # whatever is wrong with arguments is answered, never raised
+        except Exception as error:  # any problem with arguments becomes a result and is never raised
             self._guard.record_malformed(call.name)
             pending.result = failure(pending, "failed", describe(error))
             return pending
@@ -237,7 +237,7 @@ class ToolRunner:
         await self._refuse_unsaved(pending)
         if pending.result is None:
             await self._decide(pending, prepared[prepared.index(pending) :])
-            await self._refuse_unsaved(pending)  # the user may have typed while they were asked
+            await self._refuse_unsaved(pending)  # the user may have typed while being asked
         try:
             if pending.result is None:
                 await self._execute(pending)
@@ -246,7 +246,7 @@ class ToolRunner:
                 self._record(pending, pending.result)
 
     async def _refuse_unsaved(self, pending: PendingCall) -> None:
-        """Refuse to change a file that the user has changed in their editor and not saved."""
+        """Refuse to change a file that has unsaved changes in the user's editor."""
         if self._context.buffers is None or pending.result is not None or pending.authorized.command:
             return
         from agent_cli.tools.kit.editor_buffers import UNSAVED, unsaved_text
@@ -257,7 +257,7 @@ class ToolRunner:
                 return
 
     async def _show_written(self, pending: PendingCall, outcome: ToolOutcome) -> None:
-        """Have the editor's buffers agree with the files that a tool has written."""
+        """Update the editor's buffers to match the files that a tool has written."""
         if self._context.buffers is None or pending.authorized.command or not outcome.changes:
             return
         from agent_cli.tools.kit.editor_buffers import show_written
@@ -265,8 +265,8 @@ class ToolRunner:
         await show_written(self._context.buffers, self._places(outcome))
 
     async def _decide(self, pending: PendingCall, rest: list[PendingCall]) -> None:
-        """Settle whether a call may run. Hooks are asked again about one that the person edited, and the person
-        about one that a hook then changed: what runs is what both have seen."""
+        """Decide whether a call may run. Hooks run again for a call that the user edited, and the user is asked
+        again about a call that a hook then changed: what runs is what both have seen."""
         await self._gate.decide(pending, rest)
         while self._hooks is not None and pending.edited and self._hooks.is_open(pending):
             await self._hooks.before([pending])
@@ -275,11 +275,11 @@ class ToolRunner:
 
     @property
     def stopped_by_hook(self) -> str:
-        """Why a hook of the user's ends the turn; empty while none does."""
+        """Why a user hook ends the turn; empty while none does."""
         return self._hooks.stop_reason if self._hooks is not None else ""
 
     async def _execute(self, pending: PendingCall) -> None:
-        """Run an allowed call; its result is always set, cancellation included."""
+        """Run an allowed call. Its result is always set, even on cancellation."""
         authorized = pending.authorized
         if isinstance(authorized.verdict, Deny):
             reason, rule = authorized.verdict.reason, authorized.verdict.rule
@@ -313,7 +313,7 @@ class ToolRunner:
                 outcome = await self._hooks.after(pending, outcome, time.monotonic() - started)
             ending = self.rules.ended_by(pending.name, authorized.actions) if outcome.ok else ""
             pending.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
-        except Exception as error:  # a tool that raises answers its own call and harms no sibling
+        except Exception as error:  # an exception becomes the result of this call and must not affect others
             outcome = ToolOutcome(text=describe(error), ok=False, seen=files_shown_by(error))
             status = "failed"
         finally:
@@ -321,14 +321,15 @@ class ToolRunner:
             pending.result = self._result(pending, outcome or stopped_outcome(pending), status, ran_s)
 
     async def _before_effect(self, pending: PendingCall) -> None:
-        """Make sure that a call is what was allowed, that it can be undone, and that its start is on disk."""
+        """Ensure that a call is what was allowed, that it can be undone, and that its start is on disk."""
         if not await self._gate.is_as_approved(pending):
             raise ToolError("Its target has changed since it was approved; nothing was done. Look at it again.")
         await self._checkpoint(pending, pending.authorized.reach)
         self._session.append(CallStarted(id=new_id("start"), call_id=pending.call.id, turn_id=self._scope.turn_id))
 
     async def _outcome(self, pending: PendingCall) -> ToolOutcome:
-        """Run the tool; a command that failed because of the sandbox once more outside, if the person says so."""
+        """Run the tool. If a command failed because of the sandbox, run it once more outside if the user
+        agrees."""
         kept = await self._name_discarded_state(pending)
         outcome = await self._run_tool(pending, pending.authorized.reach)
         if kept:
@@ -346,19 +347,19 @@ class ToolRunner:
         return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
 
     async def _run_tool(self, pending: PendingCall, reach: Reach) -> ToolOutcome:
-        """Run it with so much of the machine, on the places it was judged by alone."""
+        """Run the tool with a reach, restricted to the paths for which it was judged."""
         assert pending.tool is not None
         view = self._context_for(pending, reach).within(pending.authorized.places)
         return await pending.tool.run(pending.params, view)
 
     async def _checkpoint(self, pending: PendingCall, reach: Reach) -> None:
-        """Make sure that what a call is known to write can be undone; what cannot be is noted."""
+        """Ensure that the known writes of a call can be undone; exceptions are recorded."""
         is_free = reach == "outside" or not self._permissions.is_confining
         beyond = self._permissions.writes_beyond_undo(pending.authorized.actions) if is_free else ()
         await self._undo.before_effect(self._scope, (*pending.authorized.writes, *beyond))
 
     def _context_for(self, pending: PendingCall, reach: Reach) -> ToolContext:
-        """Return the context for one run of a call, with so much of the machine."""
+        """Return the context for one run of a call with a reach."""
         return self._context.for_call(
             pending.call.id,
             emit=self._output_callback(pending),
@@ -373,13 +374,13 @@ class ToolRunner:
     async def _insert_into(
         self, pending: PendingCall, text: str, insertions: Sequence[InsertedCommand], allowed: Sequence[str]
     ) -> str:
-        """As `insert`, for a text that becomes the result of a call."""
+        """Insert the output of commands, as `insert` does, into a text that becomes the result of a call."""
         inserted = await self.insert(text, insertions, allowed)
         pending.inserted_source = pending.inserted_source or inserted.untrusted
         return inserted.text
 
     async def _name_discarded_state(self, pending: PendingCall) -> str:
-        """Return how to bring back what git keeps beside the files, where a command may throw it away."""
+        """Return how to restore git state outside the files that a command might discard."""
         if not pending.authorized.command or "git" not in pending.authorized.command:
             return ""
         from agent_cli.policy.shell.destructive import discards_git_state
@@ -392,8 +393,8 @@ class ToolRunner:
         )
 
     async def _after_edit(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
-        """Run what the rules want run after an edit; it is judged as every command is, and its end is added to
-        what the model reads of the edit."""
+        """Run the commands that rules require after an edit. They are judged like all commands, and their output
+        is appended to the result of the edit."""
         written = [*(pending.authorized.writes if outcome.ok else ()), *self._places(outcome)]
         commands = list(self.rules.after_edit(written))
         if commands:
@@ -409,17 +410,17 @@ class ToolRunner:
                 await self._gate.decide(after, [after])
             try:
                 done = after.result.text if after.result else (await self._outcome(after)).text
-            except ToolError as error:  # the edit is done, whatever became of this
+            except ToolError as error:  # the edit is done, whatever happens here
                 done = str(error)
             note = f"[{rule.label}: {command}]\n{done}"
             outcome = msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
-        if commands and self.rules.follows_edits:  # what a formatter has changed is no edit of the next call
+        if commands and self.rules.follows_edits:  # changes by a formatter are not edits of the next call
             self._last_checkpoint, _ = await self._undo.changed_since(self._scope.turn_id, self._last_checkpoint)
         return outcome
 
     async def _with_changes(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
-        """Return the outcome with the files that the call has changed in truth, where a rule depends on that: a
-        command does not say which it writes."""
+        """Return the outcome with the files that the call really changed, if a rule depends on them: a command
+        does not declare which files it writes."""
         if pending.authorized.reads_only or not self.rules.follows_edits:
             return outcome
         self._last_checkpoint, found = await self._undo.changed_since(self._scope.turn_id, self._last_checkpoint)
@@ -482,12 +483,12 @@ class ToolRunner:
         )
 
     def _close(self, prepared: Sequence[PendingCall], text: str) -> None:
-        """Give every call of the batch that has none a result."""
+        """Record a result for each call of the batch that has none."""
         for pending in prepared:
             self._record(pending, pending.result or failure(pending, "cancelled", text))
 
     def _record(self, pending: PendingCall, result: ToolResult) -> None:
-        """Save a result once and announce it."""
+        """Save a result once and emit it."""
         if pending.call.id in self._recorded or pending.call.id in self._session.answered:
             return
         result = msgspec.structs.replace(result, turn_id=pending.turn_id, waited_s=round(pending.waited_s, 3))
@@ -495,7 +496,7 @@ class ToolRunner:
             pending.result = result
             self._recorded.add(pending.call.id)
         else:
-            self._session.append(result, durable=False)  # the next request, or the end of the turn, is
+            self._session.append(result, durable=False)  # the next request or the end of the turn is durable
         self._context.seen.update(result.seen)
         self._guard.record(pending.call, result)
         if pending.tool is not None:

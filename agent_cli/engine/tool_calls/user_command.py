@@ -1,5 +1,5 @@
-"""Run a command line that the user wrote and the model did not, such as that of `--verify`. What it runs may be
-the model's work, so it is confined as the commands of the model are."""
+"""Run a command line written by the user and not the model, such as that of `--verify`. What it executes may be
+the model's work, so it is confined like the commands of the model."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,24 +14,24 @@ from agent_cli.tools.shell.command_start import sandbox_denial, start_command, t
 from ..permissions.active_policy import Permissions
 
 _TAIL_BYTES = 16_000
-"""The end of the output, in which a denial of the sandbox is looked for."""
+"""Size of the end of the output to search for a sandbox denial."""
 
 
 class UserCommandResult(msgspec.Struct, frozen=True):
-    """How it ended."""
+    """Result of a user command."""
 
     succeeded: bool
     notes: tuple[str, ...] = ()
-    """What the user should know besides its output."""
+    """Notes for the user besides the output."""
 
 
 async def run_user_command(
     command: str, permissions: Permissions, context: ToolContext, on_output: Callable[[bytes], None]
 ) -> UserCommandResult:
-    """Run a line to its end in the workspace's folder, with none of the state that earlier commands left.
+    """Run a command line to its end in the workspace's folder, without shell state from earlier commands.
 
-    The user's word is a yes to the line, with the reach that it declares. Rules that deny it hold, and what the
-    files that it runs contain has no say.
+    The command line counts as approved, with the reach it declares. Deny rules apply, but the contents of the
+    files it runs are not considered.
     """
     await permissions.measure_sandbox()
     verdict = permissions.authorize(RunCommand(command, str(context.workspace.root)))

@@ -1,4 +1,4 @@
-"""The person at the terminal, where there is one: asked whether to go on when a turn gives reason to doubt."""
+"""Questions to the user, if one is present: whether to continue when a turn raises doubts."""
 
 from collections.abc import Sequence
 
@@ -18,15 +18,15 @@ _NO = frozenset({"stop", "n", "no", "quit", "/quit", "/stop"})
 
 
 class UserAnswer(msgspec.Struct, frozen=True):
-    """An answer."""
+    """The user's answer."""
 
     go_on: bool
     guidance: str = ""
-    """What was said beyond yes and no: words for the model."""
+    """Words beyond yes and no, for the model."""
 
 
 class UserQuestions:
-    """Asks on behalf of one turn."""
+    """Asks questions on behalf of one turn."""
 
     def __init__(self, approvals: ApprovalRequests, scope: TurnScope) -> None:
         self._approvals = approvals
@@ -34,12 +34,12 @@ class UserQuestions:
 
     @property
     def is_there(self) -> bool:
-        """Whether somebody can be asked."""
+        """True if a user can be asked."""
         return self._approvals.interactive
 
     async def drops(self, full: str, largest: Sequence[Message]) -> Message | None:
-        """Return which of the largest messages goes from a conversation that nothing else makes fit; None for
-        none."""
+        """Ask which of the largest messages to drop from a conversation that cannot be made to fit otherwise; None
+        for none."""
         if not self.is_there or not largest:
             return None
         offered = {f"Drop {describe_message(m)} ({message_tokens(m):,} tokens)": m for m in largest}
@@ -47,8 +47,8 @@ class UserQuestions:
         return offered.get((await self._approvals.question(question, (*offered, STOP), self._scope)).strip())
 
     async def lets_go_on(self, doubt: str, *, otherwise: bool) -> UserAnswer:
-        """Ask whether to go on in spite of a doubt. Without a person it is only said, when the turn goes on
-        all the same, and `otherwise` decides."""
+        """Ask whether to continue despite a doubt. Without a user, `otherwise` decides, and the doubt is shown if
+        the turn continues."""
         if not self.is_there:
             if otherwise:
                 self._scope.notice(doubt)

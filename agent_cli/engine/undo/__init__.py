@@ -1,1 +1,1 @@
-"""Checkpoints of turns; undo, redo, rewind."""
+"""Checkpoints of turns; undo, redo and rewind."""

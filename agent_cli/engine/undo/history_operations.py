@@ -1,5 +1,5 @@
-"""Operations on the conversation itself: undo, redo and rewind, compaction and what is done by hand about it,
-marks and names. Tasks of the turn queue, so that they never meet a running tool."""
+"""Operations on the conversation itself: undo, redo, rewind, compaction, marks and names. They are tasks of the
+turn queue, so that they never run concurrently with a tool."""
 
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal
@@ -29,7 +29,7 @@ _MAX_TITLE = 200
 
 
 class HistoryOperations:
-    """Carries out such operations for one session."""
+    """Carries out these operations for one session."""
 
     def __init__(self, services: "SessionServices") -> None:
         self._session = services.session
@@ -38,10 +38,10 @@ class HistoryOperations:
         self._context = services.tools
 
     async def carry_out(self, operation: Reshape, scope: TurnScope) -> None:
-        """Do it.
+        """Carry out an operation.
 
         Raises:
-            OperationRefused, NothingToRestore: there was nothing to do; the text says why.
+            OperationRefused, NothingToRestore: there was nothing to do; the message says why.
         """
         match operation:
             case Undo(turns=turns):
@@ -76,12 +76,12 @@ class HistoryOperations:
         scope.emit(Restored(kind=kind, turns=count, prompt=prompt, report=report, what=what))
 
     def _look_again(self) -> None:
-        """What the model knows of files is what the conversation now says."""
+        """Reset the files known to the model to what the conversation now says."""
         self._context.seen.clear()
         self._context.seen.update(self._session.view.known_files)
 
     def _say_files_moved(self, report: RestoreReport) -> None:
-        """The conversation stays, so the model has to be told that its files are others now."""
+        """Tell the model that its files were changed, because the conversation itself is kept."""
         paths = ", ".join(change.path for change in report.restored[:20])
         more = f" and {len(report.restored) - 20} more" if len(report.restored) > 20 else ""
         text = (
@@ -124,4 +124,4 @@ _NOTHING_TO_COMPACT = "There is nothing to compact yet: the conversation is as s
 
 
 class OperationRefused(Exception):
-    """An operation had nothing to do; the text says why."""
+    """An operation had nothing to do; the message says why."""

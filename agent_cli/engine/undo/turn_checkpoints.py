@@ -1,5 +1,5 @@
-"""What the records of a session say of the files of its turns: their checkpoints, what their tools wrote, and the
-moves that take a turn back or bring it again. Apart, since all of it is computed from records alone."""
+"""File state of turns as recorded in a session: checkpoints, files written by tools, and the moves that undo or
+redo a turn. A separate module, because all of it is computed from records alone."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
@@ -11,11 +11,11 @@ from agent_cli.session.undo_state import AROUND, RESOLVED, NothingToRestore, Und
 from agent_cli.workspace.checkpoints.types import Move
 
 _CLOCK_S = 0.01
-"""How far behind the clock the times of files may be."""
+"""Seconds by which file times may lag behind the clock."""
 
 
 def checkpoint_pairs(records: Iterable[AnyRecord]) -> dict[str, tuple[str, str]]:
-    """Turn id → its checkpoints before and after; an empty text where there is none."""
+    """Return turn id → checkpoints before and after; an empty text if there is none."""
     pairs: dict[str, tuple[str, str]] = {}
     for record in records:
         if isinstance(record, CheckpointTaken):
@@ -26,7 +26,7 @@ def checkpoint_pairs(records: Iterable[AnyRecord]) -> dict[str, tuple[str, str]]
 
 
 def uncovered_in(records: Iterable[AnyRecord], turn_ids: Collection[str]) -> tuple[str, ...]:
-    """Find the files that turns were about to write and that their checkpoints do not hold, in order."""
+    """Return the files that turns were about to write and their checkpoints do not contain, in order."""
     found = (
         path
         for record in records
@@ -37,12 +37,12 @@ def uncovered_in(records: Iterable[AnyRecord], turn_ids: Collection[str]) -> tup
 
 
 Saved = Literal["whole", "begun", "lost", "none"]
-"""How far the files of a turn are saved: at both its ends, only before it, not although it acted, or it did
-nothing."""
+"""How far the files of a turn are saved: before and after it, only before it, not although it had effects, or it
+had none."""
 
 
 def saved(records: Iterable[AnyRecord], turn_id: str) -> Saved:
-    """That of one turn."""
+    """Return how far the files of one turn are saved."""
     given = list(records)
     before, after = checkpoint_pairs(given).get(turn_id, ("", ""))
     if before:
@@ -52,7 +52,7 @@ def saved(records: Iterable[AnyRecord], turn_id: str) -> Saved:
 
 
 def written_files(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
-    """Turn id → files that the turn's own tools are known to have changed."""
+    """Return turn id → files that the turn's own tools are known to have changed."""
     written: dict[str, frozenset[str]] = {}
     for record in records:
         if isinstance(record, ToolResult) and record.changes:
@@ -62,9 +62,8 @@ def written_files(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
 
 
 def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
-    """Until when, in seconds since the epoch, a turn that a crash tore was surely at work itself: until the first
-    of its calls began that never came to an end; where there is none, until its last result. 0: it is not known.
-    """
+    """Return the time (seconds since the epoch) until which a crashed turn was certainly at work: the start of its
+    first unfinished call, or else its last result. 0 if unknown."""
     begun, ended = dict[str, float](), dict[str, float]()
     for record in records:
         if record.turn_id not in (turn_id, "") and (begun or ended):
@@ -78,7 +77,7 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
 
 
 def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
-    """Return where one can go back to: before each turn that began with one of `prompts`, oldest first."""
+    """Return the points to rewind to: before each turn that began with one of `prompts`, oldest first."""
     pairs, written = checkpoint_pairs(records), written_files(records)
     humans = [r for r in records if isinstance(r, UserMessage) and r.origin == "human"]
     numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
@@ -95,7 +94,7 @@ def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessa
 
 
 def memory_changes(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[MemoryChange]:
-    """Return what undoing or redoing turns, in this order, does to the blocks of the agent's memory."""
+    """Return the changes to the agent's memory blocks when undoing or redoing turns in this order."""
     made: dict[str, list[MemoryChange]] = {}
     for record in records:
         if isinstance(record, ToolResult) and record.memory:
@@ -108,7 +107,7 @@ def memory_changes(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, und
 
 
 def prompt_of(records: Iterable[AnyRecord], turn_id: str) -> str:
-    """Return the first human text of a turn, undone or not; empty where it has none."""
+    """Return the first human text of a turn, undone or not; empty if there is none."""
     for record in records:
         if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id == turn_id:
             return record.text
@@ -116,10 +115,10 @@ def prompt_of(records: Iterable[AnyRecord], turn_id: str) -> str:
 
 
 def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[Move]:
-    """Return what undoing or redoing turns, in this order, does to the files.
+    """Return the file moves for undoing or redoing turns in this order.
 
     Raises:
-        NothingToRestore: a turn changed files and its checkpoints are not complete.
+        NothingToRestore: a turn changed files and its checkpoints are incomplete.
     """
     pairs, moves = checkpoint_pairs(records), list[Move]()
     late = {each.turn_id for each in records if isinstance(each, CheckpointTaken) and each.late}
@@ -140,15 +139,15 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
 
 
 def is_turn(turn_id: str) -> bool:
-    """Return whether it is the id of a turn, and not one under which an undo has its own checkpoints."""
+    """Return True for the id of a turn, False for an id of checkpoints made by undo."""
     return not turn_id.startswith((RESOLVED, AROUND))
 
 
 def redo_moves(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
-    """Return the moves of a redo: decisions on what the undo left alone are taken back, then the undo itself.
+    """Return the moves of a redo: first decisions on conflicts of the undo are reverted, then the undo itself.
 
     Raises:
-        NothingToRestore: as `undo_moves`.
+        NothingToRestore: as in `undo_moves`.
     """
     taken = taken_back(records)
     decided = [turn for turn in _decided(records, undoing.at) if turn not in taken.files]
@@ -156,10 +155,10 @@ def redo_moves(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
 
 
 def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
-    """Return those of the last undo, redo or rewind, if nothing has happened since.
+    """Return the moves of the last undo, redo or rewind, if nothing has happened since.
 
     Raises:
-        NothingToRestore: it was none of these, or as `undo_moves`.
+        NothingToRestore: the last action was none of these, or as in `undo_moves`.
     """
     at = max((at for at, each in enumerate(records) if isinstance(each, TurnsUndone | TurnsRedone)), default=-1)
     new = [each for each in records[at + 1 :] if isinstance(each, UserMessage) and each.origin == "human"]
@@ -174,7 +173,7 @@ def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
 
 
 def is_torn(records: Sequence[AnyRecord]) -> bool:
-    """Return whether an undo was begun and never finished: part of what it does may be done."""
+    """Return True if an undo was begun and never finished: some of its changes may have been made."""
     for record in reversed(records):
         if isinstance(record, TurnsUndone):
             return False
@@ -184,7 +183,7 @@ def is_torn(records: Sequence[AnyRecord]) -> bool:
 
 
 def _decided(records: Sequence[AnyRecord], at: int) -> list[str]:
-    """Return the decisions on what the undo at an index left alone, the newest first."""
+    """Return the decisions on conflicts of the undo at an index, newest first."""
     found: list[str] = []
     for record in records[at + 1 :]:
         if isinstance(record, TurnsUndone | TurnsRedone):
@@ -195,8 +194,8 @@ def _decided(records: Sequence[AnyRecord], at: int) -> list[str]:
 
 
 def _mirror(records: Sequence[AnyRecord], undoing: Undoing) -> list[Move]:
-    """From what an undo made to what it found. What it left alone is the same in both, so it stays. An undo
-    without checkpoints around it is mirrored turn by turn."""
+    """Return the moves from the state after an undo to the state before it. Conflicting files are the same in
+    both, so they stay. An undo without checkpoints around it is mirrored turn by turn."""
     turns = undo_moves(records, undoing.files, undo=False)
     saved = records[undoing.at - 1] if undoing.at else None
     if not turns or not isinstance(saved, CheckpointTaken) or not saved.turn_id.startswith(AROUND):

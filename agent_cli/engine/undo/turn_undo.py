@@ -1,8 +1,8 @@
-"""When checkpoints are taken, and what undo, redo and rewind do with them.
+"""Taking checkpoints of turns, and undo, redo and rewind based on them.
 
-A turn gets one checkpoint before its first side effect and one when it has ended; both are records. Undo
-takes turns back newest first: files by their checkpoints, messages by one record. Redo is its mirror: an undo has
-two checkpoints around it. A decision on a file that undo left alone has two of its own, and redo takes it back.
+A turn gets one checkpoint before its first side effect and one after its end; both are records. Undo reverts turns
+newest first: files by their checkpoints, messages by one record. Redo is its mirror: an undo has two checkpoints
+around it. A decision on a file that undo did not change has two checkpoints as well, and redo reverts it.
 """
 
 import asyncio
@@ -54,19 +54,19 @@ class TurnUndo:
         snapshots: Callable[[], Snapshots],
         emit: Callable[[AnyEvent], None],
     ) -> None:
-        """`snapshots` is asked for when the first one is needed."""
+        """`snapshots` is called when the first snapshot is needed."""
         self._session = session
         self._made: Snapshots | None = None
         self._make = snapshots
         self._scope = TurnScope(emit)
         self._before: dict[str, str] = {}
-        """Turn id → checkpoint before its first side effect; empty text when none could be taken."""
+        """Turn id → checkpoint before its first side effect; empty if none could be taken."""
         self._uncovered: dict[str, dict[str, None]] = {}
-        """Turn id → files it was about to write that no checkpoint holds, in order."""
+        """Turn id → files it was about to write that no checkpoint contains, in order."""
         self._reported: set[str] = set()
-        """Files that are known to be left out."""
+        """Files already reported as not covered."""
         self._left_alone: frozenset[str] | None = None
-        """What the last restore left alone; None when that was before this program began."""
+        """Files that the last restore did not change; None if that was before this program started."""
         self._maintaining: asyncio.Task[None] | None = None
         self._taking = asyncio.Lock()
         """Held while a checkpoint before an effect is taken: sub-agents take theirs for the same turn."""
@@ -78,8 +78,8 @@ class TurnUndo:
         return self._made
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
-        """Make sure the turn can be undone, before something changes. `paths` are the files about to be
-        written. What cannot be covered is told and does not stop the call."""
+        """Ensure that the turn can be undone before something changes. `paths` are the files about to be written.
+        Files that cannot be covered are reported and do not stop the call."""
         async with self._taking:
             await self._before_effect(scope, paths)
 
@@ -108,8 +108,8 @@ class TurnUndo:
             self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
 
     async def changed_since(self, turn_id: str, mark: str) -> tuple[str, tuple[FileChange, ...]]:
-        """Return the state now, and the files that differ from an earlier one (empty: before the first side
-        effect); nothing where no checkpoint can be taken."""
+        """Return the current state, and the files that differ from an earlier one (empty: before the first side
+        effect); nothing if no checkpoint can be taken."""
         before = mark or self._before.get(turn_id) or ""
         if not before:
             return "", ()
@@ -120,7 +120,7 @@ class TurnUndo:
             return "", ()
 
     async def after_turn(self, turn_id: str, *, late: bool = False) -> tuple[FileChange, ...]:
-        """Save the state a turn left behind; returns what it changed."""
+        """Save the state after a turn and return its changes."""
         before = self._before.get(turn_id) or ""
         if not before:
             return ()
@@ -138,19 +138,18 @@ class TurnUndo:
         return changes
 
     async def close_crashed_turns(self) -> None:
-        """After a crash: the state found now is the state the torn turn left behind."""
+        """After a crash, save the current state as the state after the crashed turn."""
         for turn_id, (before, after) in checkpoint_pairs(self._session.records).items():
             if before and not after and turn_id not in self._before and is_turn(turn_id):
                 self._before[turn_id] = before
                 try:
                     await self.after_turn(turn_id, late=True)
-                except BaseException:  # interrupted: the next call tries again
+                except BaseException:  # interrupted: the next call retries
                     del self._before[turn_id]
                     raise
 
     async def undo(self, turns: int) -> tuple[int, str, RestoreReport]:
-        """Take back the last turns; returns how many, the first one's prompt, and what happened to the
-        files.
+        """Undo the last turns. Return their number, the first one's prompt, and what happened to the files.
 
         Raises:
             NothingToRestore: no turn is left, or its files cannot be restored.
@@ -161,11 +160,11 @@ class TurnUndo:
         return await self.rewind(prompts[0], "both")
 
     async def rewind(self, turn_id: str, what: Rewound) -> tuple[int, str, RestoreReport]:
-        """Go back to before the prompt of a turn: files, conversation or both; returns as `undo` does. Of a
-        conversation that stays the files change under its feet: the report says which.
+        """Rewind to before the prompt of a turn: files, conversation or both. Return values as in `undo`. If only
+        the files are rewound, the report lists the files that changed although the conversation is kept.
 
         Raises:
-            NothingToRestore: there is no such prompt, nothing is left to take back, or files cannot be restored.
+            NothingToRestore: there is no such prompt, nothing is left to revert, or files cannot be restored.
         """
         await self.close_crashed_turns()
         chosen, files = self._way_back(turn_id, what)
@@ -182,8 +181,8 @@ class TurnUndo:
         return count, prompt_of(self._session.records, turn_id), report
 
     async def redo(self) -> tuple[int, str, RestoreReport]:
-        """Bring back what the last undo or rewind took; returns as `undo` does. Decisions on what it left alone
-        are taken back first.
+        """Redo what the last undo or rewind reverted. Return values as in `undo`. Decisions on its conflicts are
+        reverted first.
 
         Raises:
             NothingToRestore: nothing was undone, or something was done since.
@@ -197,12 +196,12 @@ class TurnUndo:
         return len(self._prompted(undoing.turn_ids)), prompt_of(self._session.records, undoing.turn_ids[0]), report
 
     async def resolve(self, choice: Choice, paths: Collection[str] = ()) -> RestoreReport:
-        """Decide on files that the last undo, redo or rewind left alone; no `paths` (as its report named them): on
-        all. What a choice replaces is saved first: the redo of that undo restores it. After a restart, every
-        file counts as left alone that is not as that undo would have made it.
+        """Resolve files that the last undo, redo or rewind did not change: the given `paths` as in its report, or
+        all. What a choice replaces is saved first, and the redo of that undo restores it. After a restart, every
+        file that differs from what the undo would have made counts as unresolved.
 
         Raises:
-            NothingToRestore: there is nothing to decide.
+            NothingToRestore: there is nothing to resolve.
         """
         moves = last_moves(self._session.records)
         left_alone = self._left_alone
@@ -230,7 +229,7 @@ class TurnUndo:
         return report
 
     def points(self) -> tuple[RewindPoint, ...]:
-        """Return the prompts that one can go back to before, oldest first."""
+        """Return the prompts that the session can be rewound to, oldest first."""
         return list_rewind_points(self._session.records, self._session.prompts())
 
     def saved(self, turn_id: str) -> Saved:
@@ -238,14 +237,13 @@ class TurnUndo:
         return saved(self._session.records, turn_id)
 
     def redo_prompts(self) -> list[tuple[str, Rewound]]:
-        """Return what can be brought back, the next one first: the prompt it begins with, and what of it was
-        taken."""
+        """Return what can be redone, the next one first: its first prompt, and what was reverted."""
         redoable = taken_back(self._session.records).redoable
         return [(prompt_of(self._session.records, each.turn_ids[0]), each.what) for each in reversed(redoable)]
 
     async def would_undo(self, turn_id: str, what: Rewound, *, close: bool = True) -> tuple[str, RestoreReport]:
-        """Return the prompt of a rewind and what it would do to the files, of which nothing is changed. Without
-        `close`, turns that a crash tore stay so, and nothing at all is written.
+        """Return the prompt of a rewind and its effect on the files, without changing them. Without `close`,
+        crashed turns are not closed, and nothing at all is written.
 
         Raises:
             NothingToRestore: nothing would happen.
@@ -258,7 +256,7 @@ class TurnUndo:
         return prompt_of(records, turn_id), _naming(uncovered_in(records, files), report)
 
     async def would_redo(self) -> tuple[str, RestoreReport]:
-        """Return the same of the next redo.
+        """Return the prompt of the next redo and its effect on the files, without changing them.
 
         Raises:
             NothingToRestore: there is nothing to redo.
@@ -268,21 +266,21 @@ class TurnUndo:
         return prompt_of(records, undoing.turn_ids[0]), await self._dry_run(redo_moves(records, undoing))
 
     async def aclose(self) -> None:
-        """Stop looking after the store."""
+        """Stop the maintenance of the checkpoint store."""
         if self._maintaining is not None:
             self._maintaining.cancel()
             await asyncio.wait({self._maintaining})
             self._maintaining = None
 
     async def session_diff(self) -> str:
-        """Unified diff from before the session's first change to now; empty when nothing changed."""
+        """Return a unified diff from before the session's first change to now; empty if nothing changed."""
         first = next((before for before, _ in checkpoint_pairs(self._session.records).values() if before), "")
         if not first:
             return ""
         return await self._snapshots.diff(first, await self._snapshots.take())
 
     def _way_back(self, turn_id: str, what: Rewound) -> tuple[tuple[str, ...], list[str]]:
-        """Return the turns that a rewind takes back, and those of them whose files it does, the newest first."""
+        """Return the turns that a rewind reverts, and those whose files it reverts, newest first."""
         if turn_id not in self.turn_prompts():
             raise NothingToRestore("there is no such prompt to go back to")
         taken = taken_back(self._session.records)
@@ -296,18 +294,19 @@ class TurnUndo:
         return chosen, files[::-1]
 
     async def _before_undo(self, moves: Sequence[Move]) -> str:
-        """Save what an undo finds, for its redo; returns the id under which, empty when nothing was saved."""
+        """Save the state before an undo, for its redo. Return the id of the checkpoint; empty if nothing was
+        saved."""
         if not moves or is_torn(self._session.records):
             return ""
         turn_id = new_id(AROUND)
         try:
             self._save(turn_id, "before", await self._snapshots.take(moves))
-        except CheckpointError:  # then the redo goes turn by turn
+        except CheckpointError:  # the redo then goes turn by turn
             return ""
         return turn_id
 
     async def _after_undo(self, turn_id: str, moves: Sequence[Move]) -> list[CheckpointTaken]:
-        """Return the record of what the undo has made; it is saved together with that of the undo."""
+        """Return the record of the state after the undo, to be saved together with the record of the undo."""
         if not turn_id:
             return []
         try:
@@ -344,7 +343,7 @@ class TurnUndo:
         )
 
     async def _dry_run(self, moves: list[Move]) -> RestoreReport:
-        """Return what moves would do, with the lines they add and remove."""
+        """Return what moves would do, with line counts."""
         if not moves:
             return RestoreReport()
         try:
@@ -359,7 +358,7 @@ class TurnUndo:
         return msgspec.structs.replace(report, restored=restored)
 
     def _prompted(self, turn_ids: tuple[str, ...]) -> set[str]:
-        """Return those of some turns that count and began with a prompt."""
+        """Return those of the turns that count and began with a prompt."""
         return {message.turn_id for message in self._session.prompts()}.intersection(turn_ids)
 
     def _save(
@@ -378,7 +377,7 @@ class TurnUndo:
         )
 
     def _report_left_out(self, scope: TurnScope) -> None:
-        """Name what no checkpoint holds because of its size, each file once."""
+        """Report files that no checkpoint contains because of their size, each once."""
         new = [path for path in self._snapshots.left_out if path not in self._reported]
         self._reported.update(new)
         if new:
@@ -390,16 +389,16 @@ class TurnUndo:
             scope.notice(text, "info")
 
     def _maintain_soon(self) -> None:
-        """Look after the store in the background; nothing waits for it."""
+        """Maintain the store in the background; nothing waits for it."""
         if self._snapshots.needs_care and self._maintaining is None:
             self._maintaining = asyncio.create_task(self._maintain())
 
     async def _maintain(self) -> None:
-        with contextlib.suppress(CheckpointError, OSError):  # the next day it is tried again
+        with contextlib.suppress(CheckpointError, OSError):  # it is retried the next day
             await self._snapshots.tend()
 
     def turn_prompts(self) -> dict[str, str]:
-        """Turn id → prompt of the turns that count and began with a human, in order."""
+        """Return turn id → prompt of the turns that count and began with a human message, in order."""
         prompts: dict[str, str] = {}
         for message in self._session.prompts():
             prompts.setdefault(message.turn_id, message.text)
@@ -407,7 +406,7 @@ class TurnUndo:
 
 
 def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
-    """Return a report on an undo with the files that the turns wrote and no checkpoint holds."""
+    """Return an undo report with the files that the turns wrote and no checkpoint contains."""
     more = tuple(Conflict(path, "undo does not cover it", decidable=False) for path in uncovered)
     return msgspec.structs.replace(report, conflicts=report.conflicts + more)
 

@@ -1,1 +1,1 @@
-"""The hooks of the user on a session: prompts, the end of turns, the session itself."""
+"""User hooks on prompts, the end of turns, and the session."""

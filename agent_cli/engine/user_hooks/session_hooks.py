@@ -1,4 +1,4 @@
-"""Ask the user's hooks about prompts and the end of turns, and tell them of the session."""
+"""Run user hooks on prompts and the end of turns, and notify them of session events."""
 
 import contextlib
 from collections.abc import Callable, Mapping
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from agent_cli.hooks.engine import HookEngine, HookResult
 
 Notification = Literal["permission_prompt", "idle_prompt", "agent_needs_input", "elicitation_dialog"]
-"""What the user is waited for: an answer about a call, a prompt, an answer to the model or to an MCP server."""
+"""What the agent waits for: an approval, a prompt, an answer to the model, or an answer to an MCP server."""
 MOST_STOPS_REFUSED = 5
-"""How often in a row hooks may have a turn go on that was about to end."""
+"""Number of times in a row that hooks may keep a turn from ending."""
 
 
 class PromptRuling(msgspec.Struct, frozen=True):
-    """What hooks say to a prompt."""
+    """The decision of hooks on a prompt."""
 
     refusal: str = ""
-    """Why it is not sent; empty when it is."""
+    """Why it is not sent; empty if it is."""
     context: str = ""
-    """Text for the model that goes along with it."""
+    """Text for the model to send with the prompt."""
 
 
 class SessionHooks:
-    """The hooks of one session, but for those on calls."""
+    """The hooks of one session, except those on calls."""
 
     def __init__(self, engine: "HookEngine", session: Session, tools: ToolContext, *, resumed: bool) -> None:
-        """The session of a sub-agent begins with `SubagentStart` and ends with `SubagentStop`."""
+        """A sub-agent's session begins with `SubagentStart` and ends with `SubagentStop`."""
         self._is_subagent = bool(session.header.parent_id)
         self._engine = engine
         self._session = session
@@ -55,14 +55,14 @@ class SessionHooks:
         self._has_started = False
         self._stops_refused = 0
         self._after_compaction: tuple[str, ...] = ()
-        """What the hooks on the start say after a compaction, for the next prompt."""
+        """Output of the `SessionStart` hooks after a compaction, for the next prompt."""
 
     async def on_prompt(self, text: str, scope: TurnScope) -> PromptRuling:
-        """Ask about a prompt before it is saved. Before the first one the session's start is told."""
+        """Run the hooks on a prompt before it is saved. Before the first prompt, the start hooks run."""
         begins = not self._has_started
         contexts = (*await self._start(scope), *self._after_compaction)
         self._stops_refused, self._after_compaction = 0, ()
-        if begins and self._is_subagent:  # its task is the model's
+        if begins and self._is_subagent:  # its first prompt was written by the model
             return PromptRuling(context="\n".join(contexts))
         if not self._engine.has("UserPromptSubmit"):
             return PromptRuling(context="\n".join(contexts))
@@ -72,7 +72,8 @@ class SessionHooks:
         return PromptRuling(context="\n".join((*contexts, *result.contexts)))
 
     async def on_words(self, text: str, scope: TurnScope) -> str:
-        """Ask about words of the user's that go along with something else; returns what the model may read."""
+        """Run the prompt hooks on the user's words that accompany something else, and return what the model may
+        see."""
         ruling = await self.on_prompt(text, scope)
         if ruling.refusal:
             scope.notice(f"The prompt was refused by a hook: {ruling.refusal}")
@@ -80,7 +81,8 @@ class SessionHooks:
         return f"{text}\n[A user hook says: {ruling.context}]" if ruling.context else text
 
     async def on_mention(self, scope: TurnScope, action: Action) -> str:
-        """Ask about what a prompt names, as about the call that would read it; returns why it is refused."""
+        """Run the tool call hooks on a mention as if a call read it. Return why it is refused; empty if it is
+        not."""
         if not self._engine.has("PreToolUse"):
             return ""
         result = await self._engine.before_call(_reading(action, str(self._session.root)))
@@ -90,7 +92,7 @@ class SessionHooks:
         return result.reason or "no reason given" if result.decision == "deny" or result.stop else ""
 
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
-        """Ask about the end of a turn; returns what the model is told to go on with, empty where the turn ends."""
+        """Run the hooks on the end of a turn. Return why the model must continue; empty if the turn ends."""
         event: Event = "SubagentStop" if self._is_subagent else "Stop"
         if not self._engine.has(event):
             return ""
@@ -105,25 +107,25 @@ class SessionHooks:
         return result.reason or "A user hook says that you are not done."
 
     async def on_failure(self, error: str, scope: TurnScope) -> None:
-        """Tell that a turn failed."""
+        """Notify hooks that a turn failed."""
         await self._tell("StopFailure", {"error": error}, scope)
 
     async def before_compaction(self, trigger: Literal["manual", "auto"], scope: TurnScope) -> str:
-        """Ask about a compaction; returns why there is none, empty where there may be one."""
+        """Run the hooks on a compaction. Return why it is refused; empty if it is not."""
         if not self._engine.has("PreCompact"):
             return ""
         result = await self._at("PreCompact", {"trigger": trigger, "custom_instructions": ""}, scope, trigger)
         return _refusal(result)
 
     async def after_compaction(self, trigger: Literal["manual", "auto"], summary: str, scope: TurnScope) -> None:
-        """Tell of a compaction."""
+        """Notify hooks of a compaction."""
         await self._tell("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
         if self._engine.has("SessionStart") and not self._is_subagent:
             result = await self._at("SessionStart", {"source": "compact"}, scope, "compact")
             self._after_compaction = result.contexts
 
     def watching(self, emit: Callable[[AnyEvent], None]) -> Callable[[AnyEvent], None]:
-        """Return a way to emit events that also tells the hooks where the user is waited for."""
+        """Return a wrapper of `emit` that also notifies hooks when the agent waits for the user."""
         if not self._engine.has("Notification"):
             return emit
 
@@ -142,13 +144,13 @@ class SessionHooks:
         return watched
 
     def notify(self, kind: Notification, message: str, scope: TurnScope) -> None:
-        """Tell that the user is waited for; nothing waits for these hooks."""
+        """Notify hooks that the agent waits for the user, without waiting for the hooks."""
         if self._engine.has("Notification"):
             facts = {"message": message, "notification_type": kind}
             self._engine.beside(self._tell("Notification", facts, scope, kind))
 
     async def on_end(self, reason: str, scope: TurnScope) -> None:
-        """Tell that the session ends."""
+        """Notify hooks that the session ends."""
         if self._has_started and not self._is_subagent:
             await self._tell("SessionEnd", {"reason": reason}, scope, reason)
 
@@ -217,18 +219,18 @@ def _reading(action: Action, root: str) -> "ToolCallFacts":
 
 
 def _refusal(result: "HookResult") -> str:
-    """Return why something is refused that is no call, with the way out; empty where it is not. Nobody is asked
-    about such things, so a wish to ask refuses."""
+    """Return why something other than a call is refused, and how to avoid it; empty if it is not. Nobody is asked
+    about such things, so a decision to ask also refuses."""
     if not result.stop and result.decision not in ("deny", "ask"):
         return ""
     reason = result.reason or result.stop_reason or "no reason given"
     if any(run.failure for run in result.runs):
-        return reason  # what failed is said with its name and the way out
-    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks continues without it)"
+        return reason  # the failure message already names the hook and the way out
+    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks goes on without it)"
 
 
 def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:
-    """Record the runs of hooks, and tell the user what they say; of those that still run, once they have ended."""
+    """Record the runs of hooks and show the user their messages. Hooks still running are handled when they end."""
     for run in result.runs:
         values: dict[str, Any] = {
             "hook": run.hook,
@@ -252,5 +254,5 @@ def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:
 
 def _announce_later(task: "asyncio.Task[HookResult]", session: Session, scope: TurnScope) -> None:
     if not task.cancelled() and task.exception() is None:
-        with contextlib.suppress(StoreError):  # what is about the session file is said where the turn meets it
+        with contextlib.suppress(StoreError):  # the turn itself reports problems with the session file
             announce(task.result(), session, scope)

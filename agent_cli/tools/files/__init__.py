@@ -1,1 +1,1 @@
-"""Read, write, edit and patch files."""
+"""Tools that read, write, edit and patch files."""

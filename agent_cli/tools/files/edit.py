@@ -1,4 +1,4 @@
-"""`edit_file`: replacements in one file, all or none. No character outside the replaced spans changes."""
+"""`edit_file`: replacements in one file, applied all or none. Text outside the replaced spans is unchanged."""
 
 from functools import partial
 from typing import Annotated
@@ -22,7 +22,7 @@ from .file_change import (
 
 
 class EditParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `edit_file` takes."""
+    """Parameters of `edit_file`."""
 
     path: str
     edits: Annotated[tuple[Edit, ...], msgspec.Meta(min_length=1, description="Applied in order, all or none")]

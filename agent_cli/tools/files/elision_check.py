@@ -1,5 +1,6 @@
-"""Text that would be lost by accident: comments that stand for code left out, and rewrites that bring much less
-than what they replace. Apart, since telling accident from intent is a matter of judgement with its own cases."""
+"""Detect accidental loss of text: comments that stand for omitted code, and rewrites much shorter than what they
+replace. A separate module, because telling accident from intent is a matter of judgement with many special
+cases."""
 
 import re
 from collections import Counter
@@ -59,8 +60,8 @@ _WHERE_SHORTER = (
         "# rest of the code",
     ),
 )
-"""Each: what stands for text left out, after any blanks at the start of a line, and an example. The last are
-innocent as such and telling only when the text becomes shorter too."""
+"""Each entry: a pattern for a line that stands for omitted text (after leading blanks), and an example. The last
+entries count only when the text becomes shorter too."""
 _MAX_SHARE = 0.3
 _MIN_LOST = 10
 _MAX_SHARE_OF_CHARS = 0.5
@@ -74,11 +75,11 @@ _MAX_NAMED = 6
 
 
 def refuse_elision(new: str, old: str, what: str, name: str) -> None:
-    """Refuse text in which a line stands for text that was left out. In prose, which `name` tells by its suffix,
-    only what nobody would write there otherwise counts.
+    """Refuse text in which a line stands for omitted text. In prose, recognized by the suffix of `name`, only
+    patterns that nobody would write otherwise count.
 
     Raises:
-        ToolError: `new` has such a line and `old` has not.
+        ToolError: `new` contains such a line and `old` does not.
     """
     prose = PurePath(name).suffix.lower() in PROSE_SUFFIXES
     table = _EVEN_IN_PROSE if prose else (*_ALWAYS, *_EVEN_IN_PROSE)
@@ -95,11 +96,11 @@ def refuse_elision(new: str, old: str, what: str, name: str) -> None:
 
 
 def refuse_shrinking(before: str, after: str, shown: str) -> None:
-    """Refuse a rewrite that brings back much less than it replaces.
+    """Refuse a rewrite that is much shorter than the old text.
 
     Raises:
-        ToolError: more than 30 % of the lines (ten at least) or half of the characters (1000 at least), blanks
-            not counted, would be gone; the text names the first lines.
+        ToolError: more than 30 % of the lines (at least 10) or half of the characters (at least 1000) would be
+            lost, not counting blanks; the message lists the first lines.
     """
     old, new = _line_count(before), _line_count(after)
     had, has = _weight(before), _weight(after)
@@ -120,7 +121,7 @@ def refuse_shrinking(before: str, after: str, shown: str) -> None:
 
 
 def _gone(before: str, after: str) -> list[tuple[int, str]]:
-    """Lines of `before`, with their numbers, that `after` does not have."""
+    """Return the lines of `before`, with line numbers, that are missing in `after`."""
     left = Counter(line.strip() for line in after.splitlines())
     gone = []
     for number, line in enumerate(before.splitlines(), 1):
@@ -137,5 +138,5 @@ def _line_count(text: str) -> int:
 
 
 def _weight(text: str) -> int:
-    """Characters that are not blank."""
+    """Return the number of non-blank characters."""
     return len(text) - text.count(" ") - text.count("\t") - text.count("\n") - text.count("\r")

@@ -1,5 +1,4 @@
-"""What writing, editing and patching share: a change that was worked out but not made yet, what the model will
-know once it is made, and its diff."""
+"""Common parts of writing, editing and patching: a planned change, what the model knows after it, and its diff."""
 
 import asyncio
 import os
@@ -21,11 +20,11 @@ T = TypeVar("T")
 _MAX_SHOWN_LINES = 40
 _LONGEST_CHECKED = 1_000_000
 UNKNOWN = ""
-"""In `seen`: the model knows of the file, but not what stands in it now."""
+"""In `seen`: the model knows that the file exists, but not its current contents."""
 
 
 class StaleFileError(ToolError):
-    """A refusal that shows the model what stands in the file now."""
+    """A refusal that shows the model the current contents of the file."""
 
     def __init__(self, text: str, seen: dict[str, str]) -> None:
         super().__init__(text)
@@ -41,41 +40,41 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def edit_label(number: int, count: int) -> str:
-    """Return how one of several edits is called."""
+    """Return the name of one of several edits for messages."""
     return f"edit {number} of {count}" if count > 1 else "the edit"
 
 
 async def aside(work: Callable[[], T]) -> T:
-    """Return the result of work done in a thread, so that a long one holds up nothing else. Who is cancelled waits
-    for its end: a write that has begun is finished."""
+    """Run work in a thread and return its result, so that long work does not block the event loop. On
+    cancellation, wait for the work to end: a write that has begun is finished."""
     doing = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(doing)
     except asyncio.CancelledError:
         if not doing.done():
             await asyncio.wait([doing])
-        doing.exception()  # nobody will ask for it any more
+        doing.exception()  # mark the exception as retrieved
         raise
 
 
 class PlannedChange(msgspec.Struct, frozen=True):
-    """The new content of one file."""
+    """The planned new content of one file."""
 
     place: Resolved
     before: TextFile | None
-    """None for a new file."""
+    """The current file; None for a new one."""
     after: str
-    """The whole new text, with its line ends."""
+    """The complete new text, with its line endings."""
     knows: str | None = None
-    """The text the model then believes to stand there; None when it has not read the rest."""
+    """The text that the model assumes after the change; None if it has not read the rest."""
     codec: Codec = Codec()
-    """For a new file."""
+    """Encoding of a new file."""
     forgets: bool = False
-    """Whether what it believed before is of no use any more."""
+    """True if the model's earlier knowledge of the file becomes invalid."""
 
     @property
     def diff(self) -> Diff:
-        """What changes."""
+        """The diff of the change."""
         before = self.before.text if self.before else ""
         return unified_diff(before, self.after, self.place.relative, created=self.before is None)
 
@@ -84,25 +83,25 @@ class PlannedChange(msgspec.Struct, frozen=True):
         """The bytes to write.
 
         Raises:
-            ToolError: a character that the file's encoding does not have, or words that stand for a secret.
+            ToolError: the text has a character that the file's encoding lacks, or a placeholder for a secret.
         """
         self._refuse_masks()
         return self._encoded(self.after)
 
     def check(self) -> None:
-        """Raise what `make` would raise for the text itself, before anybody is asked.
+        """Raise the errors of `make` that depend only on the text, before the user is asked.
 
         Raises:
-            ToolError: as `data`.
+            ToolError: as in `data`.
         """
         self._refuse_masks()
         self._encoded(self.after)
 
     def make(self, context: ToolContext, note: str = "") -> ToolOutcome:
-        """Write it; `note` is added to what the model reads.
+        """Write the change; `note` is appended to the text for the model.
 
         Raises:
-            ToolError: nothing was written, for the reason given.
+            ToolError: nothing was written; the message says why.
         """
         from agent_cli.workspace.files.atomic_write import write_atomic
 
@@ -127,19 +126,19 @@ class PlannedChange(msgspec.Struct, frozen=True):
         )
 
     def with_hunks(self, kept: Collection[int]) -> tuple["PlannedChange", str]:
-        """Return the part of the change that the user has accepted, and the diff of the rest."""
+        """Return the part of the change that the user accepted, and the diff of the rest."""
         after = with_hunks(self.before.text if self.before else "", self.after, kept)
         left_out = unified_diff(after, self.after, self.place.relative).text
         knows = after if self.knows == self.after else None
         return msgspec.structs.replace(self, after=after, knows=knows), left_out
 
     def file_change(self, diff: Diff) -> FileChange:
-        """Return the change in figures."""
+        """Return the change with line counts."""
         kind = "modified" if self.before else "created"
         return FileChange(path=self.place.relative, kind=kind, added=diff.added, removed=diff.removed)  # type: ignore[arg-type]
 
     def seen(self, context: ToolContext) -> dict[str, str]:
-        """Return what to note about the model's knowledge once this is made; the content is kept for a merge."""
+        """Return what the model knows after the change, for `seen`; the content is kept for a merge."""
         if self.forgets:
             return {self.place.real: UNKNOWN}
         if self.knows is None:
@@ -150,7 +149,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
         return {self.place.real: hash}
 
     def _refuse_masks(self) -> None:
-        """What the model was shown in place of a secret must not take the secret's place in the file."""
+        """Refuse placeholders for secrets: they must not replace the secrets in the file."""
         if "[masked: " not in self.after:
             return
         from agent_cli.redaction.redactor import PLACEHOLDER
@@ -178,12 +177,12 @@ NO_HUNKS = "The user accepted no part of the change; nothing was written."
 
 
 def hunks_note(left_out: str) -> str:
-    """Return a sentence for the model about the hunks that the user has skipped, with their diff."""
+    """Return a sentence for the model about hunks that the user rejected, with their diff."""
     return f" The user accepted a part of the change only. Not accepted:\n{left_out.rstrip()}"
 
 
 def python_note(path: str, text: str) -> str:
-    """Return a warning where a Python file would not compile; empty where it would."""
+    """Return a warning if a Python file would not compile; empty if it would."""
     if not path.endswith((".py", ".pyi")) or len(text) > _LONGEST_CHECKED:
         return ""
     import ast
@@ -195,13 +194,13 @@ def python_note(path: str, text: str) -> str:
             ast.parse(text)
     except SyntaxError as error:
         return f" Warning: it is not valid Python now: line {error.lineno}: {error.msg}."
-    except (ValueError, RecursionError, MemoryError):  # nothing that this can judge
+    except (ValueError, RecursionError, MemoryError):  # the parser cannot judge such text
         pass
     return ""
 
 
 def _links_note(path: str) -> str:
-    """Return a remark on a file that has further names."""
+    """Return a note about a file with additional hard links."""
     try:
         linked = os.stat(path).st_nlink > 1
     except OSError:
@@ -210,10 +209,10 @@ def _links_note(path: str) -> str:
 
 
 def read_for_change(place: Resolved) -> TextFile:
-    """Return the file as it is.
+    """Return the current file.
 
     Raises:
-        ToolError: it cannot be read, is not text or is damaged, or a write to it was cut short.
+        ToolError: it cannot be read, is not text or is damaged, or an earlier write to it was interrupted.
     """
     from agent_cli.workspace.files.atomic_write import cut_short
 
@@ -234,10 +233,11 @@ def read_for_change(place: Resolved) -> TextFile:
 def with_knowledge(
     change: PlannedChange, context: ToolContext, redo: Callable[[str], str]
 ) -> tuple[PlannedChange, str]:
-    """Return the change with what the model knows after it, and a sentence when others had changed the file.
+    """Return the change with the model's resulting knowledge, and a sentence if others changed the file.
 
-    `redo` does the same edit to another text or raises ToolError. When the model last knew another content, it
-    is shown what others did if that is short; else it will know the content it knew with its edit in it.
+    `redo` applies the same edit to another text or raises ToolError. If the model last saw other content, it is
+    shown the other changes if they are short. Otherwise it is assumed to know the content it saw, plus its own
+    edit.
     """
     before = change.before
     hash = context.seen.get(change.place.real)
@@ -263,17 +263,17 @@ def with_knowledge(
 
 
 def known_text(context: ToolContext, hash: str) -> str | None:
-    """Return a content the model knew, if it is still kept."""
+    """Return content that the model saw, if it is still kept."""
     data = context.known.get(hash) if hash else None
     found = decode(data) if data is not None else None
     return found[0] if found else None
 
 
 def refuse_unknown_encoding(file: TextFile, shown: str, *texts: str) -> None:
-    """Refuse to put non-ASCII text into a file whose encoding is only guessed.
+    """Refuse to write non-ASCII text to a file whose encoding is only a guess.
 
     Raises:
-        ToolError: naming the encoding it looks like.
+        ToolError: the message names the likely encoding.
     """
     if file.codec.guessed and not file.codec.evident and not all(text.isascii() for text in texts):
         raise ToolError(
@@ -284,7 +284,7 @@ def refuse_unknown_encoding(file: TextFile, shown: str, *texts: str) -> None:
 
 
 def short_diff(diff: str) -> str:
-    """Return the hunks of a diff, for the model; a long one is cut."""
+    """Return the hunks of a diff for the model, truncated if long."""
     lines = diff.split("\n")[2:]
     if len(lines) <= _MAX_SHOWN_LINES:
         return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""Pictures made fit for a model: upright, no larger than providers take without scaling them down
-themselves, in a format all of them read. What fits already is passed on byte for byte.
+"""Prepare images for a model: upright, no larger than providers accept without downscaling, in a format that all
+of them read. A suitable image is passed on byte for byte.
 
-Pillow is loaded when the first picture comes, and everything here is meant for a thread.
+Pillow is imported when the first image is processed. The functions here are slow and should run in a thread.
 """
 
 import functools
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 LONGEST_SIDE = 1568
-"""Pixels; providers scale larger ones down before the model sees them, or refuse them among many."""
+"""Pixels; providers downscale larger images before the model sees them, or refuse them among many."""
 MAX_BYTES = 3_700_000
-"""Providers take 5 MB of base64, which is a third longer."""
+"""Providers accept 5 MB of base64, which is a third larger than the data."""
 MAX_FILE_BYTES = 50_000_000
 _MAX_PIXELS = 50_000_000
-"""Decoded at once; a JPEG is decoded at an eighth of its size where that is enough."""
+"""Maximum pixels to decode at once. A JPEG is decoded at down to an eighth of its size if that is enough."""
 _ORIENTATION = 0x0112
 _PASSED_ON = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 _FORMATS = (*_PASSED_ON, "BMP", "TIFF")
@@ -38,20 +38,20 @@ _MAGIC = (
 
 
 class PictureError(Exception):
-    """A picture that cannot be shown; the text says why."""
+    """An image that cannot be used; the message says why."""
 
 
 class EncodedImage(msgspec.Struct, frozen=True):
-    """A picture ready to be sent."""
+    """An image ready to send."""
 
     media_type: str
     data: bytes
     told: str
-    """`png, 4000 x 3000; sent as 1568 x 1176 jpeg, 210 kB`."""
+    """Description such as `png, 4000 x 3000; sent as 1568 x 1176 jpeg, 210 kB`."""
 
 
 def picture_kind(head: bytes) -> str:
-    """Return the format of a file that begins with these 32 bytes; empty for what is no picture."""
+    """Return the image format of a file by its first 32 bytes; empty if it is not an image."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "WEBP"
     if (
@@ -64,10 +64,10 @@ def picture_kind(head: bytes) -> str:
 
 
 def read_image(path: Path) -> Image:
-    """Return the picture of a file, made fit for a model.
+    """Return the image in a file, prepared for a model.
 
     Raises:
-        PictureError: it cannot be read or shown; the text begins with the path.
+        PictureError: it cannot be read or used; the message begins with the path.
     """
     try:
         fitted = fit(path.read_bytes())
@@ -78,20 +78,20 @@ def read_image(path: Path) -> Image:
 
 
 def fit_image(image: Image) -> Image:
-    """Return a picture that came as data, made fit for a model.
+    """Return an image received as data, prepared for a model.
 
     Raises:
-        PictureError: it cannot be shown.
+        PictureError: it cannot be used.
     """
     fitted = fit(b64decode(image.data))
     return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
 
 
 def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTES) -> EncodedImage:
-    """Return the picture within the limits. An animation gives its first frame.
+    """Return the image within the limits. Of an animation, only the first frame is used.
 
     Raises:
-        PictureError: damaged, cut off, or with more pixels than can be opened safely.
+        PictureError: it is damaged, truncated, or has too many pixels to open safely.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -105,14 +105,15 @@ def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTE
         raise PictureError("it is damaged: its beginning cannot be read") from error
     except MemoryError as error:
         raise PictureError("there is not enough memory to open it") from error
-    # Decoders raise whatever a damaged file makes them trip over.
+    # Decoders raise arbitrary errors on damaged files.
     except (OSError, ValueError, SyntaxError, EOFError, TypeError, LookupError, ArithmeticError) as error:
         raise PictureError(f"it is damaged or cut off: {error}") from error
 
 
 @functools.cache
 def _silence_pillow() -> None:
-    """Its warnings would be printed into the terminal. Once, since all threads share the filters."""
+    """Suppress Pillow's warnings, which would be printed to the terminal. Done once, since all threads share the
+    filters."""
     import warnings
 
     warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -148,7 +149,7 @@ def _fitted(picture: "Picture", data: bytes, longest_side: int, max_bytes: int) 
 
 
 def _is_whole(data: bytes, kind: str) -> bool:
-    """Return whether a file ends as its format wants. Pillow forgives a missing end, providers do not."""
+    """Return True if a file ends as its format requires. Pillow tolerates a missing end, providers do not."""
     if kind == "PNG":
         return data.endswith(b"IEND\xaeB`\x82")
     if kind == "GIF":
@@ -171,13 +172,13 @@ def _upright(picture: "Picture") -> "Picture":
 
 
 def _extremes(grey: "Picture") -> tuple[float, float]:
-    """Return the darkest and the brightest value of a picture of one channel."""
+    """Return the darkest and brightest value of a single-channel image."""
     low, high = grey.getextrema()
     return (low, high) if isinstance(low, int | float) and isinstance(high, int | float) else (0.0, 255.0)
 
 
 def _made(picture: "Picture", kind: str, told: str, longest_side: int, max_bytes: int) -> EncodedImage:
-    """Encode anew, smaller and coarser until it fits."""
+    """Re-encode the image, reducing size and quality until it fits."""
     side = min(longest_side, max(picture.size))
     photo = kind == "JPEG"
     while side >= 16 or side == max(picture.size):

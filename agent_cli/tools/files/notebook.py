@@ -1,4 +1,4 @@
-"""A Jupyter notebook for `read_file`: its cells as one reads them, instead of the JSON they are kept in."""
+"""Render Jupyter notebooks for `read_file` as readable cells instead of JSON."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ from agent_cli.workspace.paths import Resolved
 from ..kit.output import counted
 
 _MAX_OUTPUT = 2000
-"""Characters of one cell's output; its middle is left out."""
+"""Maximum characters of one cell's output; the middle is left out."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _Lines = str | list[str]
 
@@ -32,7 +32,7 @@ class _Cell(msgspec.Struct, frozen=True):
 
 
 class Notebook(msgspec.Struct, frozen=True):
-    """What of a notebook is shown."""
+    """The parts of a notebook that are shown."""
 
     cells: list[_Cell]
     nbformat: int
@@ -40,14 +40,14 @@ class Notebook(msgspec.Struct, frozen=True):
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """Some cells as text."""
+    """Cells rendered as text."""
 
     text: str
     total: int
 
 
 def parse(data: bytes) -> Notebook | None:
-    """Return the notebook; None when the data is something else or damaged."""
+    """Return the notebook; None if the data is not a notebook or is damaged."""
     try:
         return msgspec.json.decode(data, type=Notebook)
     except (msgspec.DecodeError, RecursionError):
@@ -55,7 +55,7 @@ def parse(data: bytes) -> Notebook | None:
 
 
 def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_bytes: int) -> Rendered:
-    """Cells `first` to `first + limit - 1`, or as many as fit a page."""
+    """Render cells `first` to `first + limit - 1`, or as many as fit a page."""
     total, room = len(notebook.cells), page_bytes
     parts: list[str] = []
     for number, cell in enumerate(notebook.cells[first - 1 : first - 1 + limit], first):

@@ -1,5 +1,5 @@
-"""`apply_patch`: changes of several files from one patch, all or none. Everything is worked out before anything is
-written, and what was written is taken back when a later write fails."""
+"""`apply_patch`: changes to several files from one patch, applied all or none. Everything is computed before
+anything is written, and completed writes are reverted if a later one fails."""
 
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -39,60 +39,60 @@ _HUNK = lazy_regex(r"(?m)^@@ ")
 
 
 class PatchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `apply_patch` takes."""
+    """Parameters of `apply_patch`."""
 
     patch: Annotated[str, msgspec.Meta(description="The whole patch")]
 
 
 class Create(msgspec.Struct, frozen=True):
-    """Put a new file there."""
+    """Create a file."""
 
     change: PlannedChange
     diff: Diff
     executable: bool | None = None
-    """Whether it may be run; None where that is as for any new file, or as for `source`."""
+    """True to make it executable, False not to; None for the default of a new file, or the mode of `source`."""
     source: str = ""
-    """The file it is moved from, whose mode, owner and attributes it takes; absolute."""
+    """Absolute path of the file it is moved from, whose mode, owner and attributes it keeps."""
     note: str = ""
 
     @property
     def place(self) -> Resolved:
-        """The file."""
+        """The file to create."""
         return self.change.place
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Put other content, or another mode, into a file."""
+    """Change the contents or mode of a file."""
 
     change: PlannedChange
     before: TextFile
     diff: Diff
     executable: bool | None = None
-    """None where that stays as it is."""
+    """None to leave the mode unchanged."""
     note: str = ""
 
     @property
     def place(self) -> Resolved:
-        """The file."""
+        """The file to change."""
         return self.change.place
 
 
 class Remove(msgspec.Struct, frozen=True):
-    """Delete a file, or a link and not what it leads to."""
+    """Delete a file, or a symbolic link without its target."""
 
     place: Resolved
     stamp: Stamp
     diff: Diff
     back: Callable[[], object]
-    """Puts it back.
+    """Restore the file.
 
     Raises:
-        FileError: that is not possible.
+        FileError: it cannot be restored.
     """
 
 
 Step = Create | Change | Remove
-"""One thing to do to the disk."""
+"""One change to the disk."""
 
 
 class ApplyPatch:
@@ -136,8 +136,8 @@ def _parsed(params: PatchParams) -> "tuple[FilePatch, ...]":
 
 
 def _place(file: "FilePatch", context: ToolContext) -> Resolved:
-    """Return the file meant. A folder may really be called `a`; what is deleted or moved may be a link, and then
-    it is the link that is meant."""
+    """Return the file that a patch names. A folder may really be called `a`. For a deletion or move of a symbolic
+    link, the link itself is returned."""
     place = meant(context, file.path, existing=file.kind != "add")
     if file.prefixed and file.kind != "add" and not os.path.lexists(place.real):
         whole = meant(context, f"a/{file.path}")
@@ -146,11 +146,11 @@ def _place(file: "FilePatch", context: ToolContext) -> Resolved:
 
 
 def _itself(place: Resolved, context: ToolContext) -> Resolved:
-    """Return the link meant by the path, where it is one, else the place."""
+    """Return the symbolic link at a path itself, or the place if it is not a link."""
     folder, name = os.path.split(os.path.join(context.workspace.root, os.path.expanduser(place.shown)))
     try:
         link = os.path.join(os.path.realpath(folder), name)
-    except OSError as error:  # a link was replaced while it was read
+    except OSError as error:  # a link was replaced while it was resolved
         raise ToolError(f"{place.shown}: {error.strerror}. Nothing was changed.") from error
     if not os.path.islink(link):
         return place
@@ -175,7 +175,7 @@ def _applied(params: PatchParams, context: ToolContext) -> ToolOutcome:
 
 
 def _has_independent_hunks(step: Step) -> bool:
-    """Return whether its hunks can be made without the others: no part of a move, and no change of the mode."""
+    """Return True if its hunks can be applied independently: not part of a move, and no mode change."""
     match step:
         case Create():
             return not step.source and step.executable is None
@@ -186,8 +186,8 @@ def _has_independent_hunks(step: Step) -> bool:
 
 
 def _accepted(steps: list[Step], kept: Collection[int]) -> tuple[list[Step], str]:
-    """Return what the user has accepted of the steps, and the diff of the rest. Hunks are numbered from 0 through
-    all steps.
+    """Return the steps that the user accepted, and the diff of the rest. Hunks are numbered from 0 across all
+    steps.
 
     Raises:
         ToolError: nothing is left to do.
@@ -234,7 +234,7 @@ def _planned(params: PatchParams, context: ToolContext) -> list[Step]:
 
 
 def _is_idle(step: Step) -> bool:
-    """Return whether there is nothing to do."""
+    """Return True if the step changes nothing."""
     return isinstance(step, Change) and step.executable is None and step.change.after == step.before.text
 
 
@@ -261,7 +261,8 @@ def _added(file: "FilePatch", place: Resolved) -> Step:
 
 
 def _deleted(file: "FilePatch", place: Resolved, before: TextFile, context: ToolContext) -> Step:
-    """Return a patch that shows all that goes needs nothing more; else the model must know what goes."""
+    """Return the step that deletes a file. The patch must show all deleted lines, or the model must have read the
+    file."""
     from .patch_apply import with_hunks
 
     if file.hunks:
@@ -304,7 +305,7 @@ def _gone(place: Resolved, text: str) -> Diff:
 
 
 def _headed(diff: Diff, old: str, new: str) -> Diff:
-    """Return the diff; of an empty file, which has no lines to show, its head at least."""
+    """Return the diff, with at least a header for an empty file, which has no lines to show."""
     return diff if diff.text else Diff(f"--- {old}\n+++ {new}\n", 0, 0)
 
 
@@ -356,10 +357,10 @@ def _moved(
 
 
 def _write(steps: list[Step]) -> None:
-    """Make all steps, or take back those made.
+    """Carry out all steps, or revert those already done.
 
     Raises:
-        ToolError: nothing was changed, or the text says what could not be taken back.
+        ToolError: nothing was changed, or the message lists what could not be restored.
     """
     undo: list[tuple[str, Callable[[], object]]] = []
     for step in steps:
@@ -383,10 +384,10 @@ def _take_back(undo: list[tuple[str, Callable[[], object]]]) -> list[str]:
 
 
 def _make(step: Step) -> Iterator[Callable[[], object]]:
-    """Do it, and give what takes back each part that was done.
+    """Carry out a step, and yield a function to revert each part done.
 
     Raises:
-        FileError: a part was not done.
+        FileError: a part failed.
     """
     from agent_cli.workspace.files.atomic_write import missing_folders, remove, set_executable, write_atomic
 
@@ -412,7 +413,7 @@ def _make(step: Step) -> Iterator[Callable[[], object]]:
 
 
 def _reset_mode(real: str, shown: str, stamp: Stamp) -> None:
-    """The execute bits as they were."""
+    """Restore the execute bits."""
     from agent_cli.workspace.files.atomic_write import set_executable
 
     now = stamp_of(real)

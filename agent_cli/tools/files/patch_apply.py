@@ -1,5 +1,5 @@
-"""The hunks of a patch found in a file and made there: by their context, with what the patch says of lines and
-enclosing definitions to choose between places."""
+"""Locate and apply the hunks of a patch in a file: by their context, using line numbers and enclosing definitions
+from the patch to choose between candidates."""
 
 import re
 
@@ -15,10 +15,10 @@ _CLEARLY_NEARER = 3
 
 
 def with_hunks(text: str, hunks: tuple[Hunk, ...], shown: str) -> EditResult:
-    """`text` with all hunks in it, in their order.
+    """Return `text` with all hunks applied in order.
 
     Raises:
-        ToolError: one cannot be made; the text says which, where and why.
+        ToolError: a hunk cannot be applied; the message says which, where and why.
     """
     notes, near, drift, done = [], False, 0, 0
     for hunk in hunks:
@@ -31,7 +31,7 @@ def with_hunks(text: str, hunks: tuple[Hunk, ...], shown: str) -> EditResult:
 
 
 def _with_hunk(text: str, hunk: Hunk, shown: str, drift: int, done: int) -> tuple[EditResult, int]:
-    """Return the text with it, and the line behind it."""
+    """Return the text with a hunk applied, and the line after it."""
     label = f"the hunk at line {hunk.line} of the patch"
     if not hunk.old:
         return _inserted(text, hunk, label, shown, drift)
@@ -54,7 +54,7 @@ def _length(text: str) -> int:
 
 
 class _HunkTarget:
-    """Which of several places a hunk means."""
+    """Chooses the place that a hunk refers to."""
 
     def __init__(self, text: str, hunk: Hunk, drift: int, done: int) -> None:
         self._view = LineView(text)
@@ -62,14 +62,14 @@ class _HunkTarget:
         self._drift = drift
         self._done = done
         self.lost = ""
-        """An anchor that is nowhere in the file."""
+        """An anchor that does not occur in the file."""
         self.behind = done
         self.anchor = self._anchored()
-        """The line of the innermost anchor, from 1; of several that read the same none."""
+        """Line of the innermost anchor, from 1; None if several lines match."""
 
     @property
     def seek(self) -> Seek:
-        """The search, as `with_edit` wants it."""
+        """The search function for `with_edit`."""
         return self._seek
 
     def _seek(self, text: str, old: str, new: str) -> Found:
@@ -96,7 +96,7 @@ class _HunkTarget:
         return later[0] if len(later) == 1 else None
 
     def _anchored(self) -> int | None:
-        """Return the line of the innermost anchor, from 1; of several that read the same none."""
+        """Return the line of the innermost anchor, from 1; None if several lines match."""
         lines = self._view.text.split("\n")
         at = 0
         for anchor in self._hunk.anchors:
@@ -111,7 +111,7 @@ class _HunkTarget:
         return at or None
 
     def _belongs(self, line: int) -> bool:
-        """Return whether a line stands below the anchor, with nothing of the anchor's kind between."""
+        """Return True if a line is below the anchor, with no other definition of the anchor's kind in between."""
         if self.anchor is None or line < self.anchor:
             return False
         lines = self._view.text.split("\n")
@@ -131,14 +131,14 @@ def _depth(line: str) -> int:
 
 
 def _nearest(lines: list[int], stated: int) -> int | None:
-    """Return the line nearest to the stated one, if it is clearly nearer than the others."""
+    """Return the index of the line nearest to the stated one, if it is clearly nearer than the others."""
     order = sorted(range(len(lines)), key=lambda index: abs(lines[index] - stated))
     first, second = (abs(lines[index] - stated) for index in order[:2])
     return order[0] if first * _CLEARLY_NEARER < second else None
 
 
 def _inserted(text: str, hunk: Hunk, label: str, shown: str, drift: int) -> tuple[EditResult, int]:
-    """New lines without any context: behind the stated line, or below the anchor, or at the end."""
+    """Insert new lines without context: after the stated line, below the anchor, or at the end."""
     view = LineView(text)
     lines = view.text.split("\n")
     count = len(lines) - (lines[-1] == "")

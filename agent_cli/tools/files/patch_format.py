@@ -1,5 +1,5 @@
-"""Reading patches as models write them: the `*** Begin Patch` form, and unified diffs with or without git's
-headers. Only reading; counts and line numbers are hints, since they are often wrong."""
+"""Parse patches as models write them: the `*** Begin Patch` format, and unified diffs with or without git headers.
+Counts and line numbers are only hints, since they are often wrong."""
 
 import re
 from collections.abc import Callable
@@ -17,26 +17,26 @@ _HEADERS = (
 )  # fmt: skip
 _NOTED = ("rename from", "rename to", "old mode", "new mode", "new file mode", "deleted file mode")
 _BEFORE = re.compile(r"@@|--- \S|\+\+\+ \S|diff --git ")
-"""What begins a change where a patch in an envelope has not begun."""
+"""Lines that begin a change, used where the patch envelope has not begun."""
 _BEHIND = re.compile(r"[ +-].*\S|@@|\*\*\* |diff --git ")
-"""What belongs to a change where a patch has ended."""
+"""Lines that belong to a change, used where the patch has ended."""
 
 
 class Hunk(msgspec.Struct, frozen=True):
-    """Lines to find and what becomes of them."""
+    """Lines to find, and their replacement."""
 
     line: int
-    """Where it begins in the patch, from 1."""
+    """First line of the hunk in the patch, from 1."""
     body: tuple[tuple[str, str], ...]
-    """(` `, `-` or `+`; the line without its end)."""
+    """Pairs of mark (` `, `-` or `+`) and line without its line ending."""
     anchors: tuple[str, ...] = ()
-    """Lines that stand somewhere above, outermost first."""
+    """Lines somewhere above the hunk, outermost first."""
     at: int | None = None
-    """The line of the old file it claims to begin at."""
+    """Stated start line in the old file."""
     at_end: bool = False
-    """Whether it reaches the end of the file."""
+    """True if the hunk reaches the end of the file."""
     old_unended: bool = False
-    """Whether its last old line has no line end; `new_unended` for the new."""
+    """True if the last old line has no line ending; `new_unended` for the new text."""
     new_unended: bool = False
 
     @property
@@ -46,7 +46,7 @@ class Hunk(msgspec.Struct, frozen=True):
 
     @property
     def new(self) -> str:
-        """The text in its place."""
+        """The replacement text."""
         return self._side("+", self.new_unended)
 
     def _side(self, mark: str, unended: bool) -> str:
@@ -55,25 +55,25 @@ class Hunk(msgspec.Struct, frozen=True):
 
 
 class FilePatch(msgspec.Struct, frozen=True):
-    """What happens to one file."""
+    """The changes to one file."""
 
     kind: Literal["add", "update", "delete"]
     path: str
     line: int
     target: str = ""
-    """Where it moves to; empty when it stays."""
+    """New path of a moved file; otherwise empty."""
     hunks: tuple[Hunk, ...] = ()
     prefixed: bool = False
-    """Whether `a/` and `b/` were taken off the paths."""
+    """True if `a/` and `b/` were removed from the paths."""
     executable: bool | None = None
-    """Whether it may be run from then on; None where that stays as it is."""
+    """Whether the file becomes executable; None to leave the mode unchanged."""
 
 
 def parse(text: str) -> tuple[FilePatch, ...]:
-    """Return the files of a patch, in order.
+    """Return the changed files of a patch, in order.
 
     Raises:
-        ToolError: no patch; the text names the line and what was expected there.
+        ToolError: it is not a valid patch; the message names the line and what was expected.
     """
     lines = _Cursor(text.replace("\r\n", "\n").removesuffix("\n").split("\n"))
     if any(line.startswith(("*** Begin Patch", "*** Update File:", "*** Add File:")) for line in lines.all):
@@ -89,7 +89,7 @@ def parse(text: str) -> tuple[FilePatch, ...]:
 
 
 def _together(files: list[FilePatch]) -> list[FilePatch]:
-    """Several headers for one file that only change it count as one."""
+    """Join several headers for one file that only update it."""
     found: dict[str, FilePatch] = {}
     out: list[FilePatch] = []
     for file in files:
@@ -110,7 +110,7 @@ def _together(files: list[FilePatch]) -> list[FilePatch]:
 
 
 class _Cursor:
-    """Lines being read, one after the other."""
+    """A position in a list of lines."""
 
     def __init__(self, lines: list[str]) -> None:
         self.all = lines
@@ -118,20 +118,20 @@ class _Cursor:
 
     @property
     def line(self) -> str | None:
-        """The present line; None behind the last."""
+        """The current line; None after the last."""
         return self.all[self.at] if self.at < len(self.all) else None
 
     @property
     def number(self) -> int:
-        """Its number, from 1."""
+        """Number of the current line, from 1."""
         return self.at + 1
 
     def peek(self, ahead: int = 1) -> str:
-        """Return a line further on, empty behind the last."""
+        """Return a later line; empty after the last."""
         return self.all[self.at + ahead] if self.at + ahead < len(self.all) else ""
 
     def wrong(self, expected: str) -> ToolError:
-        """Return the error for the present line."""
+        """Return the error for the current line."""
         line = self.line
         found = "the patch ends" if line is None else f"there is {line[:80]!r}"
         return ToolError(
@@ -167,10 +167,10 @@ def _enveloped(lines: _Cursor) -> list[FilePatch]:
 
 
 def _goes_on(lines: _Cursor) -> bool:
-    """Return whether another envelope follows, whose first line is then behind the cursor.
+    """Return True if another envelope follows, and move the cursor past its first line.
 
     Raises:
-        ToolError: lines of a change follow that belong to none.
+        ToolError: lines of a change follow outside any envelope.
     """
     while (line := lines.line) is not None:
         if not line.startswith("*** Begin Patch"):
@@ -182,9 +182,9 @@ def _goes_on(lines: _Cursor) -> bool:
 
 
 def _refuse_loose(lines: _Cursor) -> None:
-    """Refuse a line of a change behind all that was read, which would otherwise be lost without a word."""
+    """Refuse a line of a change after everything that was parsed; it would be silently lost otherwise."""
     line = lines.line or ""
-    if line == "-- " or line.startswith("*** End Patch"):  # what begins a mail's signature; an end said twice
+    if line == "-- " or line.startswith("*** End Patch"):  # an e-mail signature, or a repeated end
         return
     if _BEHIND.match(line):
         raise lines.wrong("nothing more: it belongs to no change that was begun")
@@ -302,7 +302,7 @@ def _git_file(lines: _Cursor) -> FilePatch:
 
 
 def _executable(headers: dict[str, str]) -> bool | None:
-    """Return what the modes git names say of running the file."""
+    """Return whether git's mode headers make the file executable; None if they do not say."""
     new = headers.get("new mode", headers.get("new file mode", ""))
     if not new or ("new mode" in headers and new == headers.get("old mode")):
         return None
@@ -310,7 +310,7 @@ def _executable(headers: dict[str, str]) -> bool | None:
 
 
 def _git_names(text: str) -> str:
-    """Return the path of `a/x b/x`."""
+    """Return the path in `a/x b/x`."""
     half = text[len(text) // 2 + 1 :] if text.startswith("a/") else text.rpartition(" ")[2]
     return _unquoted(half).removeprefix("b/")
 
@@ -337,12 +337,12 @@ def _plain_file(lines: _Cursor, headers: dict[str, str]) -> FilePatch:
 
 
 def _name(text: str) -> str:
-    """Return a path from a `---` or `+++` line, which may carry a time behind a tab."""
+    """Return the path in a `---` or `+++` line, which may have a time after a tab."""
     return _unquoted(text.partition("\t")[0].strip())
 
 
 def _unquoted(text: str) -> str:
-    """Return a path that git put in quotes, with its bytes as octal escapes."""
+    """Return a path that git may have quoted, with octal escapes for bytes."""
     text = text.strip()
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text

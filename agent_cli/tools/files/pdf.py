@@ -1,5 +1,5 @@
-"""A PDF for `read_file`: its pages as text. The work is done in a child process with bounds on time and
-memory, since a thread that loops in a hostile file could never be stopped."""
+"""Read PDFs for `read_file`, as the text of their pages. Parsing runs in a child process with limits on time and
+memory, since a thread that loops on a hostile file could never be stopped."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ async def read_pdf(context: ToolContext, place: Resolved, first: int, limit: int
     """Return the text of some pages.
 
     Raises:
-        ToolError: encrypted, damaged, or without that page.
+        ToolError: the file is encrypted or damaged, or lacks that page.
     """
     wanted = PdfRequest(place.real, first, limit, page_bytes, _SOFT_S)
     try:

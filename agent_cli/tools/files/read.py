@@ -1,4 +1,4 @@
-"""`read_file`: a page of a text file with line numbers, a picture, a document made readable, or the entries of a
+"""`read_file`: a page of a text file with line numbers, an image, a document as text, or the entries of a
 folder."""
 
 import asyncio
@@ -23,7 +23,7 @@ _HEAD_BYTES = 1024
 
 
 class ReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `read_file` takes."""
+    """Parameters of `read_file`."""
 
     path: str
     offset: Annotated[int, msgspec.Meta(description="First line, cell or page, from 1")] = 1
@@ -32,7 +32,7 @@ class ReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadFile(BasicTool):
-    """Reads; once the whole of a file was shown, records its hash, which is what allows an overwrite."""
+    """Reads files. Once all of a file was shown, its hash is recorded, which permits overwriting it."""
 
     name = "read_file"
     label = "Read"
@@ -80,7 +80,8 @@ class ReadFile(BasicTool):
             raise ToolError(f"{place.shown} cannot be read: {error.strerror or error}") from error
 
     def _page(self, context: ToolContext) -> int:
-        """Bytes of a page: a small window gets small ones, so that none is cut afterwards."""
+        """Return the bytes of a page: fewer for a small context window, so that the result is not truncated
+        afterwards."""
         return min(self._page_bytes, int(PAGE_BYTES_PER_TOKEN * context.max_tokens()))
 
     async def _text(
@@ -98,8 +99,8 @@ class ReadFile(BasicTool):
         return ToolOutcome(text=_numbered(page, place), display=_summary(page), seen=seen)
 
     async def _unsaved(self, context: ToolContext, place: Resolved, first: int, limit: int) -> ToolOutcome | None:
-        """Return the file as it stands in the user's editor; None where it is saved. It does not count as known:
-        what is on disk is another text."""
+        """Return the file as in the user's editor; None if it has no unsaved changes. The file does not count as
+        seen, because its text on disk differs."""
         from ..kit.editor_buffers import unsaved_text
 
         text = await unsaved_text(context.buffers, place.real)
@@ -124,7 +125,7 @@ class ReadFile(BasicTool):
         return ToolOutcome(text=_part_text(part, place), display=f"a part of line {line}", seen=seen)
 
     async def _notebook(self, context: ToolContext, place: Resolved, first: int, limit: int) -> ToolOutcome | None:
-        """None when it is no notebook inside; then it is text."""
+        """Return the rendered notebook; None if the file is not a notebook, and is read as text then."""
         from . import notebook
 
         data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown)
@@ -134,13 +135,13 @@ class ReadFile(BasicTool):
         if first > max(1, len(found.cells)):
             raise ToolError(f"{place.shown} has {counted(len(found.cells), 'cell')}; there is no cell {first}")
         shown = notebook.render(found, place, first, limit, self._page(context))
-        # Never known as a whole: outputs, pictures and metadata would be lost by writing it anew.
+        # Never counts as seen in full: rewriting it would lose outputs, images and metadata.
         return ToolOutcome(text=shown.text, display=counted(shown.total, "cell"))
 
 
 async def _seen(context: ToolContext, place: Resolved, hash: str | None, data: bytes | None) -> dict[str, str]:
-    """Return what the model knows once all of a file was shown, by its last page or part; `hash` is None before
-    that. The content is kept for a merge with what others change."""
+    """Return what the model knows after all of a file was shown; `hash` is None before that. The content is kept
+    for merging with changes by others."""
     if hash is None:
         return {}
     if data is None:
@@ -152,7 +153,7 @@ async def _seen(context: ToolContext, place: Resolved, hash: str | None, data: b
 
 
 def _looked_at(place: Resolved) -> tuple[str, int]:
-    """Return what the file is by its beginning and name, and its size in bytes."""
+    """Return the kind of a file, by its beginning and name, and its size in bytes."""
     from .images import picture_kind
 
     fd, status = open_regular(place.real, place.shown)

@@ -1,5 +1,5 @@
-"""One replacement in a text: found in layers, made, and reported; or refused with what the model needs to get it
-right next time. Apart, since `edit_file` and `apply_patch` both do it."""
+"""One replacement in a text: located by increasingly lenient searches, applied and reported, or refused with what
+the model needs to correct it. Shared by `edit_file` and `apply_patch`."""
 
 import unicodedata
 from collections.abc import Callable
@@ -28,39 +28,39 @@ from .elision_check import PROSE_SUFFIXES
 from .file_change import Edit, edit_label
 
 _MIN_APPLIED_CHARS = 4
-"""Characters, blanks aside, that a text must have to be taken for an edit made before."""
+"""Minimum number of non-blank characters in a text to count as an edit already applied."""
 
 
 class EditResult(msgspec.Struct, frozen=True):
-    """A text with one edit in it."""
+    """A text after an edit."""
 
     text: str
     note: str = ""
     near: bool = False
-    """Whether the place was found only nearly, so that the model should see what came of it."""
+    """True if the place matched only approximately, so that the model should see the result."""
 
 
 class EditMessages(msgspec.Struct, frozen=True):
-    """How a replacement is spoken of."""
+    """Wording of messages about a replacement."""
 
     label: str
     shown: str
-    """The file."""
+    """Name of the file."""
     what: str = "`old`"
     hint: str = "Add surrounding lines to make it unique, or set replace_all."
     everywhere: bool = False
-    """Whether all places are meant."""
+    """True if all occurrences are to be replaced."""
 
 
 Seek = Callable[[str, str, str], Found]
-"""Finds a passage in a text whose lines end with `\\n`; given are the text, the old and the new passage."""
+"""Locates a passage in a text whose lines end with `\\n`. Arguments: text, old passage, new passage."""
 
 
 def with_edit(text: str, edit: Edit, words: EditMessages, seek: Seek | None = None) -> EditResult:
-    """`text` with one edit in it.
+    """Return `text` with one edit applied.
 
     Raises:
-        ToolError: it cannot be made; nothing is said of other edits.
+        ToolError: it cannot be applied; the message does not refer to other edits.
     """
     view = LineView(text)
     old, new = view.normal(edit.old), view.normal(edit.new)
@@ -102,7 +102,8 @@ def _edited(view: LineView, found: Match, words: EditMessages) -> EditResult:
 
 
 def _made_before(view: LineView, old: str, new: str, found: Match) -> int:
-    """Return the line at which `new`, which has `old` in it, stands around the place found for `old`; 0 if not."""
+    """Return the line where `new`, which contains `old`, already surrounds the match of `old`; 0 if it does
+    not."""
     inside = new.find(old)
     if inside < 0 or len(new.replace(old, "", 1).strip()) < _MIN_APPLIED_CHARS:
         return 0
@@ -111,9 +112,9 @@ def _made_before(view: LineView, old: str, new: str, found: Match) -> int:
 
 
 def _stands_alone(view: LineView, old: str, new: str) -> int:
-    """Return the line at which the new text stands, if it surely is this edit made before; else 0.
+    """Return the line of the new text if it certainly is this edit applied earlier; otherwise 0.
 
-    It must stand in one place only, bring something that `old` has not, and have a line of `old` beside it.
+    It must occur exactly once, contain something that `old` lacks, and share a line with `old`.
     """
     added = sum(len(text.strip()) for _, _, text in changes(old, new, fine=False))
     common = set(map(str.strip, old.split("\n"))) & set(map(str.strip, new.split("\n")))
@@ -123,7 +124,7 @@ def _stands_alone(view: LineView, old: str, new: str) -> int:
 
 
 def _only_line(view: LineView, new: str) -> int:
-    """Return the line of the one place at which a text stands; 0 if there is none or another."""
+    """Return the line of the only occurrence of a text; 0 if there is none or several."""
     at = view.text.find(new)
     if at < 0 or len(new.strip()) < _MIN_APPLIED_CHARS or view.text.find(new, at + 1) >= 0:
         return 0
@@ -143,14 +144,14 @@ def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: EditM
 
 
 def _lines(view: LineView, starts: tuple[int, ...]) -> str:
-    """Return the lines at some offsets, for a sentence."""
+    """Format the lines at some offsets for a sentence."""
     numbers = list(dict.fromkeys(str(view.line_of(start)) for start in starts[:MAX_PLACES]))
     more = " and more" if len(starts) > MAX_PLACES else ""
     return f"{'line' if len(numbers) == 1 and not more else 'lines'} {', '.join(numbers)}{more}"
 
 
 def _first_lines(view: LineView, starts: tuple[int, ...]) -> str:
-    """Return what stands there, numbered as reading shows it."""
+    """Return the lines at some offsets, numbered as in `read_file`."""
     found = dict.fromkeys((view.line_of(start), _line_at(view.text, start)) for start in starts[:3])
     return "".join(f"\n{number}\t{line[:200]}" for number, line in found)
 
@@ -180,7 +181,8 @@ def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Edit
 
 
 def typography_remark(removed: str, added: str, elsewhere: str, name: str) -> str:
-    """Return a sentence about quotes and accents that a change brought into source code or lost; mostly empty."""
+    """Return a sentence about typographic quotes and accents that a change added to source code or lost; usually
+    empty."""
     notes = []
     fresh = [char for char in sorted(TYPOGRAPHIC.intersection(added).difference(removed)) if char not in elsewhere]
     if fresh and PurePath(name).suffix.lower() not in (*PROSE_SUFFIXES, ".html", ".htm", ""):
@@ -197,7 +199,7 @@ def _named(chars: list[str]) -> str:
 
 
 def _plain(char: str) -> str:
-    """Return the ASCII character somebody might write for this one, else itself."""
+    """Return the ASCII character likely to be typed for this one, otherwise the character itself."""
     plain = typography(char).text
     if not plain.isascii():
         plain = unicodedata.normalize("NFD", plain)[:1]
@@ -205,10 +207,10 @@ def _plain(char: str) -> str:
 
 
 def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> EditResult:
-    """`text` with all edits in it, one after the other; one that is in it already counts as made.
+    """Return `text` with all edits applied in sequence. An edit that is already applied counts as done.
 
     Raises:
-        ToolError: one of them cannot be made; the text says where and why.
+        ToolError: an edit cannot be applied; the message says where and why.
     """
     now, notes, near = text, [], False
     for number, edit in enumerate(edits, 1):
@@ -217,7 +219,7 @@ def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> EditResult:
         try:
             made = with_edit(now, edit, words)
         except ToolError as error:
-            # Several edits of one call are often all written against the file as it was read.
+            # Often, all edits of one call are written against the file as it was read.
             both = _beside_the_others(text, now, edit, words)
             if both is None:
                 raise _after_others(error, number, now != text) from error
@@ -228,7 +230,7 @@ def with_edits(text: str, edits: tuple[Edit, ...], shown: str) -> EditResult:
 
 
 def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
-    """Return the error, with a word on the text it speaks of where edits before have changed that."""
+    """Return the error, with a note on line numbers if earlier edits changed the text it refers to."""
     if not changed:
         return error
     before = "edit 1" if number == 2 else f"edits 1 to {number - 1}"
@@ -236,7 +238,8 @@ def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
 
 
 def _beside_the_others(text: str, now: str, edit: Edit, words: EditMessages) -> str | None:
-    """One edit made in the text that was there first, merged with what the edits before it made of that."""
+    """Apply an edit to the original text and merge it with the result of the edits before it; None if that
+    fails."""
     if now == text:
         return None
     try:

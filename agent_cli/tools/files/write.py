@@ -1,5 +1,5 @@
-"""`write_file`: a whole file, new or replaced. Replacing needs to have seen what is replaced; what others changed
-meanwhile is merged, or shown."""
+"""`write_file`: create a file or replace it entirely. Replacing requires that the model has seen the old contents.
+Changes made by others in the meantime are merged, or shown."""
 
 import os
 from functools import partial
@@ -20,7 +20,7 @@ _MAX_SHOWN_LINES = 120
 
 
 class WriteParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `write_file` takes."""
+    """Parameters of `write_file`."""
 
     path: str
     content: Annotated[str, msgspec.Meta(description="The whole file")]
@@ -94,7 +94,7 @@ def _planned(params: WriteParams, context: ToolContext) -> tuple[PlannedChange, 
 
 
 def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
-    """Return the content the new one was made from: the one the model knows."""
+    """Return the content that the new one is based on: the version known to the model."""
     hash = context.seen.get(place.real)
     if hash == before.hash or not before.text:
         return before.text
@@ -109,7 +109,7 @@ def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
 def _merged(
     place: Resolved, before: TextFile, base: str, content: str, context: ToolContext
 ) -> tuple[PlannedChange, str]:
-    """Return the new content with what others changed since in it, if that is elsewhere."""
+    """Return the new content merged with changes by others, if they are in different places."""
     from agent_cli.workspace.editing.three_way import merge_texts
 
     both = merge_texts(base, content, before.text)
@@ -134,7 +134,7 @@ def _merged(
 
 
 def _like(before: str, content: str) -> str:
-    """`content` with the line ends of the file it replaces."""
+    """Return `content` with the line endings of the file it replaces."""
     from agent_cli.workspace.editing.line_endings import line_end_of
 
     end = line_end_of(before)

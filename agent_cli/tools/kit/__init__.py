@@ -1,1 +1,1 @@
-"""What tools are made of: the protocol, schemas, bounded output."""
+"""Building blocks of tools: the protocol, schemas, bounded output."""

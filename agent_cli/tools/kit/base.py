@@ -1,9 +1,9 @@
-"""What a tool is: a declaration and one coroutine.
+"""The protocol of a tool: a declaration and one coroutine.
 
-A tool never asks and never decides: it says which `Action`s a call means, can show what it would do, and
-does it. `engine.tool_calls.runner` owns the road between those three. Parameters are a frozen `msgspec.Struct`,
-so that arguments are validated with a path in the message and the JSON Schema comes for free; the text
-the model reads lies beside the tool as `<name>.md`.
+A tool never asks and never decides. It declares the `Action`s of a call, can show what the call would do, and does
+it. `engine.tool_calls.runner` controls the steps in between. Parameters are a frozen `msgspec.Struct`, so that
+arguments are validated with error paths and the JSON Schema is derived from it. The description for the model is
+in `<name>.md` next to the tool.
 """
 
 import os
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 class ToolError(Exception):
-    """The call cannot be done; the text tells the model why and what to do instead. `seen` is set when the text
-    shows the model what stands in files, as in `ToolOutcome`."""
+    """The call cannot be done. The message tells the model why and what to do instead. `seen` is set if the
+    message shows the contents of files, as in `ToolOutcome`."""
 
     seen: Mapping[str, str] = MappingProxyType({})
 
@@ -46,65 +46,65 @@ class UnknownTool(ToolError):
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What a person sees before allowing a call."""
+    """What the user sees before allowing a call."""
 
     text: str
     kind: Literal["command", "diff", "text"] = "text"
     note: str = ""
-    """What else there is to know, such as that a command runs in the background."""
+    """Further information, such as that a command runs in the background."""
     folder: str = ""
-    """Where a command starts, relative to the workspace, `.` for its root; empty when unknown."""
+    """Start folder of a command, relative to the workspace, `.` for its root; empty when unknown."""
     by_hunk: bool = False
-    """It is a diff, any hunks of which may be made without the others."""
+    """True for a diff whose hunks can be applied independently."""
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """The result of a call, for its two readers."""
+    """The result of a call, for the model and for the user."""
 
     text: str
-    """For the model."""
+    """Text for the model."""
     display: str = ""
-    """For the user: a diff, a one-line summary; empty where `text` says it all."""
+    """Text for the user: a diff or a one-line summary; empty if `text` is enough."""
     ok: bool = True
     images: tuple[Image, ...] = ()
     changes: tuple[FileChange, ...] = ()
     command: str = ""
     exit_code: int | None = None
     finished: bool = False
-    """The task is done: the turn ends here, with `text` as its answer."""
+    """The task is done: the turn ends with `text` as its answer."""
     seen: dict[str, str] = {}
     """Absolute path → content hash of each file read or written."""
     plan: tuple[PlanItem, ...] | None = None
     job: str = ""
-    """The number of the job as which the command goes on."""
+    """Number of the background job that the command became."""
     cwd: str = ""
-    """Where the next command starts, once a command has gone elsewhere."""
+    """Start folder of the next command, if a command changed it."""
     blocked: str = ""
-    """What the sandbox kept a command from, in words; empty when it failed for another reason or not at all."""
+    """What the sandbox blocked, in words; empty if the command failed for another reason or not at all."""
     blocked_hosts: tuple[str, ...] = ()
-    """The hosts, where it was the network that it was kept from and they are known."""
+    """The hosts that were blocked, if it was the network and they are known."""
     needs: Reach = "outside"
-    """With how much of the machine it would have worked."""
+    """The reach with which the command would have worked."""
     untrusted: str = ""
-    """Where untrusted text in it came from, such as a host; empty when there is none."""
+    """Source of untrusted text in the result, such as a host; empty if there is none."""
     memory: tuple[MemoryChange, ...] = ()
-    """What was changed in the agent's memory."""
+    """Changes to the agent's memory."""
 
 
 class Egress(Protocol):
-    """How confined commands reach the hosts that are allowed; the engine has it."""
+    """Network access of confined commands to allowed hosts; implemented by the engine."""
 
     @property
     def connected(self) -> int:
-        """How many connections to hosts were made so far."""
+        """Number of connections made to hosts so far."""
         ...
 
     async def open(self) -> str:
-        """Return the URL of a proxy, for a command that is about to start; empty where no host is allowed."""
+        """Return the proxy's URL for a command about to start; empty if no host is allowed."""
         ...
 
     def take_refused(self) -> tuple[str, ...]:
-        """Return the hosts that commands wanted and did not get since the last call."""
+        """Return the hosts refused to commands since the last call."""
         ...
 
 
@@ -112,37 +112,37 @@ class Resources(Protocol):
     """Documents of external servers, which a prompt may name."""
 
     def find(self, name: str) -> tuple[str, str] | None:
-        """Return server and address of what a prompt names `SERVER:URI`; None where no server has that name."""
+        """Return server and URI for a name `SERVER:URI`; None if there is no such server."""
         ...
 
     async def read(self, server: str, uri: str) -> "ToolOutcome":
-        """Read one.
+        """Read a document.
 
         Raises:
-            ToolError: it cannot be read, and why.
+            ToolError: it cannot be read; the message says why.
         """
         ...
 
 
 class Buffers(Protocol):
-    """Files as the user's editor has them; a front end in an editor has it."""
+    """Files as open in the user's editor; implemented by a front end inside an editor."""
 
     async def text(self, path: str) -> str | None:
-        """Return the text of a file (absolute path), unsaved or not; None where the editor cannot say."""
+        """Return the editor's text of a file (absolute path), saved or not; None if the editor cannot tell."""
         ...
 
     async def show(self, path: str, text: str) -> None:
-        """Give the editor the text of a file that was written, so that its buffer agrees."""
+        """Send the editor the text of a file that was written, to update its buffer."""
         ...
 
 
 Confine = Callable[[Path | None], Confinement | None]
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
-"""Asks the user `question` with `options`; gives their words."""
+"""Asks the user `question` with `options` and returns the answer."""
 
 Insert = Callable[[str, Sequence[InsertedCommand], Sequence[str]], Awaitable[str]]
-"""Runs commands of a text like calls of the model, and gives the text with their output in their places; the last
-argument are permission rules that hold until the turn ends."""
+"""Runs the commands of a text like calls of the model, and returns the text with their output inserted. The last
+argument contains permission rules that apply until the turn ends."""
 
 
 async def _no_history(query: str) -> tuple[str, str]:
@@ -150,9 +150,11 @@ async def _no_history(query: str) -> tuple[str, str]:
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """All that a tool may reach: the workspace, processes, and what a session knows of files and commands.
+    """Everything that a tool may access: the workspace, processes, and the session's knowledge of files and
+    commands.
 
-    Made once a session; each call gets a copy by `for_call`, which shares everything but the last group of fields.
+    Created once per session. Each call gets a copy by `for_call`, which shares everything except the last group of
+    fields.
     """
 
     workspace: Workspace
@@ -160,61 +162,61 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     shell: "ShellSession"
     jobs: "Jobs"
     spill_dir: Path
-    """Where output too long for the model is kept whole; created when first needed."""
+    """Folder for output too long for the model; created on first use."""
     cache_dir: Path
-    """What can be worked out again; may be deleted at any time."""
+    """Folder for derived data; may be deleted at any time."""
     seen: dict[str, str]
-    """Absolute path → hash of the content the model knows."""
+    """Absolute path → hash of the content known to the model."""
     known: ContentCache = msgspec.field(default_factory=ContentCache)
     redactor: "Redactor | None" = None
-    """Masks secrets in what is kept on disk."""
+    """Masks secrets in what is saved on disk."""
     memory: Memory | None = None
-    """The blocks of text that outlast the conversation; None where there are none."""
+    """Text blocks that outlast the conversation; None if there are none."""
     may_show: Callable[[str], bool] = lambda path: True
-    """Whether content of a file (absolute path) that nobody named may come up in a search."""
+    """Returns True if content of a file (absolute path) that nobody named may appear in search results."""
     ask: Question | None = None
-    """Puts a question to the user; None where nobody can answer."""
+    """Asks the user a question; None if no user is present."""
     recall: Callable[[str], str | None] = lambda call_id: None
-    """The whole text of an earlier call's result or message, by its id; None when there is none."""
+    """Returns the full text of an earlier result or message by its id; None if there is none."""
     search_history: Callable[[str], Awaitable[tuple[str, str]]] = _no_history
-    """What was said of a query before, in words, and where text from others in it came from."""
+    """Returns matches for a query in earlier conversation, in words, and the source of untrusted text in them."""
     max_tokens: Callable[[], int] = lambda: MAX_RESULT_TOKENS
-    """How many tokens, estimated, a result may have; the runner cuts what is longer."""
+    """Returns the maximum estimated tokens of a result; the runner truncates longer ones."""
     egress: Egress | None = None
-    """For confined commands; None: they have none."""
+    """Network access for confined commands; None if they have none."""
     resources: Resources | None = None
-    """Documents of external servers; None: there are none."""
+    """Documents of external servers; None if there are none."""
     buffers: Buffers | None = None
-    """Files in the user's editor; None: there is no editor."""
+    """Files in the user's editor; None if there is no editor."""
     package_cache: Path | None = None
-    """Where confined package managers keep what they have loaded."""
+    """Cache folder for package managers in confined commands."""
     pass_env: tuple[str, ...] = ()
     """Variables that confined commands see although they look like secrets."""
     traced: Callable[[Mapping[str, str], str], dict[str, str]] | None = None
-    """Returns the environment of a command while the session is traced, by the id of its call; None: it is not."""
+    """Returns a command's environment with trace variables, by its call id; None if the session is not traced."""
     shell_timeout_s: float = 120.0
     silent_after_s: float = 15.0
-    """Silence from which on that is said, and a command looks as if it waited for input."""
+    """Seconds of silence after which the user is told and a command is suspected of waiting for input."""
 
     call_id: str = ""
     insert: Insert | None = None
-    """Runs commands whose output belongs into the result, as those of a skill do; None where there can be none."""
+    """Runs commands whose output is inserted into the result, such as those of a skill; None if not available."""
     emit: Callable[[str], None] = lambda text: None
     """Shows a piece of live output."""
     silent: Callable[[float], None] = lambda silent_s: None
-    """Says that the call has shown nothing for so many seconds."""
+    """Reports that the call has been silent for this many seconds."""
     confine: Confine = lambda report: None
-    """What a command of this call may reach; None where it is not confined. `report` is a folder that it may
-    write to besides."""
+    """Returns the confinement for a command of this call; None if it is not confined. `report` is an additional
+    writable folder."""
     leaves: bool = False
-    """A command of this call leaves the sandbox in which those before it ran."""
+    """True if a command of this call runs outside the sandbox of earlier commands."""
     hunks: Collection[int] | None = None
-    """Which hunks of the change, by number from 0, the user approved; None for all."""
+    """Numbers of the approved hunks of the change, from 0; None for all."""
     places: frozenset[str] | None = None
-    """The real paths that the call was judged by and keeps to; None before it was judged."""
+    """The real paths for which the call was judged, and to which it is restricted; None before it was judged."""
 
     def for_call(self, call_id: str, **given: Any) -> "ToolContext":
-        """Return a copy for one call; `given` are values of the last group of fields."""
+        """Return a copy for one call; `given` sets fields of the last group."""
         return msgspec.structs.replace(self, call_id=call_id, **given)
 
     def leaving(self, leaves: bool) -> "ToolContext":
@@ -222,16 +224,16 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return msgspec.structs.replace(self, leaves=leaves)
 
     def within(self, places: frozenset[str]) -> "ToolContext":
-        """Return a copy for a call that keeps to the real paths it was judged by."""
+        """Return a copy restricted to the real paths for which the call was judged."""
         return msgspec.structs.replace(self, places=places)
 
     def with_all_hunks(self) -> "ToolContext":
-        """Return a copy for a change that is made whole."""
+        """Return a copy for applying a change in full."""
         return msgspec.structs.replace(self, hunks=None)
 
 
 class Tool(Protocol):
-    """A tool. `P` below stands for the tool's own `Params`."""
+    """A tool. `params` are always an instance of the tool's own `Params`."""
 
     @property
     def name(self) -> str: ...
@@ -241,56 +243,57 @@ class Tool(Protocol):
 
     @property
     def editable(self) -> str:
-        """The string parameter a person may edit before running; empty when none."""
+        """The string parameter that the user may edit before the call runs; empty for none."""
         ...
 
     @property
     def result_kind(self) -> ResultKind:
-        """What of its results a front end shows."""
+        """Part of its results that a front end shows."""
         ...
 
     @property
     def label(self) -> str:
-        """What it does, in the word shown to people, such as `Edit`; empty for its name."""
+        """Display name, such as `Edit`; empty to use its name."""
         ...
 
     @property
     def counted(self) -> str:
-        """What its calls are counted in when several are shown as one, such as `file`; empty when they are not."""
+        """Noun for counting its calls when several are shown as one, such as `file`; empty if they are not
+        grouped."""
         ...
 
     def title(self, params: Any) -> str:
-        """One line for the user: the path, pattern or command."""
+        """Return one line for the user: the path, pattern or command."""
         ...
 
     def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
-        """Return what running would do.
+        """Return the actions of a call.
 
         Raises:
-            ToolError: the parameters make no sense (a path that cannot be, for example).
+            ToolError: the parameters are invalid, for example an impossible path.
         """
         ...
 
     async def preview(self, params: Any, context: ToolContext) -> Preview:
-        """Return what would change.
+        """Return a preview of the change.
 
         Raises:
-            ToolError: it could not be done, for the reason given.
+            ToolError: the call cannot be done; the message says why.
         """
         ...
 
     async def run(self, params: Any, context: ToolContext) -> ToolOutcome:
-        """Do it.
+        """Run the call.
 
         Raises:
-            ToolError: it could not be done, for the reason given; nothing was changed.
+            ToolError: it could not be done, and nothing was changed; the message says why.
         """
         ...
 
 
 @runtime_checkable
 class ForeignTool(Protocol):
-    """A tool whose parameters are described by a schema from elsewhere."""
+    """A tool whose parameters are described by an external schema."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -298,7 +301,7 @@ class ForeignTool(Protocol):
         ...
 
     def read_arguments(self, arguments: dict[str, Any]) -> Any:
-        """Return a call's parameters.
+        """Parse the parameters of a call.
 
         Raises:
             ToolError: they do not fit the schema.
@@ -308,32 +311,32 @@ class ForeignTool(Protocol):
 
 @runtime_checkable
 class NamesTool(Protocol):
-    """A tool whose calls are calls of another, named in the parameters."""
+    """A tool that calls another tool named in its parameters."""
 
     def meant_call(self, params: Any) -> "tuple[Tool, Any]":
         """Return the other tool and its parameters.
 
         Raises:
-            ToolError: there is no such tool, or they are not its parameters.
+            ToolError: there is no such tool, or the parameters do not fit.
         """
         ...
 
 
 @runtime_checkable
 class NeedsPreparation(Protocol):
-    """A tool that has to look outside before a call of it can be judged."""
+    """A tool that must query an external system before a call can be judged."""
 
     async def make_ready(self, context: ToolContext) -> None:
-        """Bring it up to date.
+        """Bring the tool up to date.
 
         Raises:
-            ToolError: it cannot be used, for the reason given.
+            ToolError: it cannot be used; the message says why.
         """
         ...
 
 
 class BasicTool(ABC):
-    """What most tools share: nothing that a person edits, no side effect, and a preview that is the title."""
+    """Defaults for most tools: no editable parameter, no side effects, and the title as preview."""
 
     editable = ""
     result_kind: ResultKind = "text"
@@ -342,7 +345,7 @@ class BasicTool(ABC):
 
     @abstractmethod
     def title(self, params: Any) -> str:
-        """Return the call in one line, as `Tool.title`."""
+        """Return the call in one line, as in `Tool.title`."""
 
     def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
         return ()
@@ -352,20 +355,20 @@ class BasicTool(ABC):
 
 
 def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
-    """Return the real place of a path the model wrote. To go there by its real path follows no link.
+    """Return the real place of a path written by the model. Accessing it by its real path follows no link.
 
     Raises:
-        ToolError: it cannot be a path; or it should be `existing`, and is so only from where commands start; or
-            it leads elsewhere than when the call was judged.
+        ToolError: the path is invalid; or it must be `existing` and only exists relative to the shell's folder; or
+            it now resolves to a place other than those for which the call was judged.
     """
     return kept_to(context, meant(context, path, existing=existing))
 
 
 def kept_to(context: ToolContext, place: Resolved) -> Resolved:
-    """Return the place, if it is one of those the call was judged by.
+    """Return the place if it is one of those for which the call was judged.
 
     Raises:
-        ToolError: it is not: a link has been put in its way.
+        ToolError: it is not, because a link was put in its path.
     """
     if context.places is not None and place.real not in context.places:
         raise ToolError(
@@ -376,10 +379,10 @@ def kept_to(context: ToolContext, place: Resolved) -> Resolved:
 
 
 def meant(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
-    """As `locate`, for a path that is not yet all there is to the place.
+    """Return the real place of a path like `locate`, but before the final place is determined.
 
     Raises:
-        ToolError: as `locate`, but for what it was judged by.
+        ToolError: as in `locate`, except for the check of judged places.
     """
     try:
         place = context.workspace.resolve(path)
@@ -396,7 +399,7 @@ def meant(context: ToolContext, path: str, *, existing: bool = False) -> Resolve
 
 
 def describe(tool: Tool) -> str:
-    """Return the tool's text for the model: its own, or `<name>.md` beside its module."""
+    """Return the tool's description for the model: its own attribute, or `<name>.md` next to its module."""
     if isinstance(own := getattr(tool, "description", None), str):
         return own.strip()
     return (

@@ -1,4 +1,4 @@
-"""Files as the user's editor has them: text that is not saved yet is what the user sees, and is theirs."""
+"""Files as open in the user's editor. Unsaved text is what the user sees, and must not be overwritten."""
 
 import asyncio
 import contextlib
@@ -13,12 +13,12 @@ UNSAVED = (
     " Ask them to save the file, and try again."
 )
 _MOST_SHOWN = 40
-"""Changed files of one call that the editor is given."""
+"""Maximum number of changed files per call sent to the editor."""
 
 
 async def unsaved_text(buffers: Buffers | None, path: str) -> str | None:
-    """Return the text of a file in the editor, where it is another than the saved one; None where it is not, and
-    for what is no text file."""
+    """Return the editor's text of a file if it differs from the saved text; None if it does not, or if the file is
+    not text."""
     if buffers is None:
         return None
     try:
@@ -30,12 +30,12 @@ async def unsaved_text(buffers: Buffers | None, path: str) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    """Editors keep line ends and the end of the file in their own way."""
+    """Split text into comparable lines: editors treat line endings and the end of the file differently."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").rstrip("\n").split("\n")
 
 
 async def show_written(buffers: Buffers, paths: Iterable[str]) -> None:
-    """Give the editor files as they were written."""
+    """Send files as written to the editor."""
     for path in list(paths)[:_MOST_SHOWN]:
         with contextlib.suppress(FileError):
             saved = await asyncio.to_thread(read_text, path, path)

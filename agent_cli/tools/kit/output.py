@@ -1,5 +1,5 @@
-"""Output on its way to its readers: made safe, shown live in small doses, kept for the model as head and
-tail, and kept whole in a file once it is too long for that. The one bound of every tool's result is here."""
+"""Process output: sanitized, shown live in small pieces, reduced to head and tail for the model, and saved in full
+in a file if too long. Also defines the limit for the result of every tool."""
 
 import asyncio
 import os
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from agent_cli.redaction.redactor import Redactor
 
 BUDGET = 30_000
-"""Characters of a command's output the model gets."""
+"""Maximum characters of a command's output for the model."""
 MAX_RESULT_TOKENS = 12_500
-"""Of any tool's result, estimated; models with a small window get less."""
+"""Maximum estimated tokens of any tool's result; smaller for models with a small window."""
 PAGE_BYTES_PER_TOKEN = 0.9 * CHARS_PER_TOKEN
-"""Of a page: a little less than a result may have, which leaves room for line numbers and notes."""
+"""Bytes per token for a page: slightly below the limit of a result, leaving space for line numbers and notes."""
 _HEAD_SHARE = 0.2
 _MAX_SPILL_BYTES = 64_000_000
 _LIVE_EVERY_S = 0.05
 _MAX_LIVE = 4000
-"""Characters shown live at a time; a flood is thinned out."""
+"""Maximum characters shown live at a time; more output is dropped from the live view."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 line`, `2 lines`."""
+    """Format a number with a noun: `1 line`, `2 lines`."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -57,13 +57,13 @@ def _joined(head: str, tail: str, chars: int, breaks: int, where: str) -> str:
 
 
 def result_tokens(text: str) -> int:
-    """Estimated tokens: four bytes of UTF-8 each, which holds for code as well as for scripts whose characters
-    take a token or so."""
+    """Estimate tokens as four bytes of UTF-8 each, which holds for code as well as for scripts with about one
+    token per character."""
     return -(-len(text.encode("utf-8", "replace")) // CHARS_PER_TOKEN)
 
 
 def bounded(text: str, max_tokens: int, where: str) -> str:
-    """`text`, or its head and tail when it has more than `max_tokens`; `where` says how to get the whole."""
+    """Return `text`, or its head and tail if it has more than `max_tokens`; `where` says how to get all of it."""
     tokens = result_tokens(text)
     if tokens <= max_tokens:
         return text
@@ -73,29 +73,30 @@ def bounded(text: str, max_tokens: int, where: str) -> str:
 
 
 def file_stem(call_id: str) -> str:
-    """Return a file name for a call, another one for every id: the id itself where it is plain, else what can be
-    told of it and a hash. At most 80 ASCII characters; it begins with no dot."""
+    """Return a unique file name for a call: the id itself if it is plain, otherwise its readable part and a hash.
+    At most 80 ASCII characters, never beginning with a dot."""
     if re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", call_id):
         return call_id
     import hashlib
 
     digest = hashlib.blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    # No plain id has a tilde in it.
+    # A plain id never contains a tilde.
     return f"{re.sub(r'[^A-Za-z0-9_-]', '_', call_id)[:40]}~{digest}"
 
 
 def spill_path(folder: Path, name: str) -> Path:
-    """Return where the whole output of the call `name` is kept."""
+    """Return the path of the file with the full output of the call `name`."""
     return folder / f"{file_stem(name)}.txt"
 
 
 def was_cut(text: str) -> bool:
-    """Return whether a result is no longer whole: its middle was left out."""
+    """Return True if the middle of a result was left out."""
     return re.search(r"^\[… .{1,80} left out here.* …\]$", text, re.MULTILINE) is not None
 
 
 def keep_whole(folder: Path, name: str, text: str, redactor: "Redactor | None" = None) -> Path | None:
-    """Keep a long result in a file, secrets masked, unless there is one already; None when it cannot be kept."""
+    """Save a long result in a file, with secrets masked, unless the file exists. Return None if it cannot be
+    saved."""
     path = spill_path(folder, name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -110,10 +111,10 @@ def keep_whole(folder: Path, name: str, text: str, redactor: "Redactor | None" =
 
 
 class OutputLog:
-    """Takes a command's bytes as they come; never raises, whatever the disk does.
+    """Collects a command's output as it arrives; never raises, even on disk errors.
 
-    `folder` receives `<name>.txt` when the output is longer than `budget` characters, or goes on after
-    `close`. Secrets are masked in it.
+    `folder` receives `<name>.txt` if the output is longer than `budget` characters or continues after `close`.
+    Secrets in the file are masked.
     """
 
     def __init__(
@@ -137,19 +138,19 @@ class OutputLog:
         self._spill: int | None = None
         self._spilled_bytes = 0
         self._read_bytes = 0
-        """How much of the file the model has been given, or told of."""
+        """Number of bytes of the file already given or reported to the model."""
         self._unread_chars = 0
-        """How much has come since the model was last given something."""
+        """Number of characters received since the model was last given output."""
         self._closed = False
         self.path: Path | None = None
-        """The file with the whole output, once there is one."""
+        """File with the full output, once there is one."""
         self.error = ""
-        """Why the whole output could not be kept."""
+        """Why the full output could not be saved."""
         self.last_at = time.monotonic()
-        """When output came last, on the monotonic clock."""
+        """Time of the last output, on the monotonic clock."""
 
     def feed(self, chunk: bytes, final: bool = False) -> None:
-        """More output."""
+        """Add output."""
         text = self._sanitizer.feed(chunk, final)
         if not text:
             return
@@ -163,7 +164,7 @@ class OutputLog:
         self._keep(text)
 
     def close(self, *, goes_on: bool = False) -> None:
-        """The command has ended; with `goes_on`, children left behind will write into the file."""
+        """End the output. With `goes_on`, remaining child processes keep writing to the file."""
         if self._closed:
             return
         if not goes_on:
@@ -179,7 +180,7 @@ class OutputLog:
             self._spill = None
 
     def text(self) -> str:
-        """Return the output for the model, bounded."""
+        """Return the output for the model, truncated if necessary."""
         if self._chars <= self._budget:
             return self._head
         tail = _tail(self._tail, int(self._budget * (1 - _HEAD_SHARE)))
@@ -189,17 +190,18 @@ class OutputLog:
         return _joined(self._head, tail, self._chars, self._breaks, where)
 
     def goes_on(self) -> None:
-        """The call returns and its command runs on: what comes from now on is for `unread`."""
+        """Switch to background mode: the call returns while its command continues, and `unread` returns later
+        output."""
         self.close(goes_on=True)
         self._read_bytes = self._spilled_bytes
         self._tail, self._unread_chars = "", 0
 
     def flush(self) -> None:
-        """Write what is held back because it may be the beginning of a secret."""
+        """Write text held back because it may be the beginning of a secret."""
         self._write("", final=True)
 
     def unread(self) -> str:
-        """Return what has come since the model was last given something, bounded; it counts as given then."""
+        """Return the output since the model was last given some, truncated if necessary, and count it as read."""
         self.flush()
         if self.path is None or self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
             return self._unread_end()
@@ -212,7 +214,8 @@ class OutputLog:
         return bounded(data.decode("utf-8", "replace"), self._budget // CHARS_PER_TOKEN, str(self.path))
 
     def _unread_end(self) -> str:
-        """Return the end of what has come, where the file does not hold it; says how much there was before."""
+        """Return the end of the unread output when the file does not contain it, with a note on what is
+        missing."""
         text, lost = self._tail, self._unread_chars - len(self._tail)
         self._tail, self._unread_chars = "", 0
         end = bounded(text, self._budget // CHARS_PER_TOKEN, "")
@@ -237,7 +240,7 @@ class OutputLog:
             self._tail = self._tail[-self._budget :]
 
     def _open_spill(self) -> None:
-        """Start the file with all output so far, which is all in `_head`."""
+        """Create the file with all output so far, which is all in `_head`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for suffix in ("", *(f"-{os.urandom(4).hex()}" for _ in range(3))):
@@ -270,7 +273,7 @@ class OutputLog:
 
 
 class _Live:
-    """Passes text on at most 20 times a second, and of a flood only the newest part."""
+    """Emits text at most 20 times a second. If there is too much, only the newest part is emitted."""
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit

@@ -1,6 +1,6 @@
-"""JSON Schema for tool parameters, everything inline: the subset of types that parameters are made of, in
-the few words every provider accepts. msgspec's own generator makes references and titles, which cost tokens
-and which some providers refuse."""
+"""JSON Schema for tool parameters, without references: the subset of types used for parameters, with keywords that
+every provider accepts. msgspec's generator adds references and titles, which cost tokens and which some providers
+refuse."""
 
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -12,7 +12,7 @@ _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool:
 
 
 def object_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the schema of a Struct's JSON object: its fields in order, none other allowed.
+    """Return the schema of a Struct as a JSON object: its fields in order, and no others allowed.
 
     Raises:
         TypeError: a field has a type outside the subset.
@@ -58,7 +58,7 @@ def _notes(metadata: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def fields_in_words(struct: type[msgspec.Struct]) -> str:
-    """`path (string, required), offset (integer)`, for a message about wrong arguments."""
+    """Return fields like `path (string, required), offset (integer)`, for a message about wrong arguments."""
     schema = object_schema(struct)
     required = schema.get("required", ())
     return ", ".join(

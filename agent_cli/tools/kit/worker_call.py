@@ -1,5 +1,5 @@
-"""Work on an untrusted file in a process of its own, where it can be stopped, cannot take all memory, and
-does not hold up the event loop: `agent_cli.workspace.<module>.work(request) -> answer` on bytes."""
+"""Process untrusted files in a child process, which can be stopped, has a memory limit, and does not block the
+event loop. It runs `agent_cli.workspace.<module>.work(request) -> answer` on bytes."""
 
 import sys
 from pathlib import Path
@@ -15,10 +15,10 @@ _MAX_ANSWER_BYTES = 200_000_000
 async def run_in_worker(
     context: ToolContext, module: str, request: bytes, *, timeout_s: float, memory_bytes: int = 1_500_000_000
 ) -> bytes:
-    """Have `module` answer a request.
+    """Run `module` in a child process and return its answer to a request.
 
     Raises:
-        ToolError: it could not start, took longer than `timeout_s`, or broke down.
+        ToolError: it could not start, took longer than `timeout_s`, or crashed.
     """
     code = (
         "import sys; sys.path[:0] = [sys.argv[1]]; from agent_cli.workspace.documents.worker import main; main()"

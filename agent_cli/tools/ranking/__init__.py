@@ -1,1 +1,1 @@
-"""Search among short texts, such as descriptions of tools and skills, by what they are about."""
+"""Full-text search over short texts, such as descriptions of tools and skills."""

@@ -1,7 +1,7 @@
-"""Search among texts by what they are about: BM25 over the words of names, groups, texts and details.
+"""Full-text search with BM25 over names, groups, texts and details.
 
-A word of the query also finds its synonyms, longer words that begin with it, and, where no text has it, words that
-are spelled alike.
+A word of the query also matches its synonyms, longer words with that prefix, and, if no text contains it, words
+with similar spelling.
 """
 
 import math
@@ -15,24 +15,24 @@ import msgspec
 from .synonyms import ABBREVIATIONS, GROUPS
 
 _K, _B = 1.2, 0.4
-"""The usual constants of BM25; descriptions differ in length for no good reason, so length counts little."""
+"""The usual constants of BM25. Length counts little, because descriptions differ in length for no good reason."""
 _NAME_WEIGHT = 3.0
 _GROUP_WEIGHT = 1.5
 _DETAILS_WEIGHT = 0.5
 _SYNONYM, _PREFIX = 0.6, 0.6
-"""What a match counts that is not the word itself."""
+"""Weights of matches other than the word itself."""
 _LIKENESS = 0.75
-"""The least ratio (of `difflib`) at which an unknown word is taken for a misspelt one."""
+"""Minimum ratio (of `difflib`) at which an unknown word counts as misspelt."""
 _NAMED_IN_FULL = 0.8
-"""How much more a document counts whose name the query covers."""
+"""Bonus factor for a document whose name the query covers."""
 _OF_NAMED_GROUP = 2.0
-"""How much more a document counts whose group the query names."""
+"""Factor for a document whose group the query names."""
 _LONGEST_WORD = 40
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-"""Within a run of letters and digits: `getHTTPStatus` has three words."""
+"""Words within a run of letters and digits: `getHTTPStatus` has three."""
 _RUN = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-"""Scripts without blanks between words, which are cut into pairs of characters."""
+"""Scripts without spaces between words, which are split into pairs of characters."""
 _STOP = frozenset(
     "a an and are as at be by can do does for from has have how if in into is it its of on or our please so some"
     " tool that the their then there this to up us used using want was we were what when which will with would you"
@@ -58,17 +58,17 @@ _SUFFIXES = (
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What can be found."""
+    """A searchable document."""
 
     key: str
-    """By which it is returned; a query that is just this finds it first."""
+    """Key returned by searches; a query equal to it ranks the document first."""
     name: str
     text: str
-    """What it is about."""
+    """Description of the document."""
     group: str = ""
-    """What it belongs to, such as the server of a tool."""
+    """Group that it belongs to, such as the server of a tool."""
     details: str = ""
-    """Words that count little, such as names of parameters."""
+    """Words with little weight, such as names of parameters."""
 
 
 class SearchIndex:
@@ -88,7 +88,8 @@ class SearchIndex:
                 self._postings[word].append((at, count))
 
     def find(self, query: str, limit: int) -> list[str]:
-        """Return the keys of what fits a query best, the best first; names in full or in part count most."""
+        """Return the keys of the documents that best match a query, best first; matches of names, in full or in
+        part, count most."""
         sought = query.strip()
         exact = [document.key for document in self._documents if sought in (document.key, document.name)]
         meanings = [
@@ -100,7 +101,8 @@ class SearchIndex:
         return list(dict.fromkeys([*exact, *(self._documents[at].key for at in ranked)]))[:limit]
 
     def _scores(self, meanings: Sequence[Mapping[str, float]]) -> dict[int, float]:
-        """Return the score of each document: for each word of the query what its best meaning gives."""
+        """Return the score of each document: the sum over query words of the best score among each word's
+        meanings."""
         scores: dict[int, float] = defaultdict(float)
         for meaning in meanings:
             best: dict[int, float] = {}
@@ -125,7 +127,7 @@ class SearchIndex:
             yield at, rarity * count * (_K + 1) / (count + self._norms[at])
 
     def _meanings(self, term: str) -> dict[str, float]:
-        """Return the words of documents that a word of a query may mean, and how much each counts."""
+        """Return word in documents → weight, for the meanings of a query word."""
         found = {word: _SYNONYM for word in _synonyms().get(term, ()) if word in self._postings}
         if len(term) >= 3:
             longer = (word for word in self._postings if word.startswith(term))
@@ -135,19 +137,19 @@ class SearchIndex:
         return found
 
     def _spelled_alike(self, term: str) -> dict[str, float]:
-        """Return what a word that no document has means if it is misspelt, or a compound."""
+        """Return the meanings of a word that no document contains, as a misspelling or a compound."""
         import difflib
 
         if not 3 <= len(term) <= _LONGEST_WORD:
             return {}
-        known = sorted({*self._postings, *_synonyms()})  # the same order in every process
+        known = sorted({*self._postings, *_synonyms()})  # deterministic across processes
         near = difflib.get_close_matches(term, known, n=1, cutoff=_LIKENESS)
         near = near or [word for word in known if len(word) >= 4 and term.startswith(word)]
         return {meant: _PREFIX * weight for word in near for meant, weight in self._meanings(word).items()}
 
 
 def _weighted(document: Document) -> dict[str, float]:
-    """Return the words of a document and how much each counts for it."""
+    """Return word → weight for a document."""
     words: dict[str, float] = defaultdict(float)
     _count(words, _terms(document.text), 1.0)
     _count(words, _terms(document.name), _NAME_WEIGHT)
@@ -162,7 +164,7 @@ def _count(words: dict[str, float], terms: Iterable[str], weight: float) -> None
 
 
 def _spelled_out(query: str) -> str:
-    """Return a query with what its abbreviations stand for behind them."""
+    """Return a query with expansions after its abbreviations."""
     return re.sub(r"[A-Za-z0-9]+", lambda found: _in_full(found.group()), query)
 
 
@@ -198,7 +200,7 @@ def _synonyms() -> dict[str, frozenset[str]]:
 
 @lru_cache(20_000)
 def _stem(word: str) -> str:
-    """Cut a common English ending, so that `lists`, `listing` and `listed` are one word."""
+    """Strip a common English suffix, so that `lists`, `listing` and `listed` are equal."""
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             word = word[: -len(suffix)]

@@ -1,4 +1,4 @@
-"""Words that mean the same in names, descriptions and questions about tools and skills."""
+"""Synonyms in names and descriptions of tools and skills, and in queries for them."""
 
 ABBREVIATIONS = {
     "pr": "pull request",
@@ -30,7 +30,7 @@ ABBREVIATIONS = {
     "pic": "picture",
     "info": "information",
 }
-"""Each stands for itself and for these words."""
+"""Each abbreviation stands for itself and for these words."""
 
 GROUPS = tuple(
     line.split()
@@ -157,4 +157,4 @@ label tag
 latest recent newest last
 """.splitlines()
 )
-"""The words of a line can stand for one another; a word may be in several."""
+"""Groups of interchangeable words; a word may be in several."""

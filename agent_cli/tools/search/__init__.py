@@ -1,1 +1,1 @@
-"""Search names, contents and symbols of the workspace."""
+"""Tools that search names, contents and symbols of the workspace."""

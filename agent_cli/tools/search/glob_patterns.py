@@ -1,5 +1,5 @@
-"""Path patterns as ignore files know them: without a slash they match the name at any depth, with one the
-path from the folder searched; `**` spans folders, `{a,b}` gives alternatives, a leading `!` inverts."""
+"""Path patterns with the syntax of ignore files: without a slash they match names at any depth, with a slash the
+path from the searched folder. `**` spans folders, `{a,b}` lists alternatives, a leading `!` negates."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,10 @@ _BRACES = lazy_regex(r"\{([^{}]*,[^{}]*)\}")
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test for paths with `/`, relative to the folder searched.
+    """Return a predicate for paths with `/`, relative to the searched folder.
 
     Raises:
-        ValueError: more than 64 alternatives, or no pattern.
+        ValueError: the pattern has more than 64 alternatives, or is too long.
     """
     inverted, plain = pattern.startswith("!"), pattern.removeprefix("!")
     alternatives = [_read(each) for each in expanded(plain)]
@@ -28,17 +28,17 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def ignore_file(pattern: str) -> str:
-    """Return the text of an ignore file that hides all files which `matcher(pattern)` refuses."""
+    """Return the text of an ignore file that hides all files not matched by `matcher(pattern)`."""
     if pattern.startswith("!"):
         return "".join(f"{_escaped(each)}\n" for each in expanded(pattern[1:]))
     return "*\n!*/\n" + "".join(f"!{_escaped(each)}\n" for each in expanded(pattern))
 
 
 def expanded(pattern: str) -> list[str]:
-    """Return the pattern without braces, once for each alternative.
+    """Return the pattern with braces expanded, once for each alternative.
 
     Raises:
-        ValueError: more than 64 alternatives, or too long.
+        ValueError: it has more than 64 alternatives, or is too long.
     """
     if len(pattern) > _MAX_CHARS:
         raise ValueError(f"it has more than {_MAX_CHARS} characters")
@@ -51,7 +51,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def _without_first(pattern: str) -> list[str]:
-    """Return the pattern with its first innermost braces replaced by each of their alternatives."""
+    """Return the pattern with its first innermost braces replaced by each alternative."""
     braces = _BRACES.search(pattern)
     if braces is None:
         return [pattern]
@@ -64,7 +64,7 @@ def _escaped(pattern: str) -> str:
 
 
 def _read(pattern: str) -> Pattern | None:
-    """Return a pattern as ignore files know it; a bracket that is never closed stands for itself."""
+    """Parse a pattern of an ignore file; an unclosed bracket is taken literally."""
     text = _escaped(pattern.removeprefix("./"))
     try:
         return pattern_of(text)

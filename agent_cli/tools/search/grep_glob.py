@@ -1,4 +1,4 @@
-"""`grep` and `glob`: finding text and files with ripgrep, in bounded portions."""
+"""`grep` and `glob`: find text and files with ripgrep, with bounded output."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ _MAX_STATTED = 50_000
 
 
 class GrepParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `grep` takes."""
+    """Parameters of `grep`."""
 
     pattern: Annotated[str, msgspec.Meta(description="Regular expression")]
     path: str = "."
@@ -35,7 +35,7 @@ class GrepParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Grep(SearchTool):
-    """Finds lines, or the files that have them."""
+    """Finds matching lines, or the files that contain them."""
 
     name = "grep"
     label = "Search"
@@ -72,8 +72,8 @@ class Grep(SearchTool):
 
 
 class _Shown:
-    """Which files' matches are shown: those the glob wants and no permission rule keeps back. A file that
-    was named itself has been through the rules already."""
+    """Predicate for files whose matches are shown: they match the glob, and no permission rule hides them. A file
+    named explicitly has passed the rules already."""
 
     def __init__(self, context: ToolContext, place: SearchPath, wanted: Callable[[str], bool] | None) -> None:
         self._context = context
@@ -91,7 +91,7 @@ class _Shown:
         return self._known.get(name, True)
 
     def told(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Return the outcome, with the number of files kept back."""
+        """Return the outcome with a note on the number of hidden files."""
         kept = sum(not shown for shown in self._known.values())
         if not kept:
             return outcome
@@ -136,7 +136,7 @@ def _matches_outcome(matches: Matches, found: Found, place: SearchPath, limit: i
 
 
 class GlobParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `glob` takes."""
+    """Parameters of `glob`."""
 
     pattern: Annotated[str, msgspec.Meta(description="e.g. *.py or src/**/*.{js,ts}")]
     path: str = "."
@@ -175,7 +175,7 @@ class Glob(SearchTool):
 
 
 def _inside(pattern: str, place: SearchPath) -> str:
-    """Return a pattern relative to the folder searched.
+    """Return a pattern relative to the searched folder.
 
     Raises:
         ToolError: it leads out of the folder.
@@ -186,7 +186,7 @@ def _inside(pattern: str, place: SearchPath) -> str:
 
 
 def _files_outcome(names: list[str], limit: int, found: Found, place: SearchPath, what: str) -> ToolOutcome:
-    """Return a list of files; `what` is said of them. `names`, relative to the folder, may be more than
+    """Return a list of files, with `what` as a remark. `names`, relative to the folder, may be longer than
     `limit`."""
     lines = [printable(place.prefix + name) for name in there(place.folder, names[:limit])]
     if len(names) > limit or found.cut:
@@ -200,14 +200,14 @@ def _files_outcome(names: list[str], limit: int, found: Found, place: SearchPath
 
 
 def _names(found: Found, wanted: Callable[[str], bool] | None) -> list[str]:
-    """Return the NUL-terminated paths of a listing, relative to the folder searched."""
+    """Return the NUL-terminated paths of a listing, relative to the searched folder."""
     names = (os.fsdecode(raw).removeprefix("./") for raw in found.stdout.split(b"\0")[:-1])
     return [name for name in names if wanted is None or wanted(name)]
 
 
 def _newest_open(names: list[str], place: SearchPath, context: ToolContext, limit: int) -> list[str]:
-    """Paths to show, the newest first and those closed to the agent left out; beyond `limit` nothing is
-    looked at, only counted."""
+    """Return the paths to show, newest first, without those hidden from the agent. Paths beyond `limit` are only
+    counted."""
 
     def age(name: str) -> float:
         try:

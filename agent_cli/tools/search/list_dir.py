@@ -1,4 +1,4 @@
-"""`list_dir`: the tree of a folder, a few levels deep, with what is ignored marked and not entered."""
+"""`list_dir`: the tree of a folder, a few levels deep. Ignored entries are marked and not expanded."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ _MAX_SCANNED = 50_000
 
 
 class ListParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `list_dir` takes."""
+    """Parameters of `list_dir`."""
 
     path: str = "."
     depth: Annotated[int, msgspec.Meta(description="Levels, 1 to 6")] = 1
@@ -61,7 +61,7 @@ class ListDir(SearchTool):
 
 
 class _Tree:
-    """The lines of a listing while they are gathered."""
+    """The lines of a listing under construction."""
 
     def __init__(self, place: SearchPath, ignored: frozenset[str], hidden: AgentIgnore) -> None:
         self.lines: list[str] = []
@@ -71,7 +71,7 @@ class _Tree:
         self._hidden = hidden
 
     def add(self, folder: str, depth: int, level: int) -> None:
-        """Add the entries of a folder, given relative to the root, and those below.
+        """Add the entries of a folder, given relative to the root, and those below it.
 
         Raises:
             OSError: the folder cannot be read.
@@ -92,7 +92,8 @@ class _Tree:
                 self._entry(fd, entry, entry.name if folder == "." else f"{folder}/{entry.name}", depth, level)
 
     def _open(self, folder: str, entries: "list[os.DirEntry[str]]") -> "list[os.DirEntry[str]]":
-        """Without those closed to the agent; beyond what can be shown none is judged."""
+        """Return the entries without those hidden from the agent. Entries beyond what can be shown are not
+        checked."""
         real = os.path.normpath(os.path.join(self._root, folder))
         kept: list[os.DirEntry[str]] = []
         for at, entry in enumerate(entries):
@@ -118,7 +119,7 @@ class _Tree:
 
 
 def _described(fd: int, entry: "os.DirEntry[str]") -> str:
-    """`name/`, `name -> target` or `name  1.2 kB`."""
+    """Return `name/`, `name -> target` or `name  1.2 kB`."""
     name = printable(entry.name)
     try:
         if entry.is_symlink():

@@ -1,5 +1,5 @@
-"""Reading ripgrep's JSON lines into matches by file, and writing them for the model: long lines are shown
-around the match, and everything together stays within a bound."""
+"""Parse ripgrep's JSON lines into matches by file and format them for the model: long lines are cut around the
+match, and the total size is bounded."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _Bytes = bytes
 class _Text(msgspec.Struct, frozen=True):
     text: str | None = None
     bytes: str | None = None
-    """Base64, of what is not UTF-8."""
+    """Base64, for text that is not UTF-8."""
 
     def raw(self) -> "_Bytes":
         if self.bytes is None:
@@ -57,22 +57,22 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Matches(msgspec.Struct):
-    """Lines by file, in the order of the search."""
+    """Lines by file, in search order."""
 
     files: dict[str, list[Line]]
     count: int = 0
-    """Lines that match."""
+    """Number of matching lines."""
     more: bool = False
-    """The bound was reached."""
+    """True if the limit was reached."""
     torn: str = ""
-    """The file with a line so long that the output ended in it."""
+    """The file with a line so long that the output was cut within it."""
     lost: int = 0
-    """Lines that do not stand where they were found."""
+    """Number of lines no longer present where they were found."""
     room: int = _MAX_CHARS
-    """Characters left for more."""
+    """Characters left for further lines."""
 
     def render(self, prefix: str) -> list[str]:
-        """Return a heading for each file, then `12: match` and `13- context`."""
+        """Return a heading for each file, followed by lines like `12: match` and `13- context`."""
         out: list[str] = []
         for path, lines in self.files.items():
             out.append(printable(prefix + path))
@@ -97,8 +97,8 @@ def collect(
     limit: int,
     standing: Callable[[str], AbstractContextManager[Stands]] = lambda path: nullcontext(lambda offset, raw: True),
 ) -> Matches:
-    """Return the first `limit` matches among files that are `wanted`, in the order of their paths, that stand
-    there; a last line that is torn does not count."""
+    """Return the first `limit` matches in `wanted` files, sorted by path, that are confirmed by `standing`; an
+    incomplete last line is dropped."""
     decoder = msgspec.json.Decoder(_Event)
     matches = Matches(files={})
     for path, block in _blocks(stdout, decoder):
@@ -114,7 +114,7 @@ def collect(
 def _add(
     matches: Matches, path: str, block: bytes, decoder: "msgspec.json.Decoder[_Event]", limit: int, stands: Stands
 ) -> bool:
-    """Add the lines of one file; whether there is room for more."""
+    """Add the lines of one file. Return True if there is room for more."""
     for record in block.split(b"\n")[1:]:
         if not record.startswith((b'{"type":"match"', b'{"type":"context"')):
             continue
@@ -140,7 +140,7 @@ def _add(
 
 
 def _blocks(stdout: bytes, decoder: "msgspec.json.Decoder[_Event]") -> list[tuple[str, bytes]]:
-    """Return the output of each file, which ripgrep writes in one piece, by path."""
+    """Return the output for each file, which ripgrep writes contiguously, by path."""
     found = []
     for block in (b"\n" + stdout).split(b'\n{"type":"begin",')[1:]:
         try:
@@ -157,7 +157,7 @@ def _drop_bare_context(matches: Matches) -> None:
 
 
 def _excerpt(raw: bytes, data: _Data) -> str:
-    """Return the line, or of a long one the part around the first match."""
+    """Return the line, or the part of a long one around the first match."""
     start = data.submatches[0].start if data.submatches else 0
     if len(raw) <= _MAX_LINE:
         return _decoded(raw.rstrip(b"\r\n"))

@@ -1,4 +1,4 @@
-"""`repo_map`: the files and definitions that the rest of the code refers to most, within a budget of tokens."""
+"""`repo_map`: the files and definitions that the rest of the code refers to most, within a token budget."""
 
 import asyncio
 import os
@@ -28,13 +28,13 @@ _MAX_TOKENS = 8000
 _FOOT_BYTES = 400
 _CHILDREN = 4
 _PER_CHILD = 250
-"""Files that make a further child worth its start."""
+"""Number of files that justifies starting another child process."""
 _SOFT_S = 60.0
 _HARD_S = 75.0
 
 
 class MapParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `repo_map` takes."""
+    """Parameters of `repo_map`."""
 
     path: str = "."
     focus: Annotated[tuple[str, ...], msgspec.Meta(description="Paths or names of interest")] = ()
@@ -82,7 +82,7 @@ class RepoMap(SearchTool):
 
 
 def _only_sources() -> str:
-    """Return an ignore file that hides all but source code."""
+    """Return an ignore file that hides everything except source code."""
     from agent_cli.workspace.symbols.languages import BY_EXTENSION, PLAIN
 
     return "*\n!*/\n" + "".join(f"!*.{each}\n" for each in (*BY_EXTENSION, *sorted(PLAIN)))
@@ -93,13 +93,13 @@ class _Sources(msgspec.Struct, frozen=True):
 
     paths: tuple[str, ...]
     more: bool
-    """There are more than are looked at."""
+    """True if there are more files than are examined."""
 
 
 def _sources(stdout: bytes, place: SearchPath, context: ToolContext) -> _Sources:
     from agent_cli.workspace.symbols.languages import PLAIN, extension, language_of
 
-    # Names that are not UTF-8 are left out, since nobody could ask for such a file.
+    # Names that are not UTF-8 are skipped, since nobody could request such a file.
     names = (raw.decode().removeprefix("./") for raw in stdout.split(b"\0")[:-1] if _is_utf8(raw))
     fitting = [name for name in names if language_of(name) or extension(name) in PLAIN]
     more = len(fitting) > _MAX_FILES
@@ -119,7 +119,7 @@ def _is_utf8(raw: bytes) -> bool:
 
 
 def _known(cache: Path, place: SearchPath, paths: Iterable[str]) -> "tuple[Stored, list[str]]":
-    """Return what the cache has, and the files that are new or changed since."""
+    """Return the cached data, and the files that are new or changed since."""
     from agent_cli.workspace.symbols.cache import load
     from agent_cli.workspace.symbols.languages import language_of
 
@@ -141,7 +141,7 @@ def _known(cache: Path, place: SearchPath, paths: Iterable[str]) -> "tuple[Store
 async def _parse_all(
     context: ToolContext, place: SearchPath, changed: list[str], known: frozenset[str]
 ) -> "list[Parsed]":
-    """Parse in several children at once; what one of them could not do is missing."""
+    """Parse files in several child processes at once. Files that a child could not parse are missing."""
     if not changed:
         return []
     from agent_cli.workspace.symbols.parse import Parsed, ParseRequest
@@ -193,7 +193,7 @@ def _symbols_of(path: str, stored: "Stored") -> "Symbols | None":
 def _outline(
     ranked: "list[RankedFile]", budget_bytes: int, place: SearchPath, context: ToolContext
 ) -> tuple[list[str], int]:
-    """Return the lines, and how many files are in them: the best definitions of all files that fit the budget."""
+    """Return the lines and the number of files in them: the best definitions of all files that fit the budget."""
     items: list[tuple[float, int, Definition | None]] = [
         (score, number, each) for number, file in enumerate(ranked) for score, each in file.definitions
     ]

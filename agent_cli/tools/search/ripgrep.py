@@ -1,8 +1,8 @@
-"""Calling ripgrep: where it is, the arguments every search shares, and what it says it left out.
+"""Run ripgrep: locate the program, build the arguments common to all searches, and report what it left out.
 
-Ignore files are respected; what they hide is read from ripgrep's own log, which names each ignored file or
-folder once. Writing that log is slow where thousands of single files are ignored, so a second ripgrep, which
-only walks, writes it beside the search and is not waited for long.
+Ignore files are respected. What they hide is taken from ripgrep's own log, which names each ignored file or folder
+once. Writing that log is slow if thousands of single files are ignored. Therefore a second ripgrep, which only
+walks the tree, writes it in parallel and is not waited for long.
 """
 
 import asyncio
@@ -30,53 +30,53 @@ from .verify_hits import there
 TIMEOUT_S = 30.0
 MAX_OUTPUT_BYTES = 8_000_000
 _LOG_GRACE_S = 0.3
-"""How long the log may take beyond the search."""
+"""Seconds that the log may take longer than the search."""
 _LOG_TIMEOUT_S = 10.0
 _IGNORING = lazy_regex(rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: ")
 _SHARED = ("--no-config", "--hidden", "--glob=!.git", "--color=never")
 _BOUNDED = "ulimit -v 4000000 2>/dev/null; exec"
-"""In KB: an ignore file may lead to a device that never ends, and ripgrep takes all of it for a line."""
+"""KB limit on memory: an ignore file may be a link to an endless device, which ripgrep reads as one line."""
 _LOUDLY = ("/bin/sh", "-c", f'{_BOUNDED} "$@"', "sh")
 _QUIETLY = ("/bin/sh", "-c", f'{_BOUNDED} "$@" >/dev/null', "sh")
 _ABOUT_A_FILE = lazy_regex(r"rg: .+ \(os error \d+\)$|rg: .+: (?:File system loop|.*line \d+)")
 _MAX_NAMED = 5
 TIMED_OUT = 124
-"""The exit code of a run that was stopped in the middle."""
+"""Exit code of a run stopped by the timeout."""
 _KNOWN_CODES = (0, 1, 2, TIMED_OUT)
 
 
 class SearchPath(msgspec.Struct, frozen=True):
-    """Where a search happens."""
+    """The place to search."""
 
     folder: Path
-    """The working directory of ripgrep, to which the paths in its output are relative."""
+    """Working directory of ripgrep; paths in its output are relative to it."""
     argument: str
-    """What is searched: `.` or one file."""
+    """What to search: `.` or one file."""
     prefix: str
-    """Put before a path of the output it gives the path to show."""
+    """Prefix that turns a path of the output into the path to show."""
     where: Resolved
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What ripgrep wrote."""
+    """Output of ripgrep."""
 
     stdout: bytes
     cut: bool
-    """There was more than `MAX_OUTPUT_BYTES`, or time ran out."""
+    """True if there was more than `MAX_OUTPUT_BYTES`, or time ran out."""
     late: bool
-    """Time ran out; this is what was found until then."""
+    """True if time ran out; the output is what was found until then."""
     skipped: tuple[str, ...] | None
-    """Files and folders that ignore files hide, relative to the place's folder; None where listing them would
-    have taken too long."""
+    """Files and folders hidden by ignore files, relative to the searched folder; None if listing them would take
+    too long."""
     errors: tuple[str, ...]
-    """What could not be read."""
+    """Messages about what could not be read."""
 
 
 class SearchTool(BasicTool):
-    """A tool that reads what lies below a folder, `params.path`."""
+    """A tool that reads below a folder, `params.path`."""
 
     intent = ""
-    """What it would do, for who is asked, with `{path}` and `{pattern}`."""
+    """Preview text, with `{path}` and `{pattern}`."""
 
     def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
         where = locate(context, params.path or ".")
@@ -88,7 +88,7 @@ class SearchTool(BasicTool):
 
 
 def search_place(context: ToolContext, path: str) -> SearchPath:
-    """Return the place to search for a path the model wrote.
+    """Return the place to search for a path written by the model.
 
     Raises:
         ToolError: it does not exist, or is a pipe or device.
@@ -106,10 +106,10 @@ def search_place(context: ToolContext, path: str) -> SearchPath:
 
 
 async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only: str = "") -> Found:
-    """Run a search. `only` is the text of a last-rank ignore file, which narrows what is searched.
+    """Run a search. `only` is the text of a lowest-precedence ignore file that narrows the search.
 
     Raises:
-        ToolError: a bad pattern, nothing found in time, or no ripgrep.
+        ToolError: bad pattern, nothing found in time, or no ripgrep.
     """
     log = asyncio.ensure_future(ignored_paths(context, place))
     try:
@@ -164,20 +164,21 @@ async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str,
 
 
 def _shared(place: SearchPath) -> tuple[str, ...]:
-    """Outside of any repository ignore files count as well; inside, they end at the border of the next one."""
+    """Return the common arguments. Outside a repository, ignore files apply as well; inside, they end at the
+    border of a nested one."""
     upwards = (place.folder, *place.folder.parents)
     inside = any(os.path.lexists(folder / ".git") for folder in upwards)
     return _SHARED if inside else (*_SHARED, "--no-require-git")
 
 
 def _is_root(place: SearchPath, context: ToolContext) -> bool:
-    """Return whether ripgrep would read the folder's access list as it is meant: relative to this folder, and with
-    nothing above it that has a word on the same files."""
+    """Return True if ripgrep would interpret the folder's access list correctly: relative to this folder, and with
+    no list above it that applies to the same files."""
     return place.folder in context.workspace.roots
 
 
 async def ignored_paths(context: ToolContext, place: SearchPath, *arguments: str) -> tuple[str, ...] | None:
-    """Return what ignore files hide below a folder, relative to it; None where that took too long."""
+    """Return what ignore files hide below a folder, relative to it; None if that took too long."""
     if place.argument != ".":
         return ()
     called = (*_QUIETLY, _program(context.workspace.roots), *_shared(place))
@@ -217,7 +218,7 @@ def _bad_pattern(said: str) -> str:
 
 
 def skipped_note(found: Found, place: SearchPath) -> list[str]:
-    """Lines that say what is missing: by lack of time, and because ignore files hide it."""
+    """Return notes on what is missing: for lack of time, and because ignore files hide it."""
     notes = []
     if found.late:
         notes.append(
@@ -237,14 +238,14 @@ def skipped_note(found: Found, place: SearchPath) -> list[str]:
 
 
 def printable(name: str) -> str:
-    """Return a file name on one line, in characters that any encoder takes."""
+    """Return a file name on one line, in characters that every encoding can represent."""
     name = name.encode("utf-8", "backslashreplace").decode("utf-8")
     return re.sub(r"[\x00-\x1f\x7f]", lambda found: repr(found.group())[1:-1], name)
 
 
 def _program(roots: Iterable[Path] = (), python: str = sys.executable) -> str:
-    """ripgrep: the one installed with us, beside `python`, else the one on the PATH; not one that lies in one of
-    `roots`, where commands write.
+    """Return the path of ripgrep: the one installed next to `python`, otherwise the one on the PATH, but not one
+    in `roots`, where commands can write.
 
     Raises:
         ToolError: there is none.

@@ -1,7 +1,6 @@
-"""Whether what a search has found stands where it is said to. The searching program goes by paths, so a link put
-in the place of a folder or file meanwhile could lead it out of what it was allowed to search. Nothing of its
-output is shown that is not found again in the file itself, reached without following links.
-"""
+"""Verify search results against the files themselves. The search program uses paths, so a link put in place of a
+folder or file in the meantime could lead it outside the allowed folder. Output is shown only if it is found again
+in the file, opened without following links."""
 
 import contextlib
 import os
@@ -12,14 +11,14 @@ from agent_cli.fs.nofollow import is_there
 from agent_cli.workspace.files.reader import MAX_TEXT_BYTES, FileError, chunks, open_regular
 
 Stands = Callable[[int, bytes], bool]
-"""Whether these bytes stand at this offset, as ripgrep counts it: behind the byte order mark, of its UTF-8."""
+"""Returns True if the bytes are at the offset as ripgrep counts it: after the byte order mark, in UTF-8."""
 _UTF_8 = b"\xef\xbb\xbf"
 _UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 @contextlib.contextmanager
 def standing(folder: Path, name: str) -> Iterator[Stands]:
-    """The test for one file below a real folder; nothing stands in one that is not there."""
+    """Yield the check for one file below a real folder; it fails for a file that does not exist."""
     try:
         fd, _ = open_regular(os.path.join(folder, name), name)
     except FileError:
@@ -32,7 +31,7 @@ def standing(folder: Path, name: str) -> Iterator[Stands]:
 
 
 def there(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Yield those of some paths below a real folder that are there."""
+    """Yield the paths that exist below a real folder."""
     return (name for name in names if is_there(os.path.join(folder, name)))
 
 
@@ -44,7 +43,7 @@ def _in_file(fd: int) -> Stands:
     skipped = len(_UTF_8) if mark == _UTF_8 else 0
 
     def stands(offset: int, raw: bytes) -> bool:
-        # In a file named as such ripgrep takes NUL for the end of a line.
+        # In a file named explicitly, ripgrep treats NUL as a line ending.
         try:
             found = os.pread(fd, len(raw), offset + skipped)
         except OSError:

@@ -1,1 +1,1 @@
-"""Tools of the conversation itself: questions, plan, memory, earlier messages, the end."""
+"""Tools for the conversation itself: questions, plan, memory, earlier messages, the end."""

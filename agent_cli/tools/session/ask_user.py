@@ -1,4 +1,4 @@
-"""`ask_user`: a question only the user can answer. Offered only where somebody can."""
+"""`ask_user`: ask a question that only the user can answer. Offered only if a user is present."""
 
 from typing import Annotated
 
@@ -10,14 +10,14 @@ from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 
 
 class AskParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `ask_user` takes."""
+    """Parameters of `ask_user`."""
 
     question: str
     options: Annotated[tuple[str, ...], msgspec.Meta(description="Likely answers, best first")] = ()
 
 
 class AskUser(BasicTool):
-    """Puts a question to the user and gives their words."""
+    """Asks the user a question and returns the answer."""
 
     name = "ask_user"
     label = "Ask"

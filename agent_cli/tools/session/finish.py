@@ -1,4 +1,4 @@
-"""`finish`: the model says that the task is done, and how it was checked; the turn ends there."""
+"""`finish`: the model states that the task is done and how it was checked; this ends the turn."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 
 
 class FinishParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `finish` takes."""
+    """Parameters of `finish`."""
 
     summary: Annotated[str, msgspec.Meta(description="What was done, how it was checked, what is left")]
 

@@ -1,5 +1,5 @@
-"""`memory`: one tool for every change of the blocks of text that outlast a conversation. Each change is shown, and
-recorded with the text before it, so that undo takes it back."""
+"""`memory`: one tool for all changes to the text blocks that outlast a conversation. Each change is shown and
+recorded with the previous text, so that undo can revert it."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -14,7 +14,7 @@ from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 
 
 class MemoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `memory` takes."""
+    """Parameters of `memory`."""
 
     action: Literal["append", "replace", "insert", "rewrite"]
     block: str
@@ -24,18 +24,18 @@ class MemoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """A change worked out and not yet made."""
+    """A planned change."""
 
     block: Block
     text: str
-    """Of the block, afterwards."""
+    """Text of the block after the change."""
     before: str | None
-    """The whole file; None where there is none. `after` likewise."""
+    """Full text of the file before the change; None if there is none. `after` is the text after it."""
     after: str
 
     @property
     def diff(self) -> str:
-        """For people."""
+        """The diff for the user."""
         from agent_cli.workspace.editing.unified_diff import unified_diff
 
         old = f"{self.block.text}\n" if self.block.text else ""
@@ -44,7 +44,7 @@ class _Change(msgspec.Struct, frozen=True):
 
 
 class MemoryTool:
-    """Changes one block. It needs no question of its own: what may be asked is decided by its actions."""
+    """Changes one block. Whether the user is asked is decided by its actions."""
 
     name = "memory"
     label = "Memory"
@@ -92,10 +92,10 @@ def _found(memory: Memory, params: MemoryParams) -> Block:
 
 
 def _change(params: MemoryParams, memory: Memory) -> _Change:
-    """Return what a call would do.
+    """Return the change that a call would make.
 
     Raises:
-        ToolError: it cannot be done; the text says why, and where it helps what stands in the block.
+        ToolError: it is not possible; the message says why and, if helpful, shows the block's text.
     """
     block = _found(memory, params)
     new = _clean(params.text)
@@ -145,7 +145,7 @@ _ACTIONS: dict[str, Callable[[Block, MemoryParams, str], str]] = {
 
 
 def _clean(text: str) -> str:
-    """As it can stand in a file: line ends as `\\n`, no lone surrogates, no blank lines around it."""
+    """Normalize text for a file: line endings `\\n`, no lone surrogates, no blank lines around it."""
     return text.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8").strip("\n")
 
 

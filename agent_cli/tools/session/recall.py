@@ -1,5 +1,4 @@
-"""`recall`: the whole text of an earlier call's result or message, page by page, after it was shortened or folded
-away."""
+"""`recall`: the full text of an earlier result or message, page by page, after it was shortened or compacted."""
 
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from ..kit.output import PAGE_BYTES_PER_TOKEN, counted
 
 
 class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `recall` takes."""
+    """Parameters of `recall`."""
 
     id: Annotated[str, msgspec.Meta(description="Of the call or message, as the note or the search gives it")]
     offset: Annotated[int, msgspec.Meta(description="First line, from 1")] = 1
@@ -18,7 +17,7 @@ class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recall(BasicTool):
-    """Pages through what was said earlier. Who follows the notes sees every character once."""
+    """Pages through earlier text. Following the notes shows every character exactly once."""
 
     name = "recall"
     label = "Recall"
@@ -45,7 +44,7 @@ class Recall(BasicTool):
 
 
 def _page(lines: list[str], room: int) -> list[str]:
-    """As many lines as fit `room` bytes; none when the first is too long."""
+    """Return as many lines as fit `room` bytes; none if the first is too long."""
     for at, line in enumerate(lines):
         room -= _size(line) + 1
         if room < 0:
@@ -60,7 +59,7 @@ def _page_note(call_id: str, first: int, count: int, total: int) -> str:
 
 
 def _part(call_id: str, lines: list[str], number: int, column: int, room: int) -> str:
-    """Return a piece of one line, from `column` on.
+    """Return a part of one line, from `column` on.
 
     Raises:
         ToolError: the line is shorter.

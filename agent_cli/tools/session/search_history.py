@@ -1,4 +1,4 @@
-"""`search_history`: finds again what was compacted away, spilled to a file, or said in earlier sessions."""
+"""`search_history`: search what was compacted, spilled to a file, or said in earlier sessions."""
 
 from typing import Annotated
 
@@ -8,13 +8,13 @@ from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 
 
 class SearchHistoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `search_history` takes."""
+    """Parameters of `search_history`."""
 
     query: Annotated[str, msgspec.Meta(description="Words, names, numbers")]
 
 
 class SearchHistory(BasicTool):
-    """Asks the session, which knows its own records and where the earlier ones are."""
+    """Delegates the search to the session, which has its own records and access to earlier sessions."""
 
     name = "search_history"
     label = "Search the history for"

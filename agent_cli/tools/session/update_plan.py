@@ -12,7 +12,7 @@ _MAX_ITEMS = 30
 
 
 class PlanParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `update_plan` takes."""
+    """Parameters of `update_plan`."""
 
     items: Annotated[tuple[PlanItem, ...], msgspec.Meta(description="The whole plan")]
 

@@ -1,1 +1,1 @@
-"""Run commands, in the foreground and in the background."""
+"""Tools that run commands, in the foreground and in the background."""

@@ -1,5 +1,5 @@
-"""The commands that go on while the conversation does: servers, watchers, and whatever took longer than its
-call was given."""
+"""Commands that run in the background of the conversation: servers, watchers, and whatever exceeded the time limit
+of its call."""
 
 import re
 import time
@@ -23,16 +23,16 @@ _LOOK_EVERY_S = 1.0
 
 
 class Job:
-    """A command that runs on, or ran on, behind the call that started it."""
+    """A command that continues, or continued, after the call that started it."""
 
     def __init__(self, identifier: str, command: str, running: Running, log: OutputLog, begun: float) -> None:
-        """`begun` is when it was started, on the monotonic clock."""
+        """`begun` is its start time on the monotonic clock."""
         self.id = identifier
         self.command = command
         self.running = running
         self.log = log
         self.told = False
-        """The model knows that it has ended."""
+        """True if the model knows that it has ended."""
         self._begun = begun
         self._ended: float | None = None
         self._stopped = False
@@ -40,7 +40,8 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Whether it, or a child it left behind, runs. Children are looked for once a second at most."""
+        """True while it, or a child process it left behind, runs. Child processes are checked at most once a
+        second."""
         if not self.running.ended.done():
             return True
         at, ran = self._looked
@@ -52,17 +53,17 @@ class Job:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it outlives the agent."""
+        """True if it outlives the agent."""
         return self.running.kept
 
     @property
     def runtime_s(self) -> float:
-        """Seconds from its start to now or to its end."""
+        """Seconds from its start to its end, or until now."""
         return (self._ended or time.monotonic()) - self._begun
 
     @property
     def state(self) -> str:
-        """`running`, `kept`, `stopped` or `exit code 1`."""
+        """`running`, `kept`, `stopped` or an exit code such as `exit code 1`."""
         if self.is_running:
             return "kept" if self.is_kept else "running"
         code = self.running.exit_code
@@ -75,17 +76,17 @@ class Job:
         return f"{line[:79]}…" if len(line) > 80 else line
 
     async def stop(self) -> None:
-        """End it with all it has started."""
+        """Stop it and its whole process tree."""
         await self.running.stop()
         self._stopped, self.told = True, True
         self._ended = self._ended or time.monotonic()
         self._looked = (time.monotonic(), False)
 
     def keep(self) -> Path:
-        """Let it outlive the agent; gives the file its output goes on in.
+        """Let it outlive the agent, and return the file that receives its output.
 
         Raises:
-            OSError: its output cannot be kept.
+            OSError: its output cannot be saved.
         """
         if self.log.path is None:
             raise OSError("its output has no file")
@@ -96,10 +97,10 @@ class Job:
 
 
 class Jobs:
-    """The jobs of a session, by the number the model and the user know them by."""
+    """The jobs of a session, by number."""
 
     def __init__(self, watched: "Callable[[], InstructionWatch] | None" = None) -> None:
-        """`watched` notes the instructions files that commands change."""
+        """`watched` creates the watch on instruction files that commands change."""
         self._jobs: dict[str, Job] = {}
         self._last = 0
         self._gone = False
@@ -113,11 +114,11 @@ class Jobs:
 
     @property
     def are_too_many(self) -> bool:
-        """Whether no further command may go on in the background."""
+        """True if no further command may continue in the background."""
         return sum(job.is_running for job in self) >= MAX_RUNNING
 
     def tampering(self, workspace: Workspace) -> "TamperWatch":
-        """Return what confined commands change there."""
+        """Return the watch on what confined commands change in the workspace."""
         if self._tampering is None:
             from .tamper_watch import TamperWatch
 
@@ -126,26 +127,27 @@ class Jobs:
 
     @property
     def watch(self) -> "InstructionWatch | None":
-        """What notes the files of instructions that commands change."""
+        """The watch on instruction files that commands change, if any."""
         if self._watch is None and self._watched is not None:
             self._watch = self._watched()
         return self._watch
 
     def take_changes(self) -> list[str]:
-        """Return what commands in the background have changed that would run later, in words, for the user."""
+        """Return what background commands changed that would run later, in words for the user."""
         found = self._tampering.look() if self._tampering else []
         found += self._watch.look() if self._watch else []
         return [f"{words[0].upper()}{words[1:]}." for words in found]
 
     def take_over(self, last: int, noted: Iterable[JobNoted]) -> None:
-        """A resumed session has had jobs up to the number `last`; `noted` is what is known of them."""
+        """Restore the jobs of a resumed session: numbers up to `last` are taken; `noted` are the records of its
+        jobs."""
         self._last, self._gone = last, True
         self._earlier = tuple(
             JobState(each.job, each.command, _after_all(each.state), 0.0, each.log) for each in noted
         )
 
     def add(self, command: str, running: Running, log: OutputLog, begun: float) -> Job:
-        """Return a command whose call returns while it runs."""
+        """Add a command whose call returns while it runs."""
         log.goes_on()
         self._last += 1
         job = Job(str(self._last), command, running, log, begun)
@@ -153,13 +155,12 @@ class Jobs:
         return job
 
     def get(self, identifier: str) -> Job | None:
-        """Return the job of this number, however it is written: `3`, `#3`, `job 3`."""
+        """Return the job with a number written as `3`, `#3` or `job 3`."""
         found = re.fullmatch(r"\s*(?:job)?[\s#]*(\d+)\s*", identifier, re.IGNORECASE)
         return self._jobs.get(found.group(1)) if found else None
 
     def take_news(self) -> list[str]:
-        """Return what the model has not been told yet: jobs of an earlier run of the program, jobs that have
-        ended."""
+        """Return news for the model: jobs of an earlier run of the program, and jobs that have ended."""
         kept = [job.id for job in self._earlier if job.state.startswith("kept")]
         but = f", but for {', '.join(kept)}, left to go on" if kept else ""
         news = [f"Jobs up to {self._last} ended with the last run of the program{but}."] if self._gone else []
@@ -171,7 +172,7 @@ class Jobs:
         return news
 
     def last_words(self) -> list[str]:
-        """Return what a user who leaves should know: the jobs that end now, and those that go on."""
+        """Return messages for a user who exits: which jobs end now, and which continue."""
         running = [job for job in self if job.is_running]
         ended = [f"job {job.id} (`{job.shown}`)" for job in running if not job.is_kept]
         said = [f"Ended with the session: {', '.join(ended)}."] if ended else []
@@ -183,7 +184,7 @@ class Jobs:
         ]
 
     def states(self) -> tuple[JobState, ...]:
-        """Return what a front end shows."""
+        """Return the job states for front ends."""
         now = (
             JobState(job.id, job.command, job.state, round(job.runtime_s, 1), str(job.log.path or ""))
             for job in self
@@ -192,6 +193,6 @@ class Jobs:
 
 
 def _after_all(state: str) -> str:
-    """Return what became of a job of an earlier run of the program: those that ran end with it, but for those
-    kept."""
+    """Return the state of a job from an earlier run of the program. Running jobs ended with it, except kept
+    ones."""
     return {"running": "ended with the program", "kept": "kept by an earlier run"}.get(state, state)

@@ -1,5 +1,5 @@
-"""Start a command line with as much of the machine as its call may reach, and look afterwards at what it left that
-would run later."""
+"""Start a command line with the reach allowed to its call, and check afterwards for changes that would run
+later."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,22 +18,22 @@ from .shell_session import ShellStart
 
 
 class StartedCommand(msgspec.Struct, frozen=True):
-    """A command that was started, and how."""
+    """A started command and the parameters of its start."""
 
     running: Running
     given: ShellStart | None
-    """What its shell was given; None for a shell other than bash, which does not report."""
+    """Start parameters of the shell; None for a shell other than bash, which writes no report."""
     confinement: Confinement | None
     told: list[str]
-    """What commands in the background had changed before, that would run later."""
+    """Earlier changes by background commands that would run later."""
     proxied: int | None
-    """How many connections to allowed hosts there had been before; None where it can make none."""
+    """Number of connections to allowed hosts before the start; None if the command cannot make any."""
 
 
 async def start_command(
     command: str, context: ToolContext, on_output: Callable[[bytes], None], *, takes_input: bool = False
 ) -> StartedCommand:
-    """Start a command line where the last one left off.
+    """Start a command line in the shell state of the last one.
 
     Raises:
         ProcessError, OSError: it could not be started.
@@ -74,8 +74,8 @@ async def start_command(
 
 
 def _beside(confinement: Confinement | None, report: Path | None, context: ToolContext) -> Confinement | None:
-    """Beside a command outside that goes on, nothing confined may write what that may run, unless the mechanism
-    itself guards it."""
+    """Return the confinement, without write access while an unconfined background command runs that might execute
+    what is written, unless the mechanism itself prevents that."""
     is_free = context.jobs.tampering(context.workspace).is_free
     if confinement is None or is_free or context.processes.strength.hides_inside:
         return confinement
@@ -83,11 +83,11 @@ def _beside(confinement: Confinement | None, report: Path | None, context: ToolC
 
 
 async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
-    """Return the URL at which the command reaches allowed hosts; empty where it does not, or needs no proxy."""
+    """Return the URL of the proxy to allowed hosts for the command; empty if it has none or needs none."""
     if confinement is None or confinement.network != "none" or context.egress is None:
         return ""
     url = await context.egress.open()
-    context.egress.take_refused()  # by earlier commands
+    context.egress.take_refused()  # discard those of earlier commands
     return url
 
 
@@ -107,7 +107,8 @@ def _given(folder: Path | None, confinement: Confinement | None, context: ToolCo
 
 
 def tampering_notes(start: StartedCommand, context: ToolContext) -> list[str]:
-    """Says what confined commands have changed that would run later, outside; git's own files are as before."""
+    """Return notes on changes by confined commands that would run later, outside the sandbox. Git's own files are
+    restored."""
     tampering = context.jobs.tampering(context.workspace)
     if start.confinement is not None:
         return [*start.told, *tampering.ended(start.running)]
@@ -116,8 +117,8 @@ def tampering_notes(start: StartedCommand, context: ToolContext) -> list[str]:
 
 
 def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:
-    """Return what the sandbox kept a command from, as fields of the outcome; none when it failed for another
-    reason or not at all."""
+    """Return what the sandbox blocked, as fields of the outcome; none if the command failed for another reason or
+    not at all."""
     if start.confinement is None or not start.running.exit_code:
         return {}
     refused = context.egress.take_refused() if context.egress and start.proxied is not None else ()

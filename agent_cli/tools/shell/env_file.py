@@ -1,4 +1,4 @@
-"""Variables that another program wants later commands to have, as lines for a shell in a file."""
+"""Environment variables that another program sets for later commands, as shell lines in a file."""
 
 from pathlib import Path
 
@@ -13,9 +13,9 @@ _LIMIT_S = 10.0
 
 
 async def take_variables(path: Path, shell: ShellSession, processes: ProcessRunner) -> str:
-    """Take over the variables that the lines of a file set, as if the program had been started with them;
-    returns what is wrong with it, empty for nothing. The shell itself reads the lines. What looks like a secret is
-    left out, since every command would see it."""
+    """Apply the variables set by the lines of a file to all later commands. Return a problem in words, or an empty
+    text. The shell itself evaluates the lines. Variables that look like secrets are left out, since every command
+    would see them."""
     try:
         lines = read_regular(path, _MAX_BYTES + 1)
     except OSError as error:

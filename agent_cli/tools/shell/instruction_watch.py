@@ -1,6 +1,6 @@
-"""Which files of instructions commands change while text from others is in the conversation. What later
-conversations would be given as instructions is compared before and after each command, since a program does not
-say what it writes."""
+"""Detect instruction files that commands change while untrusted text is in the conversation. All files that later
+conversations would receive as instructions are compared before and after each command, since a program does not
+declare what it writes."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from agent_cli.workspace.paths import Workspace
 
 
 class InstructionWatch:
-    """One for a session. As long as a command goes on, what it is compared with stays."""
+    """Watches instruction files for one session. The state to compare with is kept as long as any command runs."""
 
     def __init__(
         self,
@@ -25,9 +25,9 @@ class InstructionWatch:
         doubt: Callable[[str, bytes], None],
         others: Sequence[str] = (),
     ) -> None:
-        """`untrusted` tells where text from others in the conversation came from, empty while there is none;
-        `doubt` notes that a file, by its real path, has this content from a command. `others` are names of further
-        files that conversations may be given."""
+        """`untrusted` returns the source of untrusted text in the conversation, empty if there is none. `doubt`
+        records that a file, by its real path, has this content from a command. `others` are names of further files
+        that conversations may receive."""
         self._workspace = workspace
         self._ends = tuple(f"/{name}" for name in names)
         self._others = tuple(f"/{name}" for name in others)
@@ -41,18 +41,18 @@ class InstructionWatch:
         self._alive: list[Running] = []
 
     def begin(self, *, brings: bool) -> None:
-        """Before a command: remember what is there, unless one that goes on may have changed it. `brings`: the
-        command itself may bring text from others."""
+        """Record the current files before a command, unless a running one may have changed them. `brings`: the
+        command itself may add untrusted text."""
         if not self._alive:
             self._before = self._given() if brings or self._untrusted() else None
 
     def started(self, running: Running) -> None:
-        """A command was started."""
+        """Record that a command was started."""
         self._alive.append(running)
 
     def look(self, source: str = "") -> list[str]:
-        """Note what has changed since the last look, in words; `source` is where text from others has come from
-        just now. Where no command was at work since, it was the user."""
+        """Report changes since the last check, in words; `source` is the source of newly added untrusted text. If
+        no command has run since, the user made the changes."""
         alive = [each for each in self._alive if not each.gone.done() or each.holding_pipe]
         was_any, self._alive = bool(self._alive), alive
         source = self._untrusted() or source
@@ -75,7 +75,7 @@ class InstructionWatch:
         return [f"{names} changed while text from {source} is in the conversation: {then}"]
 
     def _given(self) -> dict[str, str]:
-        """Real path → hash of everything that a conversation in some folder of the workspace may be given."""
+        """Return real path → hash of everything that a conversation in any folder of the workspace may receive."""
         if self._walked is None:
             self._walked = HiddenFiles(
                 self._workspace.roots, lambda path: path.endswith((*self._ends, *self._others)), links=True

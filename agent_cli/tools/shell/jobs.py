@@ -1,4 +1,4 @@
-"""`jobs`: a look at the commands that go on in the background, input for them, and their end."""
+"""`jobs`: inspect background commands, send them input, and stop them."""
 
 import time
 from typing import Annotated, Literal
@@ -17,7 +17,7 @@ _LOOK_EVERY_S = 0.05
 
 
 class JobsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `jobs` takes."""
+    """Parameters of `jobs`."""
 
     action: Literal["list", "read", "send", "stop"]
     job: Annotated[str, msgspec.Meta(description="Its number")] = ""
@@ -26,7 +26,7 @@ class JobsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobsTool:
-    """Lists, reads, feeds and stops background commands."""
+    """Lists, reads, sends input to and stops background commands."""
 
     name = "jobs"
     label = "Job"
@@ -75,7 +75,7 @@ def _state(job: Job) -> str:
 
 
 async def _read(job: Job, wait_s: float) -> ToolOutcome:
-    """Its new output; waits for some, or for the end, when there is none yet."""
+    """Return the new output. If there is none yet, wait for some or for the end."""
     import asyncio
 
     end = time.monotonic() + min(max(0.0, wait_s), _MAX_WAIT_S)

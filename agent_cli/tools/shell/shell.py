@@ -1,4 +1,5 @@
-"""`shell`: a command line, its output streamed and bounded; what it takes too long for goes on as a job."""
+"""`shell`: run a command line with streamed, bounded output. A command that exceeds its time limit continues as a
+background job."""
 
 import re
 import time
@@ -19,11 +20,11 @@ from .command_start import StartedCommand, sandbox_denial, start_command, tamper
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
-"""How long a command for the background is watched: what fails, fails at once."""
+"""Seconds to watch a background command: most failures happen at once."""
 
 
 class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `shell` takes."""
+    """Parameters of `shell`."""
 
     command: str
     timeout_s: float | None = None
@@ -32,7 +33,7 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Shell:
-    """Runs a command line with bash where the last one left off."""
+    """Runs a command line with bash, in the shell state of the last one."""
 
     name = "shell"
     label = "$"
@@ -111,7 +112,7 @@ class Shell:
 
 
 def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
-    """Yield what a person should know of a command besides its text."""
+    """Yield what the user should know about a command besides its text."""
     if said := " ".join(params.description.split())[:80]:
         yield f"“{said}”"
     if "PATH" in context.shell.altered and not context.leaves:
@@ -128,7 +129,7 @@ def _timeout(params: ShellParams, context: ToolContext) -> float:
 
 
 _BRINGS_TEXT = lazy_regex(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
-"""Programs that print what others have written."""
+"""Programs that print text written by others."""
 _HOSTS = lazy_regex(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _OURSELVES = lazy_regex(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 
@@ -142,7 +143,7 @@ def _untrusted_source(command: str, start: StartedCommand, context: ToolContext)
 
 
 def brings_text(command: str) -> str:
-    """Return what a command's output is called as a source of untrusted text; empty where it fetches none."""
+    """Return the source of untrusted text in a command's output; empty if it fetches none."""
     found = _BRINGS_TEXT.search(command)
     hosts = _HOSTS.findall(command)
     is_ours = bool(hosts) and all(_OURSELVES.fullmatch(host) for host in hosts)
@@ -150,7 +151,7 @@ def brings_text(command: str) -> str:
 
 
 async def _watched(running: Running, params: ShellParams, log: OutputLog, context: ToolContext) -> bool:
-    """Wait for the end as long as the call may; tell of silence after 15 s, 30 s, 60 s and so on."""
+    """Wait for the end, at most until the timeout of the call; report silence after 15 s, 30 s, 60 s and so on."""
     if params.background:
         return await running.ended_within(_SETTLE_S)
     timeout_s = _timeout(params, context)
@@ -160,7 +161,7 @@ async def _watched(running: Running, params: ShellParams, log: OutputLog, contex
     told_s = 0.0
     while (left := end - time.monotonic()) > 0:
         silent_s = time.monotonic() - log.last_at
-        told_s = told_s if silent_s >= told_s else 0.0  # there has been output meanwhile
+        told_s = told_s if silent_s >= told_s else 0.0  # there was output in the meantime
         if silent_s >= (due_s := max(context.silent_after_s, 2 * told_s)):
             context.silent(silent_s)
             told_s, due_s = due_s, 2 * due_s
@@ -170,7 +171,7 @@ async def _watched(running: Running, params: ShellParams, log: OutputLog, contex
 
 
 async def _job(command: str, running: Running, log: OutputLog, begun: float, context: ToolContext) -> Job | None:
-    """Let a command go on; where too many do already, it ends here."""
+    """Continue a command as a background job. If there are too many, stop it and return None."""
     if not context.jobs.are_too_many:
         return context.jobs.add(command, running, log, begun)
     await running.stop()
@@ -178,7 +179,7 @@ async def _job(command: str, running: Running, log: OutputLog, begun: float, con
 
 
 def _end(running: Running, job: Job | None, ended: bool, took_s: float, context: ToolContext) -> Iterator[str]:
-    """Yield how it ended."""
+    """Yield how the command ended."""
     if running.lost:
         yield "it was killed together with its supervisor: its exit code is unknown"
     elif ended:
@@ -192,7 +193,7 @@ def _end(running: Running, job: Job | None, ended: bool, took_s: float, context:
 
 
 def _news(job: Job | None, ended: bool, context: ToolContext) -> Iterator[str]:
-    """Yield what is not plain from the output and the exit code."""
+    """Yield notes not obvious from the output and the exit code."""
     if ended and len(context.shell.pipe) > 1 and any(context.shell.pipe):
         yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
     if job is not None:
@@ -209,7 +210,7 @@ def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
 
 
 def _place(context: ToolContext, lost: str, ended: bool) -> Iterator[str]:
-    """Yield where the next command starts, unless that is plain, and what of this one does not last."""
+    """Yield the start folder of the next command if it is not the root, and which changes of this one are lost."""
     if context.shell.cwd != context.workspace.root:
         yield f"working directory: {context.workspace.relative(str(context.shell.cwd))}"
     if lost:
@@ -219,11 +220,11 @@ def _place(context: ToolContext, lost: str, ended: bool) -> Iterator[str]:
 
 
 GRACE_S = 3.0
-"""How long such a program may run: time enough to end by itself."""
+"""Seconds that a full-screen program may run, long enough to end by itself."""
 
 
 class FullScreen(msgspec.Struct, frozen=True):
-    """A program of a command line that needs a terminal, and what to use in its place."""
+    """A program in a command line that needs a terminal, and its alternative."""
 
     program: str
     instead: str
@@ -254,7 +255,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     (r"htop|btop|atop|bashtop|nvtop|glances", r"--version|--stdout|--export", _MONITOR),
     (r"mc|ranger|nnn|lf|tig|lazygit|gitui|lazydocker|k9s", r"--version", _BROWSE),
 )
-"""Programs, the options with which they need no terminal, and what to use instead."""
+"""Programs, options with which they need no terminal, and alternatives."""
 
 
 _FIRST_WORDS = lazy_regex(
@@ -264,7 +265,7 @@ _FIRST_WORDS = lazy_regex(
 
 
 def full_screen_program(line: str) -> FullScreen | None:
-    """Find the first simple command of a line that needs a terminal; None where there is none."""
+    """Return the first simple command of a line that needs a terminal; None if there is none."""
     for name, arguments in _FIRST_WORDS.findall(line):
         program = name.rpartition("/")[2]
         for programs, harmless, instead in _TABLE:

@@ -1,7 +1,6 @@
-"""What one command leaves behind and the next one finds: the working directory, variables and functions. Each
-command still runs in a shell of its own, so that none can hang or break the ones after it: at its end the shell
-writes a report, and the next shell starts from there.
-"""
+"""State passed from one command to the next: the working directory, variables and functions. Each command still
+runs in a new shell, so that none can hang or break later ones: when it ends, the shell writes a report, from which
+the next shell is set up."""
 
 import os
 import re
@@ -17,16 +16,16 @@ REPORT = (
     '{ builtin printf "%s " $? "${PIPESTATUS[@]}"; builtin printf "\\n"; builtin pwd -P; builtin printf "\\0";'
     ' builtin declare -p; builtin printf "\\0"; builtin declare -f; builtin printf "\\0"; }'
 )
-"""Built-ins only: it starts no process, and no changed PATH misleads it."""
+"""Only built-ins: it starts no process, and a changed PATH cannot mislead it."""
 _DECLARED = lazy_regex(
     rb"declare -(\S+) (\w+)(?:=(?:\"((?:[^\"\\$`]|\\.)*)\"|\$'((?:[^'\\]|\\.)*)'"
     rb"|(\((?:[^\"'()$]|\$(?!')|\"(?:[^\"\\]|\\.)*\"|\$?'(?:[^'\\]|\\.)*')*\))))?\n",
     re.DOTALL,
 )
 _FUNCTION = lazy_regex(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
-"""What may define a function; more than does is found, never less."""
+"""Matches whatever may define a function: possibly too much, never too little."""
 _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "SHELLOPTS"})
-"""Set anew by each shell or each call."""
+"""Variables set anew by each shell or each call."""
 _OWN_LOCAL = frozenset(
     {
         "SHELL", "TERM", "PATH", "IFS", "PS4", "OPTIND", "OPTERR", "OPTARG", "RANDOM", "SRANDOM", "SECONDS",
@@ -34,42 +33,42 @@ _OWN_LOCAL = frozenset(
         "HISTCMD", "EPOCHSECONDS", "EPOCHREALTIME", "COMP_WORDBREAKS", "REPLY", "LINES", "COLUMNS",
     }
 )  # fmt: skip
-"""As long as they are not exported."""
+"""Variables that are not kept unless exported."""
 _REPORT_NAME = "report"
 _MAX_REPORT_BYTES = 1_000_000
-"""Reading a longer one would hold up the rest."""
+"""Reading a longer report would block for too long."""
 _MAX_VALUE_BYTES = 100_000
 _MAX_ENV_BYTES = 500_000
-"""With more, no program could be started any more: the system bounds both."""
+"""The system limits both; with more, no program could be started."""
 _STEERING = frozenset({"CDPATH", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT"})
-"""Variables that change what the shell itself does, exported or not."""
+"""Variables that change the behaviour of the shell itself, exported or not."""
 _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 class ShellState(msgspec.Struct, frozen=True):
-    """What a shell said at its end."""
+    """The report of a shell at its end."""
 
     pipe: tuple[int, ...]
     """Exit codes of the parts of the last pipeline."""
     cwd: str
-    """Empty when it was gone."""
+    """Working directory; empty if it no longer existed."""
     env: dict[str, str]
     """Exported variables."""
     local: dict[str, bytes]
-    """Variables that are not exported, each as the line that declares it."""
+    """Variables that are not exported, each as its declaration."""
     functions: bytes
 
 
 class ShellStart(msgspec.Struct, frozen=True):
-    """What a shell was started with."""
+    """Start parameters of a shell."""
 
     env: dict[str, str]
     folder: Path | None
-    """For its report; None when there will be none."""
+    """Folder for its report; None if there will be none."""
     own: frozenset[str] = frozenset()
-    """Variables that may be there only because it is confined."""
+    """Variables that may be present only because of the confinement."""
     leaves: bool = False
-    """It started as the first one did, outside the sandbox of the others."""
+    """True if it started in the initial state, outside the sandbox of the others."""
 
 
 class ShellSession:
@@ -78,7 +77,7 @@ class ShellSession:
     def __init__(
         self, root: Path, env: Mapping[str, str], scratch: Callable[[], Path | None] = lambda: None
     ) -> None:
-        """`scratch` gives the folder for temporary files; None for the system's."""
+        """`scratch` returns the folder for temporary files; None for the system's."""
         self._root = root
         self._scratch = scratch
         self._launch = dict(env)
@@ -91,30 +90,30 @@ class ShellSession:
         """Exit codes of the parts of the last pipeline, as last reported."""
 
     def begin_with(self, variables: Mapping[str, str]) -> None:
-        """Take variables as if the first command had been started with them."""
+        """Set variables as if the first command had been started with them."""
         taken = {name: value for name, value in variables.items() if _is_the_users(name)}
         self._launch |= taken
         self.env |= taken
 
     def fresh(self) -> "ShellSession":
-        """Return a session as this one began, without what commands have left in it."""
+        """Return a session in the initial state of this one, without changes by commands."""
         return ShellSession(self._root, self._launch, self._scratch)
 
     @property
     def altered(self) -> tuple[str, ...]:
-        """Variables that earlier commands have set, changed or removed and that programs or the shell heed."""
+        """Variables that earlier commands have set, changed or removed and that programs or the shell read."""
         names = self.env.keys() | self._launch.keys()
         changed = {name for name in names if self.env.get(name) != self._launch.get(name)}
         return tuple(sorted(changed | (self._local.keys() & _STEERING)))
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Names that earlier commands have made functions of."""
+        """Names that earlier commands have defined as functions."""
         found = {os.fsdecode(first or second) for first, second in _FUNCTION.findall(self._functions)}
         return ("*",) if "command_not_found_handle" in found else tuple(sorted(found))
 
     def shadowed(self) -> tuple[str, ...]:
-        """Programs in folders that earlier commands have put on the PATH; `*` when it may be any."""
+        """Return programs in folders that earlier commands have added to the PATH; `*` if it may be any."""
         before = self._launch.get("PATH", "").split(os.pathsep)
         now = self.env.get("PATH", "").split(os.pathsep)
         if now == before:
@@ -129,17 +128,18 @@ class ShellSession:
 
     @property
     def start(self) -> Path:
-        """Where the next command starts: the working directory, or the root when it is no longer there."""
+        """Start folder of the next command: the working directory, or the root if that no longer exists."""
         return self.cwd if self.cwd.is_dir() else self._root
 
     def enter(self) -> bool:
-        """Go to where the next command starts; False when the working directory was gone."""
+        """Move to the start folder of the next command. Return False if the working directory no longer
+        existed."""
         was_there, self.cwd = self.start == self.cwd, self.start
         return was_there
 
     def prepare(self, name: str) -> Path | None:
-        """Return a folder for the report of the next shell; `name` tells calls apart. Where nothing can be written
-        there is no report, and nothing lasts."""
+        """Return a folder for the report of the next shell; `name` distinguishes calls. If nothing can be written,
+        there is no report, and no state is kept."""
         import tempfile
 
         try:
@@ -156,11 +156,11 @@ class ShellSession:
         *,
         leaves: bool = False,
     ) -> ShellStart:
-        """Return the environment for the next shell: ours as `confined` makes it, and the order to report in
-        `folder`.
+        """Return the environment for the next shell: the current one as modified by `confined`, set up to report
+        in `folder`.
 
-        A shell that `leaves` the sandbox in which the others ran starts as the first one did: whatever those have
-        set, and what they have made functions of, was never looked at.
+        A shell that `leaves` the sandbox starts in the initial state, because the variables and functions set by
+        sandboxed commands were never checked.
         """
         env = dict(self._launch) if leaves else confined(self.env)
         if folder is None:
@@ -173,8 +173,9 @@ class ShellSession:
         return ShellStart({**env, "BASH_ENV": str(begin)}, folder, own, leaves)
 
     def _beginning(self, env: Mapping[str, str], report: Path, leaves: bool) -> bytes:
-        """Return what bash reads before the command: the user's own BASH_ENV, what earlier commands have left, and
-        the order to report. The command itself is passed as it is, so that errors quote nothing else."""
+        """Return the script that bash reads before the command: the user's own BASH_ENV, the state left by earlier
+        commands, and the report trap. The command itself is passed unchanged, so that error messages quote nothing
+        else."""
         from shlex import quote
 
         own = env.get("BASH_ENV", "")
@@ -184,12 +185,12 @@ class ShellSession:
         return os.fsencode(f"{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
 
     def adopt(self, given: ShellStart) -> str:
-        """Take over what the shell reported; what of it does not last, in words, empty when all does. The exit
-        codes of the last pipeline are in `pipe` then."""
+        """Apply the shell's report. Return in words what is lost, empty if nothing. The exit codes of the last
+        pipeline are then in `pipe`."""
         self.pipe = ()
         if given.folder is None:
             return "no temporary file can be written: cd and export do not last"
-        try:  # the command may have put a link or a pipe in its place
+        try:  # the command may have replaced the file with a link or a pipe
             data = read_regular(given.folder / _REPORT_NAME, _MAX_REPORT_BYTES + 1)
         except OSError:
             data = None
@@ -220,8 +221,8 @@ class ShellSession:
             self.cwd = Path(os.fsdecode(first.removesuffix(b"\n")))
 
     def _take_env(self, env: dict[str, str], given: ShellStart) -> str:
-        """Return the variables as the shell left them. What only the sandbox added does not last, unless it was
-        changed; what the sandbox left out is still there for a command outside it."""
+        """Apply the variables reported by the shell. Variables added by the sandbox are not kept unless changed;
+        variables removed by the sandbox remain for commands outside it."""
         lasting = {name: value for name, value in self.env.items() if name not in given.env}
         for name, value in env.items():
             told = self.env.get(name) if value == given.env.get(name) else value
@@ -243,12 +244,12 @@ class ShellSession:
 
 
 def _is_the_users(name: str) -> bool:
-    """Return whether bash reports a variable, and it means something from one command to the next."""
+    """Return True if a variable is worth keeping between commands and bash reports it."""
     return name not in _OWN and not name.startswith("BASH") and name.isidentifier() and name.isascii()
 
 
 def read_report(data: bytes) -> ShellState | None:
-    """Return the report in `data`; None when it is torn or was not written by us."""
+    """Parse the report in `data`; None if it is torn or not one of ours."""
     parts = data.split(b"\0")
     if len(parts) != 4 or parts[3]:
         return None
@@ -263,8 +264,8 @@ def read_report(data: bytes) -> ShellState | None:
 
 
 def _variables(text: bytes) -> tuple[dict[str, str], dict[str, bytes]] | None:
-    """Exported variables, and the others that are worth keeping, from the output of `declare -p`; None when it
-    cannot be read to its end."""
+    """Return exported variables, and others worth keeping, from the output of `declare -p`; None if it cannot be
+    parsed to the end."""
     env: dict[str, str] = {}
     local: dict[str, bytes] = {}
     at = 0
@@ -301,7 +302,7 @@ def _ansi_c(text: bytes) -> str:
 
 
 def _names_in(folder: Path) -> list[str]:
-    """Return the files of a folder on the PATH; `*`, any name, when they cannot be listed."""
+    """Return the files of a folder on the PATH; `*`, for any name, if they cannot be listed."""
     try:
         return os.listdir(folder)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""What confined commands change that would run later, outside: looked for from the first of them on, for as long
-as anything of them is alive. Apart from the single call, because nobody else looks at what goes on in the
-background."""
+"""Detect changes by confined commands that would later run outside the sandbox. The watch lasts from the first
+such command until no process of any is alive. A separate module, because it outlasts single calls: nothing else
+watches background commands."""
 
 import os
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ from agent_cli.workspace.paths import Workspace
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What has changed."""
+    """Changes found."""
 
     restored: tuple[str, ...] = ()
-    """Of git's own; as before now."""
+    """Files of git itself; already restored."""
     left: tuple[str, ...] = ()
 
     def words(self, who: str) -> list[str]:
-        """Return a sentence for each kind."""
+        """Return a sentence for each kind of change."""
         said = []
         if self.restored:
             said.append(f"{who} changed {', '.join(self.restored)}, which git runs or reads; that was put back")
@@ -42,8 +42,8 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class TamperWatch:
-    """One for a session. What it compares with is taken anew only when nothing confined is alive and nothing was
-    found; until then it is what was there before the first of them."""
+    """Watches one session. The state to compare with is renewed only when no confined process is alive and nothing
+    was found; until then it is the state before the first command."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -52,25 +52,26 @@ class TamperWatch:
         self._alive: list[Running] = []
         self._starting = 0
         self._outside: list[Running] = []
-        """Commands outside that go on, beside which nothing confined may write."""
+        """Unconfined background commands, during which nothing confined may write."""
         self._news: list[str] = []
 
     def begin(self, *, may_write: bool) -> None:
-        """Before a confined command: remember what is there, unless another one may have changed it. `may_write`:
-        it can write to the workspace; what of a repository can be closed to it only when it is there, is made."""
+        """Record the state before a confined command, unless another one may have changed it. `may_write`: it can
+        write to the workspace. Missing parts of a repository are then created, because only existing files can be
+        protected."""
         if not self._alive and not self._starting:
             self._before = self._taken(self._before, may_write)
         self._starting += 1
 
     def started(self, running: Running | None) -> None:
-        """Each `begin` ends with the command that was started, None where it could not be."""
+        """Record the started command, None if the start failed. Ends a `begin`."""
         self._starting -= 1
         if running is not None:
             self._alive.append(running)
 
     def ended(self, running: Running) -> list[str]:
-        """Return what a confined command whose call returns has changed, in words. Where something of it goes on,
-        it is looked for again when that ends."""
+        """Return the changes by a confined command whose call returns, in words. If a process of it continues,
+        changes are checked again when that ends."""
         said = self._compared().words("it")
         if running in self._alive:
             running.gone.add_done_callback(lambda _: self._news.extend(self._compared().words(_JOB)))
@@ -78,15 +79,15 @@ class TamperWatch:
 
     @property
     def is_free(self) -> bool:
-        """Whether no command outside goes on that could run what a confined one writes."""
+        """True if no unconfined command is running that could execute what a confined one writes."""
         return not self._outside
 
     async def leave(self) -> list[str]:
-        """Before a command outside: pause the confined ones that are alive, so that it finds nothing of theirs to
-        run; what they have changed so far, in words. Each `leave` is followed by `left`.
+        """Prepare for an unconfined command: pause the confined ones that are alive, so that it finds nothing of
+        theirs to run. Return their changes so far, in words. Each `leave` is followed by `left`.
 
         Raises:
-            ProcessError: one of them cannot be paused.
+            ProcessError: a confined command cannot be paused.
         """
         try:
             paused = [await running.pause() for running in self._alive if _goes_on(running)]
@@ -98,7 +99,8 @@ class TamperWatch:
         return self.look()
 
     def left(self, running: Running | None) -> None:
-        """A command outside was started, None where it could not be; once it is gone, confined ones go on."""
+        """Record that an unconfined command was started, None if the start failed. Confined ones resume when it
+        has ended."""
         if running is None:
             self._come_back()
             return
@@ -106,15 +108,15 @@ class TamperWatch:
         running.gone.add_done_callback(lambda _: self._come_back(running) if running in self._outside else None)
 
     def outside(self, running: Running, *, is_guarded: bool) -> list[str]:
-        """After the call of a command outside. Where it goes on, confined ones stay paused, unless what it may run
-        later is guarded (`is_guarded`) by more than the look afterwards."""
+        """Handle the end of an unconfined command's call. If the command continues, confined ones stay paused,
+        unless what it may run later is protected (`is_guarded`) by more than the check afterwards."""
         if is_guarded and running in self._outside:
             self._come_back(running)
         is_waiting = not self.is_free and any(map(_goes_on, self._alive))
         return ["background commands in the sandbox are paused until it ends"] if is_waiting else []
 
     def _come_back(self, running: Running | None = None) -> None:
-        """A command outside is over: what it has changed stays, and confined ones go on."""
+        """Handle the end of an unconfined command: its changes are accepted, and confined ones resume."""
         if running is not None:
             self._outside.remove(running)
         if self._alive and not self._outside:
@@ -126,7 +128,7 @@ class TamperWatch:
             confined.resume()
 
     def look(self) -> list[str]:
-        """Return what background commands have changed since it was last asked, in words."""
+        """Return the changes by background commands since the last call, in words."""
         said = [*self._news, *self._compared().words(_JOB)]
         self._news.clear()
         return said
@@ -134,7 +136,7 @@ class TamperWatch:
     def _compared(self) -> Found:
         if not self._alive:
             return Found()
-        alive = [running for running in self._alive if _goes_on(running)]  # before looking: it may end meanwhile
+        alive = [running for running in self._alive if _goes_on(running)]  # first: one may end meanwhile
         restored: list[str] = []
         left: list[str] = []
         for key, guarded in self._before.items():
@@ -150,7 +152,7 @@ class TamperWatch:
     def _taken(
         self, known: dict[tuple[str, str], GitStateSnapshot], may_write: bool
     ) -> dict[tuple[str, str], GitStateSnapshot]:
-        """Of each root, and of each repository that commands may write and that lies elsewhere."""
+        """Return the state of each root, and of each repository elsewhere that commands may write."""
         found: dict[tuple[str, str], GitStateSnapshot] = {}
         roots = [str(root) for root in self._workspace.roots]
         for root in roots:
@@ -170,14 +172,14 @@ class TamperWatch:
         return found
 
     def _names(self, key: tuple[str, str], paths: tuple[str, ...] | list[str]) -> list[str]:
-        """As the user knows them: relative to the first root, else whole."""
+        """Return paths for the user: relative to the first root, otherwise absolute."""
         if key[0] == str(self._workspace.root):
             return list(paths)
         return [self._workspace.relative(str(Path(key[0], path))) for path in paths]
 
 
 def places_of(root: str) -> Places:
-    """Return where in a root something lies, or would lie, that runs later: found by walking it once, and again
+    """Return the places in a root where files that run later are or could be. The root is walked once, and again
     where a folder has changed since."""
     walked = HiddenFiles([Path(root)], _runs_later, links=True)
     at_the_top = [os.path.join(root, name) for name in sorted(OBEYED)]
@@ -190,7 +192,7 @@ def _runs_later(path: str) -> bool:
 
 
 def _below(root: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """Paths relative to the root they are in, each once."""
+    """Return paths relative to their root, without duplicates."""
     top = root.rstrip("/") + "/"
     return tuple(dict.fromkeys(path[len(top) :] for path in paths if path.startswith(top)))
 

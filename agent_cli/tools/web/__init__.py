@@ -1,1 +1,1 @@
-"""Search the web and fetch pages."""
+"""Tools that search the web and fetch pages."""

@@ -1,4 +1,4 @@
-"""`web_fetch`: one document of the web as text that a model can use."""
+"""`web_fetch`: one web document as text for the model."""
 
 import asyncio
 import re
@@ -24,18 +24,18 @@ _CHARSETS = lazy_regex(
     r"|gb(k|2312|-?18030)|big5(-hkscs)?|shift[-_]?jis|sjis|windows-31j|euc-(jp|kr|cn)|ks_c_5601-1987|koi8-[rut]"
     r"|macintosh|tis-620"
 )
-"""What a server may say its text is in. Python knows more by these names: some take quadratic time, some give
-what is no text."""
+"""Charsets that a server may declare. Python knows more codecs under such names: some take quadratic time, some do
+not produce text."""
 
 
 class WebFetchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `web_fetch` takes."""
+    """Parameters of `web_fetch`."""
 
     url: Annotated[str, msgspec.Meta(description="http:// or https://")]
 
 
 class WebFetch:
-    """Gets a page. `private_hosts` may be on this machine or a private network."""
+    """Fetches a page. `private_hosts` may be on this machine or in a private network."""
 
     name = "web_fetch"
     label = "Fetch"
@@ -55,7 +55,7 @@ class WebFetch:
 
         try:
             target = target_of(params.url)
-            # What cannot happen is not asked for.
+            # Do not ask for what will be refused anyway.
             refuse_private(target, self._private_hosts)
         except AddressRefused as error:
             raise ToolError(f"{error}. Nothing was fetched.") from error
@@ -88,7 +88,7 @@ class WebFetch:
 
 
 def _redirect(found: "Document") -> str:
-    """Says where a redirect leads that was not followed."""
+    """Return a message about a redirect that was not followed."""
     from agent_cli.net.addresses import AddressRefused, target_of
 
     try:
@@ -105,7 +105,7 @@ async def _text(media_type: str, charset: str, data: bytes, context: ToolContext
     """Return the document as text that is safe to show.
 
     Raises:
-        ToolError: it is none, or cannot be converted.
+        ToolError: it is not text, or cannot be converted.
     """
     if not data.strip():
         return "(empty)"
@@ -122,10 +122,10 @@ async def _text(media_type: str, charset: str, data: bytes, context: ToolContext
 
 
 async def _readable(html: bytes, context: ToolContext) -> str:
-    """Return a page as Markdown, or where that cannot be had, its bare words.
+    """Return a page as Markdown, or as plain text if that fails.
 
     Raises:
-        ToolError: not even they.
+        ToolError: both failed.
     """
     try:
         from ..kit.worker_call import run_in_worker
@@ -140,13 +140,13 @@ async def _readable(html: bytes, context: ToolContext) -> str:
 
 
 def _decoded(data: bytes, charset: str) -> str:
-    """By the server's word, else by what the document declares or looks like."""
+    """Decode by the charset from the server, otherwise by what the document declares or looks like."""
     from agent_cli.workspace.files.encoding import decode
 
     if _CHARSETS.fullmatch(charset.lower()):
         try:
             return data.decode(charset, "replace")
         except LookupError:
-            pass  # one that Python does not know
+            pass  # unknown to Python
     found = decode(data)
     return found[0] if found else data.decode("utf-8", "replace")

@@ -1,5 +1,5 @@
-"""`web_search`: a search engine's results. Which engine, and how it is spoken to, is a table; without a key
-the tool is not offered.
+"""`web_search`: results of a search engine. A table defines the engines and their requests; without a key the tool
+is not offered.
 
 Sources: the API references of Brave Search, Tavily, Exa and SearXNG.
 """
@@ -32,17 +32,17 @@ class SearchRequest(msgspec.Struct, frozen=True):
 
 
 class Engine(msgspec.Struct, frozen=True):
-    """How an engine is asked, and where its results are."""
+    """The request format of an engine, and the location of its results."""
 
     key_env: str
-    """The variable with its key; empty when it needs none."""
+    """Variable with its key; empty if it needs none."""
     base_url: str
     request: Callable[[str, str, str, int], SearchRequest]
-    """From base URL, key, words and number of results."""
+    """Arguments: base URL, key, query and number of results."""
     results: tuple[str, ...]
-    """The way to the list of results in its JSON."""
+    """Path to the list of results in the JSON answer."""
     excerpt: tuple[str, ...]
-    """Fields that may hold a result's text, the best first."""
+    """Fields that may contain a result's text, the best first."""
 
 
 def _brave(base: str, key: str, words: str, count: int) -> SearchRequest:
@@ -76,14 +76,14 @@ ENGINES: dict[str, Engine] = {
 
 
 class WebSearchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `web_search` takes."""
+    """Parameters of `web_search`."""
 
     query: str
     count: Annotated[int, msgspec.Meta(ge=1, le=_MAX_RESULTS)] = 5
 
 
 class WebSearch:
-    """Asks one engine. `private_hosts` may be on this machine or a private network."""
+    """Queries one engine. `private_hosts` may be on this machine or in a private network."""
 
     name = "web_search"
     label = "Search the web for"
@@ -140,11 +140,10 @@ class WebSearch:
 def search_tool(
     name: str | None, base_url: str | None, env: Mapping[str, str], private_hosts: tuple[str, ...]
 ) -> WebSearch | None:
-    """Return the tool for the engine of this name, or for the first whose key is in `env`; None when there is
-    none.
+    """Return the tool for the named engine, or for the first whose key is in `env`; None if there is none.
 
     Raises:
-        ToolError: the engine named lacks its key or address.
+        ToolError: the named engine lacks its key or address.
     """
     for each, engine in ENGINES.items():
         key = env.get(engine.key_env, "") if engine.key_env else ""
@@ -159,10 +158,10 @@ def search_tool(
 
 
 def _results(data: bytes, engine: Engine) -> list[str]:
-    """Title, address and excerpt of each result.
+    """Return title, address and excerpt of each result.
 
     Raises:
-        ToolError: the answer is not of the engine's form.
+        ToolError: the answer does not have the engine's format.
     """
     try:
         found: Any = msgspec.json.decode(data)

@@ -1,1 +1,1 @@
-"""Snapshot and restore a work tree."""
+"""Snapshots of a work tree, and restoring from them."""

@@ -1,4 +1,4 @@
-"""Contents out of the private store: never more of them in memory at a time than a bound says."""
+"""Read contents from the private store in batches of bounded size, to limit memory use."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 
@@ -10,11 +10,10 @@ Pairs = Mapping[str, tuple[Entry, Entry]]
 
 
 async def contents(git: PrivateGit, blobs: Collection[str]) -> dict[str, bytes]:
-    """Return the bytes of some blobs.
+    """Return the contents of blobs.
 
     Raises:
         CheckpointError: the store cannot be read.
-        KeyError: one is not there.
     """
     unique = sorted({blob for blob in blobs if blob})
     if not unique:
@@ -37,7 +36,7 @@ async def contents(git: PrivateGit, blobs: Collection[str]) -> dict[str, bytes]:
 async def batches(
     git: PrivateGit, pairs: Pairs
 ) -> AsyncIterator[tuple[dict[str, tuple[Entry, Entry]], dict[str, bytes]]]:
-    """Paths with the contents that their second states need, a part of them at a time."""
+    """Yield batches of paths with the contents of their second states."""
     sizes = await _sizes(git, {new.blob for _, new in pairs.values() if new.kind != NESTED})
     batch: dict[str, tuple[Entry, Entry]] = {}
     size = 0

@@ -1,5 +1,5 @@
-"""Two checkpoints side by side: the files and folders that differ, the workspace's own and those of the
-repositories nested in it. What one of the two does not hold is in neither list: nobody knows what became of it."""
+"""Compare two checkpoints: files and folders that differ, in the workspace and its nested repositories. Paths that
+either checkpoint does not contain are in neither list, since their changes are unknown."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ _MOST_NAMED = 500
 
 
 class Comparison:
-    """From checkpoint `left` to `right`; `was` and `becomes` are what is kept beside their trees."""
+    """Comparison of checkpoint `left` with `right`; `was` and `becomes` are their metadata."""
 
     def __init__(
         self, git: PrivateGit, left: str, right: str, was: SnapshotMetadata, becomes: SnapshotMetadata
@@ -31,7 +31,7 @@ class Comparison:
         self._files: Pairs | None = None
 
     async def files(self) -> Pairs:
-        """Path → state before and after, of all files that differ."""
+        """Return path → state before and after, for all files that differ."""
         if self._files is None:
             found: Pairs = {}
             for prefix, left, right in self._trees():
@@ -45,21 +45,22 @@ class Comparison:
         return self._files
 
     async def as_since(self, top: Path, until_s: float) -> tuple[str, ...]:
-        """Files that differ and have stayed as they are since a moment: seconds since the epoch."""
+        """Return the files that differ and have not changed since a moment (seconds since the epoch)."""
         found = []
         for path, (_, new) in (await self.files()).items():
             with contextlib.suppress(OSError):
-                # The time of the last change of anything; unlike that of the content nobody can set it back.
+                # ctime, because unlike mtime it cannot be set back.
                 if new.blob and os.lstat(top / path).st_ctime < until_s:
                     found.append(path)
         return tuple(found)
 
     async def folders(self) -> FolderPairs:
-        """Return the same of folders that do not just come and go with their files."""
+        """Return path → permissions before and after, for folders that do not merely come and go with their
+        files."""
         return folder_differences(self._was, self._becomes, await self.files())
 
     async def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Path → lines added and removed."""
+        """Return path → lines added and removed."""
         counts: dict[str, tuple[int, int]] = {}
         for prefix, left, right in self._trees():
             for item in (await self._git(*_DIFF, "--numstat", "--text", left, right)).split(b"\0"):
@@ -70,7 +71,7 @@ class Comparison:
         return counts
 
     async def diff(self) -> str:
-        """As a unified diff."""
+        """Return a unified diff."""
         texts = []
         for prefix, left, right in self._trees():
             names = (f"--src-prefix=a/{prefix}", f"--dst-prefix=b/{prefix}")
@@ -79,16 +80,17 @@ class Comparison:
 
     @property
     def users_git(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Where the user's own git stood, before and after."""
+        """State of the user's own git, before and after."""
         return self._was.git, self._becomes.git
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Files of which it is known, in spite of a crash, that the turn has changed them."""
+        """Files that the turn is known to have changed, in spite of a crash."""
         return self._was.own + self._becomes.own
 
     def not_held(self, shown: Callable[[str], str]) -> Iterator[Conflict]:
-        """Yield what came, went or stayed and is not held by both, as far as that is known to matter."""
+        """Yield conflicts for paths not contained in both checkpoints, as far as their changes are known to
+        matter."""
         was, becomes = self._was.out, self._becomes.out
         one, two = self._was.stamps, self._becomes.stamps
         changed = {path for path in one.keys() & two.keys() if one[path] != two[path]}
@@ -103,7 +105,7 @@ class Comparison:
                 yield Conflict(shown(path), f"not covered by undo: {why}", decidable=False)
 
     def _trees(self) -> Iterator[tuple[str, str, str]]:
-        """(prefix of its paths, tree before, tree after) of everything that differs."""
+        """Yield (path prefix, tree before, tree after) of everything that differs."""
         yield "", *self._ends
         for path in sorted(self._was.nested.keys() | self._becomes.nested.keys()):
             ends = [
@@ -118,13 +120,13 @@ class Comparison:
             path = prefix + os.fsdecode(name)
             old_kind, new_kind, old_blob, new_blob, _ = meta.decode().lstrip(":").split(" ")
             old, new = entry(old_kind, old_blob, path, self._was), entry(new_kind, new_blob, path, self._becomes)
-            if path in found:  # a folder became a repository of its own, or the other way round
+            if path in found:  # a folder became a nested repository, or the reverse
                 old = found[path][0] if found[path][0].blob else old
                 new = found[path][1] if found[path][1].blob else new
             found[path] = (old, new)
 
     async def _add_modes(self, found: Pairs) -> None:
-        """Files of which only the permissions differ that git does not keep."""
+        """Add files that differ only in permissions not stored by git."""
         before, after = self._was.modes, self._becomes.modes
         paths = [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
         alone = [path for path in paths if path not in found]
@@ -133,7 +135,7 @@ class Comparison:
             found[path] = (Entry(now.blob, now.kind, mode), now)
 
     def _add_heads(self, found: Pairs) -> None:
-        """Nested repositories that came, went or have something else checked out."""
+        """Add nested repositories that appeared, disappeared or have another commit checked out."""
         was, becomes = self._was.nested, self._becomes.nested
         for path in was.keys() | becomes.keys():
             old, new = (
@@ -144,7 +146,7 @@ class Comparison:
                 found[path] = (old, new)
 
     def _is_held(self, path: str) -> bool:
-        """Return whether both checkpoints hold what is at this path, or know that nothing is."""
+        """Return True if both checkpoints contain a path, or know that nothing is there."""
         if path in self._was.covered and path in self._becomes.covered:
             return True
         if path in self._was.nested or path in self._becomes.nested:
@@ -153,20 +155,20 @@ class Comparison:
 
 
 class Touched:
-    """Bounds what moves to what some comparisons touch; without any, everything may."""
+    """Limits moves to paths that occur in some comparisons; without any, there is no limit."""
 
     def __init__(self, comparisons: Sequence[Comparison]) -> None:
         self._comparisons = comparisons
 
     async def files(self, found: Pairs) -> Pairs:
-        """Return those of the files found that one of the comparisons has too."""
+        """Return the files that also occur in one of the comparisons."""
         if not self._comparisons:
             return found
         touched = {path for each in self._comparisons for path in await each.files()}
         return {path: pair for path, pair in found.items() if path in touched}
 
     async def folders(self, found: FolderPairs) -> FolderPairs:
-        """Return the same of folders, those around such files included."""
+        """Return the folders that also occur in one of the comparisons, or contain files that do."""
         if not self._comparisons:
             return found
         touched = {path for each in self._comparisons for path in await each.folders()}
@@ -178,7 +180,7 @@ class Touched:
 async def entries(
     git: PrivateGit, checkpoint: str, kept: SnapshotMetadata, paths: Collection[str]
 ) -> dict[str, Entry]:
-    """Return the states of some paths in a checkpoint; what it does not hold is left out."""
+    """Return the states of paths in a checkpoint; paths that it does not contain are omitted."""
     found: dict[str, Entry] = {}
     trees = {"": checkpoint} | {f"{path}/": each.tree for path, each in kept.nested.items() if each.tree}
     below: dict[str, list[str]] = {}
@@ -199,7 +201,7 @@ async def entries(
 
 
 def entry(kind: str, blob: str, path: str, kept: SnapshotMetadata) -> Entry:
-    """From what git says of a path, and what is kept beside it."""
+    """Return the entry for a path from git's data and the metadata."""
     if kind == "000000":
         return Entry()
     if kind not in ("100644", "100755"):

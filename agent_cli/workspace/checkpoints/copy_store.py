@@ -1,7 +1,7 @@
-"""Checkpoints where git is missing: copies of the files that tools write, by content.
+"""Checkpoints without git: copies of files that tools write, stored by content.
 
-It covers what the agent's own tools touch and nothing else; a file that only a shell command changed is
-not known, and every report says so.
+Only files written by the agent's own tools are covered. A file that only a shell command changed is unknown, and
+every report says so.
 """
 
 import os
@@ -36,18 +36,19 @@ NOTE = "git is not installed, so only files written by the agent's own tools can
 
 
 class Copies:
-    """Checkpoints of one workspace root without git. A checkpoint is a list of paths and their content."""
+    """Checkpoints of one workspace root without git. A checkpoint is a list of paths and their contents."""
 
     def __init__(self, root: Path, store: Path, session_id: str = "") -> None:
-        """`session_id` names the session that the checkpoints last as long as; without one they stay."""
+        """`session_id` is the session whose deletion removes the checkpoints; without one they are kept
+        forever."""
         self.root = root
         self._session_id = session_id
         self._store = store
         self._covered: set[str] = set()
         self.left_out: tuple[str, ...] = ()
-        """None; what is too large is told when it is to be covered."""
+        """Always empty; files that are too large are reported by `cover`."""
         self.beyond: tuple[str, ...] = ()
-        """The same."""
+        """Always empty."""
         self.needs_care = False
 
     async def take(self, about: Sequence[Move] = ()) -> str:
@@ -66,7 +67,7 @@ class Copies:
         return self._save({**self._load(checkpoint), relative: self._entry(relative)})
 
     async def claim(self, before: str, after: str, until_s: float) -> str:
-        """Nothing to note: what tools have written is known, and nothing else is covered."""
+        """Return `after`: files written by tools are known, and nothing else is covered."""
         return after
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
@@ -83,7 +84,7 @@ class Copies:
         return "".join(line for path, pair in differences.items() for line in self._diff(path, *pair))
 
     async def restore(self, left: str, target: str) -> RestoreReport:
-        """One move; as `carry_out`."""
+        """Carry out a single move, as in `carry_out`."""
         return await self.carry_out([Move(left, target)])
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
@@ -107,7 +108,7 @@ class Copies:
         return await decide(self.root, concerned, choice, self._load(saved), load, printable)
 
     async def tend(self) -> None:
-        """Nothing: copies need no care."""
+        """Do nothing: copies need no maintenance."""
 
     def _net(self, moves: Sequence[Move]) -> dict[str, Change]:
         steps = ((self._differences(move.left, move.target), move.only) for move in moves)
@@ -151,7 +152,7 @@ class Copies:
         return name
 
     def _note(self, name: str) -> None:
-        """Let a checkpoint last as long as its session."""
+        """Record that a checkpoint belongs to the session."""
         notes = self._store / f"session-{name_of(self._session_id)}"
         try:
             with notes.open("a", encoding="ascii") as file:
@@ -180,8 +181,8 @@ class Copies:
 
 
 def forget_copies(store: Path, session_id: str) -> None:
-    """Let go of a session's copies, and of contents that only they name. Checkpoints that no session has noted
-    stay, with all they need: they are of an older version."""
+    """Delete a session's copies, and contents that only they refer to. Checkpoints not recorded by any session
+    were made by an older version and are kept."""
     own = store / f"session-{name_of(session_id)}"
     try:
         gone = set(own.read_text(encoding="ascii").split())

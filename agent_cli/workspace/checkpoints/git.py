@@ -1,6 +1,6 @@
-"""Running git on a private store, outside the workspace and blind to the user's own repositories: own GIT_DIR, own
-index, no hooks, no filters, no configuration but the one given here. Apart, since snapshots, restoring and the
-care of the store all begin like this."""
+"""Run git on a private store outside the workspace, isolated from the user's own repositories: separate GIT_DIR
+and index, no hooks, no filters, no configuration except the options given here. Shared by snapshots, restoring and
+maintenance of the store."""
 
 import os
 import re
@@ -23,17 +23,17 @@ _ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
 _FULL = re.compile(rb"No space left on device|Disk quota exceeded")
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 _PARTS = ("HEAD", "config", "objects", "refs")
-"""Of a store; without one of them it is none for git."""
+"""Parts of a store; without all of them git does not recognize it."""
 _MAGIC_PATHSPECS = ("check-ignore", "--pathspec-from-file=-")
-"""What knows no literal path specifications, and refuses to be told."""
+"""Commands that do not support literal pathspecs and fail if told to use them."""
 
 
 class GitFailed(CheckpointError):
-    """git began and gave up, as it does when a file goes away under its hands."""
+    """git started and failed, as it does when a file disappears while it runs."""
 
 
 class Output(Protocol):
-    """What a finished program gives back."""
+    """Result of a finished program."""
 
     @property
     def exit_code(self) -> int: ...
@@ -44,7 +44,7 @@ class Output(Protocol):
 
 
 class RunProgram(Protocol):
-    """Runs a program to its end; `sandbox.ProcessRunner.run` is one."""
+    """Runs a program to its end. `sandbox.ProcessRunner.run` is an implementation."""
 
     async def __call__(
         self,
@@ -58,7 +58,8 @@ class RunProgram(Protocol):
 
 
 class PrivateGit:
-    """git on one store, `folder`. `roots` are folders that commands write to: no git that lies in one is run."""
+    """git on one store, `folder`. `roots` are folders that commands write to: a git program inside them is never
+    run."""
 
     def __init__(self, folder: Path, run: RunProgram, roots: Iterable[Path], *, timeout_s: float) -> None:
         search_path = os.environ.get("PATH", os.defpath)
@@ -78,11 +79,11 @@ class PrivateGit:
         input: bytes = b"",
         accept: tuple[int, ...] = (0,),
     ) -> bytes:
-        """Return what git prints. `work` is the work tree it stands in, `index` the index it uses.
+        """Run git and return its output. `work` is the work tree and working directory, `index` the index file.
 
         Raises:
             CheckpointError: there is no git, or it took too long.
-            GitFailed: it ended with a code that is not in `accept`.
+            GitFailed: its exit code is not in `accept`.
         """
         if self._program is None:
             raise CheckpointError("there is no git on the PATH outside the workspace")
@@ -108,21 +109,21 @@ class PrivateGit:
         return done.stdout
 
     async def packs_many(self) -> bool:
-        """Return whether this git puts large contents of one `update-index` into one pack; before 2.38 each got
-        its own."""
+        """Return True if this git packs large contents of one `update-index` together; before 2.38 each got its
+        own pack."""
         if self._version is None:
             found = re.search(rb"(\d+)\.(\d+)", await self("version"))
             self._version = (int(found[1]), int(found[2])) if found else (0, 0)
         return self._version >= (2, 38)
 
     async def prepare(self, exclusions: bytes) -> None:
-        """Make the store if it is not there yet. `exclusions` are lines as in an ignore file.
+        """Create the store if it does not exist. `exclusions` are lines as in an ignore file.
 
         Raises:
             CheckpointError: it cannot be written.
         """
         try:
-            if not all((self.folder / name).exists() for name in _PARTS):  # one that was killed is completed
+            if not all((self.folder / name).exists() for name in _PARTS):  # or complete a killed attempt
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 await self("init", "--quiet", "--bare", "--template=", str(self.folder))
             info = self.folder / "info"
@@ -139,7 +140,7 @@ class PrivateGit:
             "GIT_DIR": str(self.folder), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_LITERAL_PATHSPECS": "1", "GIT_ALLOW_PROTOCOL": "none",
             "GIT_OPTIONAL_LOCKS": "0", "PATH": self._path,
-            # What is freed is not given back to the system at once: the C library does so for every file it packs.
+            # Keep freed memory: by default, the C library returns it to the system for each file that is packed.
             "MALLOC_TRIM_THRESHOLD_": "268435456", "MALLOC_TOP_PAD_": "16777216",
         }  # fmt: skip
         if work is not None:
@@ -152,12 +153,12 @@ class PrivateGit:
 
 
 def too_slow(timeout_s: float) -> CheckpointError:
-    """Return the error for a workspace that takes longer than it may."""
+    """Return the error for a workspace that takes too long to save."""
     return CheckpointError(f"saving the workspace took longer than {timeout_s:.0f} s; it is too large for undo")
 
 
 def name_of(session_id: str) -> str:
-    """Return a session's name in file names and refs: its id, or what stands for one with odd characters."""
+    """Return a session's name for file names and refs: its id, or a hash if the id has unusual characters."""
     if _SAFE_ID.fullmatch(session_id):
         return session_id
     import hashlib
@@ -166,10 +167,10 @@ def name_of(session_id: str) -> str:
 
 
 def ref_of(store: Path, session_id: str) -> Path:
-    """Return the file that names a session's newest checkpoint, and through it all others."""
+    """Return the ref file of a session's newest checkpoint, which refers to all earlier ones."""
     return store / "refs" / "sessions" / name_of(session_id)
 
 
 def index_of(store: Path, session_id: str) -> Path:
-    """Return the index of a session's own work tree; those of nested repositories lie beside it."""
+    """Return the index of a session's main work tree; the indexes of nested repositories are next to it."""
     return store / f"files-{name_of(session_id)}.index"

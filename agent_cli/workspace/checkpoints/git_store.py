@@ -1,10 +1,11 @@
-"""Snapshots of the workspace in a private git store, outside the workspace and blind to the user's own repository.
+"""Snapshots of the workspace in a private git store, outside the workspace and isolated from the user's own
+repository.
 
-A checkpoint is a commit: its tree holds every file that is tracked, untracked or ignored and small, byte for byte,
-and its message what git does not keep (`metadata`): permissions, empty folders, what it leaves out. The files of
-nested repositories are trees of their own beside it. Restoring compares each path with the state the agent left
-behind and never overwrites anything else. The user's index, HEAD, refs and stash are neither read nor written: a
-`git mv` of the model stays in the index when its file goes back.
+A checkpoint is a commit. Its tree contains all tracked and untracked files and small ignored files, byte for byte.
+Its message contains what git does not store (`metadata`): permissions, empty folders, omitted paths. Files of
+nested repositories are separate trees. Restoring compares each path with the state the agent left behind and never
+overwrites anything else. The user's index, HEAD, refs and stash are neither read nor written: a `git mv` by the
+model stays in the index when its file is restored.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from .restore import UNKNOWN, Change, Entry, chains, join_reports, kind_of_chang
 from .types import CheckpointError, Move
 from .user_git_state import UserGitState, note_on, repository_around
 
-if TYPE_CHECKING:  # what takes and compares is loaded with the first checkpoint, which a program may never take
+if TYPE_CHECKING:  # loaded with the first checkpoint, which may never be taken
     from .compare import Comparison
     from .index_sync import Saved, WorkTree
     from .metadata import DefaultModes, FolderPairs, SnapshotMetadata
@@ -42,14 +43,14 @@ _LONGEST_EXCLUDE = 1_000_000
 
 
 class _Net(msgspec.Struct, frozen=True):
-    """What moves do together."""
+    """The combined effect of several moves."""
 
     changes: dict[str, Change]
     folders: "FolderPairs"
     unsure: "FolderPairs"
-    """Folders that they leave alone, since nobody knows who changed them."""
+    """Folders that are not changed, since it is unknown who changed them."""
     rest: RestoreReport
-    """What they cannot bring back."""
+    """Changes that cannot be reverted."""
 
 
 class Checkpoints:
@@ -66,13 +67,14 @@ class Checkpoints:
         roots: Iterable[Path] = (),
         without: Iterable[Path] = (),
     ) -> None:
-        """`roots` are further folders that commands write to: no git that lies in one is run. `without` are
-        folders below `root` that have checkpoints of their own."""
+        """`roots` are further folders that commands write to: a git program inside them is never run. `without`
+        are folders below `root` with separate checkpoints."""
         self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s)
         self._run = run
         self._roots = (root, *roots)
         self._top = repository_around(root)
-        """Where ignore files begin to count: the repository around the workspace, else the workspace."""
+        """Folder where ignore files start to apply: the repository around the workspace, otherwise the
+        workspace."""
         self._users_git = UserGitState(self._top)
         self._scope = os.path.relpath(root, self._top)
         self._store = store
@@ -82,11 +84,11 @@ class Checkpoints:
         self._lock = asyncio.Lock()
         self._usual: DefaultModes | None = None
         self._last: tuple[str, str, SnapshotMetadata | None] = ("", "", None)
-        """The newest checkpoint: its id, its tree (empty when not known) and its message."""
+        """Id, tree (empty if unknown) and metadata of the newest checkpoint."""
         self.left_out: tuple[str, ...] = ()
-        """Files that the last checkpoint lacks because they are larger than `LARGEST_BYTES`, as shown."""
+        """Display paths of files missing in the last checkpoint because they are larger than `LARGEST_BYTES`."""
         self.beyond: tuple[str, ...] = ()
-        """What else it lacks and somebody may miss, each with the reason in brackets."""
+        """Other relevant paths missing in it, each with the reason in parentheses."""
 
     @cached_property
     def _files(self) -> "WorkTree":
@@ -116,7 +118,7 @@ class Checkpoints:
                 except GitFailed:
                     if attempt == _TRIES:
                         raise
-                    if attempt == _TRIES - 1:  # perhaps the index names what the store does not have
+                    if attempt == _TRIES - 1:  # the index may refer to objects missing in the store
                         self._files.forget()
                         self._nested.forget()
             raise AssertionError("unreachable")
@@ -139,7 +141,7 @@ class Checkpoints:
         return await self._commit(top.tree, kept)
 
     async def _take_up(self) -> None:
-        """Go on from the session's newest checkpoint, if there is one."""
+        """Continue from the session's newest checkpoint, if there is one."""
         from .metadata import decode_metadata
 
         with contextlib.suppress(OSError, GitFailed, ValueError):
@@ -152,7 +154,7 @@ class Checkpoints:
                 self._last = (commit, raw.partition(b"\n")[0].decode().removeprefix("tree "), kept)
 
     def _kept(self, usual: "DefaultModes", states: Mapping[str, "Saved"]) -> "SnapshotMetadata":
-        """Return what git does not keep, of all work trees."""
+        """Return the metadata of all work trees that git does not store."""
         from .metadata import SnapshotMetadata, group_links, stamps_of
 
         modes: dict[str, int] = {}
@@ -204,7 +206,7 @@ class Checkpoints:
         for folder in Path(relative).parents:
             if folder != Path(".") and (self._top / folder / ".git").exists():
                 if self._files.enters(folder.as_posix()):
-                    break  # it became a repository only after its files were known
+                    break  # it became a repository after its files were indexed
                 if not await self._nested.covers(folder.as_posix(), relative):
                     raise CheckpointError(f"{self._shown(relative)} is in a separate repository")
                 return checkpoint
@@ -252,7 +254,7 @@ class Checkpoints:
         return await (await self._compare(before, after)).diff()
 
     async def restore(self, left: str, target: str) -> RestoreReport:
-        """One move; as `carry_out`."""
+        """Carry out a single move, as in `carry_out`."""
         return await self.carry_out([Move(left, target)])
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
@@ -284,7 +286,7 @@ class Checkpoints:
         return join_reports(reports)
 
     async def _separated(self, moves: Sequence[Move], reports: Sequence[RestoreReport]) -> RestoreReport:
-        """Say which names of one file are separate files from now on."""
+        """Report which hard links have become separate files."""
         left, target = await self._read(moves[0].left), await self._read(moves[-1].target)
         restored = {change.path for report in reports for change in report.restored}
         found = [
@@ -343,7 +345,7 @@ class Checkpoints:
         return maintenance.is_due(self._store)
 
     async def _net(self, moves: Sequence[Move]) -> "_Net":
-        """Return what moves do together."""
+        """Return the combined effect of moves."""
         from .compare import Touched
         from .metadata import add_folders
 
@@ -382,16 +384,17 @@ class Checkpoints:
             raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {error}") from error
 
     def _shown(self, path: str) -> str:
-        """Return a path as the user writes it: relative to the workspace."""
+        """Return a path for display, relative to the workspace."""
         return printable(path if self._scope == "." else os.path.relpath(path, self._scope))
 
     def _own_folders(self) -> frozenset[str]:
-        """Return what is not to be saved although it lies here: the store itself, and what others save."""
+        """Return the folders inside the work tree that are not saved: the store itself, and those saved
+        separately."""
         inside = (each for each in (self._store, *self._without) if each.is_relative_to(self._top))
         return frozenset(each.relative_to(self._top).as_posix() for each in inside)
 
     def _exclusions(self) -> bytes:
-        """Return the user's own excludes of this clone, and the store itself."""
+        """Return the user's excludes for this clone, plus the store itself."""
         lines = b""
         with contextlib.suppress(OSError):
             lines = read_regular(self._top / ".git" / "info" / "exclude", _LONGEST_EXCLUDE)

@@ -1,8 +1,8 @@
-"""The files of one work tree in an index of their own: that of the workspace, or of a repository nested in it. git
-tells what has changed and what is ignored, one walk of ours (`scan`) the rest, and the index takes what is new.
+"""Keep the files of one work tree in a separate index: that of the workspace, or of a nested repository. git
+reports what changed and what is ignored, a directory walk (`scan`) the rest, and the index is updated.
 
-What is ignored is held too, as far as it is small (`scan.MOST_IGNORED_FILES`): files of settings and secrets
-such as `.env` are what an undo is missed for most. They are kept byte for byte, in the private store of the user.
+Small ignored files are saved too (up to `scan.MOST_IGNORED_FILES`): settings and secrets such as `.env` are what
+users miss most after an undo. They are stored byte for byte in the user's private store.
 """
 
 import asyncio
@@ -39,31 +39,31 @@ _PACKED = 5_000
 
 
 class TooMuch(Exception):
-    """More files than a nested repository may have; the text says how many."""
+    """A nested repository has too many files; the message says how many."""
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """One state of a work tree. Paths are relative to its top."""
+    """State of a work tree. Paths are relative to its top."""
 
     tree: str
     files: dict[str, int]
-    """Files with their permissions; a link has -1."""
+    """Files with their permissions; -1 for a symbolic link."""
     folders: dict[str, int]
     empty: tuple[str, ...]
     out: dict[str, str]
     nested: tuple[str, ...]
-    """Repositories in it, whose files are not in its tree."""
+    """Nested repositories, whose files are not in this tree."""
     linked: dict[str, Inode] = {}
-    """Files that have several names."""
+    """Files with several hard links."""
     special: dict[str, str] = {}
-    """Pipes, sockets and devices, with the word for each."""
+    """Pipes, sockets and devices, with a name for the kind of each."""
 
 
 class _Listed(msgspec.Struct, frozen=True):
-    """What git says has changed since the index was written."""
+    """Changes since the index was written, as reported by git."""
 
     present: dict[str, int]
-    """Path → permissions, or -1 for a link."""
+    """Path → permissions, or -1 for a symbolic link."""
     gone: list[str]
     large: dict[str, str]
     nested: tuple[str, ...]
@@ -72,9 +72,8 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 class WorkTree:
-    """One work tree; `scope` is the folder in it that counts, `.` for all. `own` are folders that are never saved,
-    relative to the top: where the store lies. `most` bounds files and bytes that are new at a time; 0: no
-    bound."""
+    """One work tree. `scope` is the relevant folder in it, `.` for all. `own` are folders that are never saved,
+    relative to the top, such as the store. `most` limits files and bytes added at a time; 0 for no limit."""
 
     def __init__(
         self, git: PrivateGit, top: Path, index: Path, scope: str, *, own: frozenset[str], timeout_s: float,
@@ -90,39 +89,39 @@ class WorkTree:
         self._timeout_s = timeout_s
         self._most = most
         self._names: set[str] | None = None
-        """The files in the index; None while it was not read."""
+        """The files in the index; None before it is read."""
         self._known: set[str] = set()
         self._tree = ""
         self._modes: dict[str, int] = {}
-        """The permissions of the last time; git says which files were touched since."""
+        """Permissions as of the last run; git reports files touched since."""
         self._linked: dict[str, Inode] = {}
-        """Those of the files in `_modes` that had several names the last time."""
+        """Files in `_modes` that had several hard links at the last run."""
         self._out: dict[str, str] = {}
-        """Ignored folders and files that were found too large; they stay out."""
+        """Ignored folders and files that are too large; they stay excluded."""
         self._allowance = IgnoredQuota()
 
     def holds(self, path: str) -> bool:
-        """Return whether a file is in the index, or will be when it is there."""
+        """Return True if a file is in the index, or will be once it exists."""
         return path in self.covered or (self._names is not None and path in self._names)
 
     def enters(self, folder: str) -> bool:
-        """Return whether files in a folder are in the index."""
+        """Return True if files in a folder are in the index."""
         return folder in self._known
 
     def forget(self) -> None:
-        """Throw the index away; the next state is read from the files alone."""
+        """Discard the index; the next state is read from the files alone."""
         self._names, self._tree, self._modes = None, "", {}
         self._allowance = IgnoredQuota()
         for file in (self._index, self._index.with_name(f"{self._index.name}.lock")):
             file.unlink(missing_ok=True)
 
     async def save(self, adopt: Path | None = None) -> Saved:
-        """Put the present state into the store. `adopt` is the index of another session, to begin with where there
-        is none: it spares reading what it knows already.
+        """Save the current state to the store. `adopt` is the index of another session to start from if there is
+        none, which avoids rereading known files.
 
         Raises:
-            CheckpointError: it cannot be read or written.
-            TooMuch: it has more files than it may.
+            CheckpointError: the state cannot be read or written.
+            TooMuch: there are too many files.
             TimeoutError: it takes too long.
         """
         await self._begin(adopt)
@@ -148,8 +147,8 @@ class WorkTree:
         )  # fmt: skip
 
     def _linked_now(self, listed: _Listed, found: ScanResult, extra: list[UntrackedFile]) -> dict[str, Inode]:
-        """Return the files with several names. Whoever adds or removes a name changes the file's time, so git
-        lists it and its status is read again; of the others the last time counts."""
+        """Return the files with several hard links. Adding or removing a link changes the file's time, so git
+        lists the file and its status is read again. For other files, the last result applies."""
         now = {path: inode for path, inode in self._linked.items() if path in self._modes}
         for path in listed.present:
             now.pop(path, None)
@@ -158,17 +157,17 @@ class WorkTree:
         return self._linked
 
     async def run(self, *arguments: str, input: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
-        """git, on this index and work tree."""
+        """Run git on this index and work tree."""
         return await self._git(*arguments, work=self.top, index=self._index, input=input, accept=accept)
 
     async def ignored(self, paths: list[str]) -> set[str]:
-        """Return those that ignore files cover, tracked or not."""
+        """Return the paths that ignore files cover, tracked or not."""
         given = b"".join(os.fsencode(path) + b"\0" for path in paths)
         found = await self.run("check-ignore", "--no-index", "-z", "--stdin", input=given, accept=(0, 1))
         return {os.fsdecode(path) for path in found.split(b"\0") if path}
 
     async def with_file(self, checkpoint: str, path: str) -> str:
-        """Return the tree of a checkpoint with one more file, as that file is now."""
+        """Return the tree of a checkpoint with one more file in its current state."""
         draft = self._index.with_name(f"{self._index.name}.draft")
         try:
             await self._git("read-tree", checkpoint, work=self.top, index=draft)
@@ -178,14 +177,14 @@ class WorkTree:
             draft.unlink(missing_ok=True)
 
     async def _begin(self, adopt: Path | None) -> None:
-        # Left by a git that was killed; the session's lock makes this process the only one to use the index.
+        # Left by a killed git: the session's lock ensures that only this process uses the index.
         self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
         if self._names is not None:
             return
         if not self._index.exists() and adopt is not None:
             from shutil import copy2
 
-            with contextlib.suppress(OSError):  # with its time, by which git knows what to look at again
+            with contextlib.suppress(OSError):  # copy2 keeps the time, by which git knows what to check again
                 await asyncio.to_thread(copy2, adopt, self._index)
         await self._read_names() if self._index.exists() else self._set_names(set())
 
@@ -202,11 +201,11 @@ class WorkTree:
         self._set_names(names, self._known_with(present, gone, names))
 
     def _known_with(self, present: Iterable[str], gone: list[str], names: set[str]) -> set[str]:
-        """Return the folders with files after a change."""
+        """Return the folders that contain files after a change."""
         return parents_of(names) if gone else self._known | parents_of(present)
 
     async def _list(self) -> _Listed:
-        """Return what is not as in the index: bounded by what git ignores."""
+        """Return the differences from the index. The number of untracked files is limited by what git ignores."""
         listing = self.run("ls-files", "-z", "--others", "--exclude-standard", "--", self._scope)
         try:
             raw = await unless_held_up(listing, self.top / self._scope)
@@ -239,7 +238,7 @@ class WorkTree:
         return _Listed(present, gone, large, nested, linked, special)
 
     async def _list_and_look(self) -> tuple[_Listed, ScanResult]:
-        """git's walk and ours, at the same time: ours knows only the files of the last time."""
+        """Run git's walk and ours at the same time; ours knows only the files as of the last run."""
         start = "" if self._scope == "." else self._scope
         looking = asyncio.ensure_future(self._look([start], self._names or set(), self._known, self._skipped()))
         try:
@@ -261,8 +260,8 @@ class WorkTree:
     async def _look_further(
         self, found: ScanResult, names: set[str], listed: _Listed
     ) -> tuple[dict[str, str], list[UntrackedFile]]:
-        """Walk on into folders with new files, and into those that are not ignored although git knows nothing in
-        them. Gives what is left out, and the files of small ignored folders."""
+        """Continue the walk into folders with new files, and into folders that are not ignored although git knows
+        no files in them. Return what is excluded, and the files of small ignored folders."""
         top, small = str(self.top), list[UntrackedFile]()
         known = self._known if names is self._names else self._known_with(listed.present, listed.gone, names)
         skip = {*self._skipped(), *listed.nested, *listed.large}
@@ -296,7 +295,7 @@ class WorkTree:
         return path in self._out
 
     def _let_in(self, listed: _Listed) -> None:
-        """What is not ignored any more is not left out any more either."""
+        """Stop excluding paths that are no longer ignored."""
         if self._out:
             for name in listed.present:
                 while name and name not in self.covered:
@@ -304,7 +303,7 @@ class WorkTree:
                     name = f"{folder}/" if (folder := name.rstrip("/").rpartition("/")[0]) else ""
 
     async def _weighed(self, folder: str, found: ScanResult) -> list[UntrackedFile]:
-        """Return the files of an ignored folder, unless it is left out."""
+        """Return the files of an ignored folder, unless it is excluded."""
         inside = await asyncio.to_thread(measured, str(self.top), folder)
         if not inside.why_not and not self._allowance.grants(len(inside.files), inside.size_bytes):
             inside.why_not = f"ignored, {len(inside.files):,} files"
@@ -316,7 +315,7 @@ class WorkTree:
         return inside.files
 
     def _admitted(self, loose: list[UntrackedFile], out: dict[str, str]) -> list[UntrackedFile]:
-        """Return the ignored files that may be held; the others are noted in `out`."""
+        """Return the ignored files to save; the others are added to `out`."""
         chosen = []
         for each in sorted(loose, key=lambda each: each.size_bytes):
             if why := size_note(each.size_bytes):
@@ -333,7 +332,7 @@ class WorkTree:
         if present:
             try:
                 await self._add(present)
-            except GitFailed:  # one cannot be read, or went away: git knows how to pass over it, at a price
+            except GitFailed:  # a file is unreadable or disappeared: `git add` skips it, but slowly
                 await self._add_all(listed)
                 await self._read_names()
             else:
@@ -344,8 +343,8 @@ class WorkTree:
             self._tree = (await self.run("write-tree")).decode().strip()
 
     async def _add(self, present: list[str]) -> None:
-        """Many new files go straight into packs: that spares a file in the store for each. A few thousand at a
-        time, since git looks through all that it has packed so far for each of them."""
+        """Add files to the index. Many new files are written directly to packs, which avoids an object file for
+        each. A few thousand at a time, since git searches everything packed so far for each file."""
         if len(present) < _MANY or not await self._git.packs_many():
             await self.run(*_ADD, input=_lines(present))
             return
@@ -368,7 +367,7 @@ def _lines(paths: list[str]) -> bytes:
 
 
 def _mode_of(path: str) -> int:
-    """Permissions of what is there; -1 where nothing is, or a link."""
+    """Return the permissions of a path; -1 if it is missing or a symbolic link."""
     try:
         status = os.lstat(path)
     except OSError:

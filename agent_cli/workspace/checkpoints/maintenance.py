@@ -1,6 +1,5 @@
-"""The life of the private store as a whole: which sessions live in it, what becomes of their checkpoints when they
-are gone, and how much room it takes. A session's newest checkpoint is named by a ref, and names the one before
-it."""
+"""Maintenance of the private store: its sessions, deletion of their checkpoints, and disk usage. A ref names a
+session's newest checkpoint, and each checkpoint names its predecessor."""
 
 import asyncio
 import contextlib
@@ -17,30 +16,30 @@ from .types import CheckpointError
 
 _MANY_OBJECTS = 2_000
 _SAMPLE = "17"
-"""One of the 256 folders of single objects: it holds as many as any other."""
+"""One of the 256 folders of loose objects, as a sample: all contain about the same number."""
 _DAY_S = 86_400.0
 _CARE_S = 120.0
-"""How long looking after the store may take."""
+"""Time limit for maintenance in seconds."""
 _GRACE = "2.hours.ago"
-"""Objects that nothing names are kept as long as this: they may belong to a checkpoint that is being taken."""
+"""Unreferenced objects are kept this long: they may belong to a checkpoint in progress."""
 
 
 STORE, COPIES = "checkpoints", "copies"
-"""What the stores of the workspace root are called, in the state folder of its project."""
+"""Names of the stores of the workspace root, in the state folder of its project."""
 
 
 def store_name(kind: str, folder: str) -> str:
-    """Name the store of a folder added to the workspace; an empty `folder` is the root."""
+    """Return the name of the store for a folder added to the workspace; an empty `folder` is the root."""
     return f"{kind}-{sha256(os.fsencode(folder)).hexdigest()[:16]}" if folder else kind
 
 
 def stores_of(project_state: Path, kind: str) -> list[Path]:
-    """Find all stores of one kind that a project has."""
+    """Return all stores of one kind in a project's state."""
     return [each for each in sorted(project_state.glob(f"{kind}*")) if each.is_dir()]
 
 
 def mark(store: Path, session_id: str) -> None:
-    """Note that a session lives in the store.
+    """Record that a session uses the store.
 
     Raises:
         OSError: it cannot be written.
@@ -52,7 +51,7 @@ def mark(store: Path, session_id: str) -> None:
 
 
 def name_newest(store: Path, session_id: str, commit: str) -> None:
-    """Make a checkpoint, and with it those before it, last as long as its session.
+    """Keep a checkpoint and its predecessors as long as the session.
 
     Raises:
         OSError: it cannot be written.
@@ -63,8 +62,8 @@ def name_newest(store: Path, session_id: str, commit: str) -> None:
 
 
 def share_session(project_state: Path, session_id: str, copy_id: str) -> None:
-    """Let a copy of a session hold its checkpoints too, so that they last as long as either. Nothing happens where
-    there are none.
+    """Share a session's checkpoints with its copy, so that they last as long as either. Do nothing if there are
+    none.
 
     Raises:
         OSError: it cannot be written.
@@ -76,14 +75,13 @@ def share_session(project_state: Path, session_id: str, copy_id: str) -> None:
 
 
 def newest_index(store: Path) -> Path | None:
-    """Return the index that was written last by any session; None where there is none."""
+    """Return the most recently written index of any session; None if there is none."""
     found = [(file.stat().st_mtime_ns, file) for file in store.glob("files-*.index")]
     return max(found)[1] if found else None
 
 
 def is_due(store: Path) -> bool:
-    """Return whether there are so many single objects that they should become a pack, and none was made for a
-    day."""
+    """Return True if there are enough loose objects for a pack, and none was made for a day."""
     with contextlib.suppress(OSError):
         if len(os.listdir(store / "objects" / _SAMPLE)) * 256 < _MANY_OBJECTS:
             return False
@@ -93,7 +91,7 @@ def is_due(store: Path) -> bool:
 
 
 async def tend(store: Path, run: RunProgram, roots: tuple[Path, ...] = ()) -> None:
-    """Put single objects into one pack. It may be cancelled or killed at any time, and hinders no checkpoint.
+    """Pack loose objects. May be cancelled or killed at any time, and does not block checkpoints.
 
     Raises:
         CheckpointError: git failed or took too long.
@@ -106,11 +104,11 @@ async def tend(store: Path, run: RunProgram, roots: tuple[Path, ...] = ()) -> No
 
 
 async def forget_session(project_state: Path, session_id: str, run: RunProgram) -> None:
-    """Let go of a session's checkpoints, and of all content that only they hold (up to two hours old content stays
-    until the next time). The session must be closed. Those of other sessions are not touched.
+    """Delete a closed session's checkpoints and all contents that only they contain. Contents less than two hours
+    old stay until the next run. Checkpoints of other sessions are not touched.
 
     Raises:
-        CheckpointError: git failed or took too long; the rest goes the next time.
+        CheckpointError: git failed or took too long; the rest is deleted the next time.
     """
     from .copy_store import forget_copies
 
@@ -121,7 +119,7 @@ async def forget_session(project_state: Path, session_id: str, run: RunProgram) 
 
 
 async def _forget_in(store: Path, session_id: str, run: RunProgram) -> None:
-    """Let go of a session's checkpoints in one store."""
+    """Delete a session's checkpoints in one store."""
     import shutil
 
     name, own = name_of(session_id), index_of(store, session_id)
@@ -133,7 +131,7 @@ async def _forget_in(store: Path, session_id: str, run: RunProgram) -> None:
         await asyncio.to_thread(shutil.rmtree, store, ignore_errors=True)
         return
     if any(store.glob("index-*")):
-        return  # a session of an older version, whose checkpoints no ref names: nobody knows what it needs
+        return  # an older session has no ref, so its objects are unknown
     with _alone(store) as alone:
         if alone:
             git = PrivateGit(store, run, (), timeout_s=_CARE_S)
@@ -148,7 +146,7 @@ def _living(store: Path) -> bool:
 
 @contextlib.contextmanager
 def _alone(store: Path) -> Iterator[bool]:
-    """Hold a store while it is looked after; gives False when another program does."""
+    """Lock a store for maintenance; yield False if another process holds the lock."""
     file = store / "tending"
     with contextlib.ExitStack() as stack:
         try:

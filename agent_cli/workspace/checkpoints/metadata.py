@@ -1,5 +1,5 @@
-"""What a checkpoint keeps beside git's tree: permissions, empty folders, what it does not hold, and the trees of
-nested repositories. It is the message of the checkpoint's commit."""
+"""Metadata of a checkpoint that git's tree does not store: permissions, empty folders, omitted paths, and the
+trees of nested repositories. It is the commit message of the checkpoint."""
 
 import contextlib
 import json  # unlike msgspec it can hold names that are not UTF-8
@@ -18,24 +18,24 @@ _MOST_LINKED = 1_000
 
 
 class DefaultModes(msgspec.Struct, frozen=True):
-    """Permissions that most files, programs and folders of a workspace have: only others are written down. Chosen
-    once a session, so that checkpoints can be compared by what is written down."""
+    """The most common permissions of files, programs and folders in a workspace; only deviations are recorded.
+    Chosen once per session, so that checkpoints can be compared by the recorded data."""
 
     file: int = 0o644
     program: int = 0o755
     folder: int = 0o755
 
     def of(self, kind: str) -> int:
-        """Return those of an entry of this kind, as git names it."""
+        """Return the default permissions for an entry with this git mode."""
         return self.program if kind == "100755" else self.file
 
     def of_mode(self, mode: int) -> int:
-        """Return those of a file of the same kind as one with these permissions."""
+        """Return the default permissions for a file of the same kind as one with these permissions."""
         return self.program if mode & 0o100 else self.file
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """A repository in the workspace: the tree of its files (empty: they are not covered) and what is checked
+    """A nested repository: the tree of its files (empty if not covered), and an identifier of what is checked
     out."""
 
     tree: str
@@ -43,35 +43,36 @@ class Nested(msgspec.Struct, frozen=True):
 
 
 class SnapshotMetadata(msgspec.Struct, frozen=True):
-    """Paths are relative to the top of the work tree, those in nested repositories too."""
+    """Metadata of a checkpoint. All paths, including those in nested repositories, are relative to the top of the
+    work tree."""
 
     usual: DefaultModes = DefaultModes()
     modes: dict[str, int] = {}
-    """Files whose permissions are not the usual ones."""
+    """Files with other than default permissions."""
     folders: dict[str, int] = {}
-    """Folders of which that is so."""
+    """Folders with other than default permissions."""
     empty: tuple[str, ...] = ()
-    """Folders without any file that the checkpoint holds."""
+    """Folders without any file in the checkpoint."""
     out: dict[str, str] = {}
-    """What the checkpoint does not hold → why; a folder ends with a slash. An empty reason need not be told."""
+    """Omitted path → reason. A folder ends with a slash. Paths with an empty reason are not reported."""
     covered: tuple[str, ...] = ()
-    """What it holds by name, whatever lies in `out`: a tool has written it."""
+    """Files that are covered although `out` includes them, because a tool has written them."""
     nested: dict[str, Nested] = {}
     stamps: dict[str, int] = {}
-    """What `out` names → when it was changed itself, in ns: for a folder, when something came or went in it."""
+    """Path in `out` → its mtime in ns; for a folder, the time when an entry was added or removed."""
     git: dict[str, str] = {}
-    """Where the user's own git stood, as in `UsersGit.state`."""
+    """State of the user's own git, as in `UserGitState.state`."""
     own: tuple[str, ...] = ()
-    """Of a checkpoint taken after a crash: files that were surely changed before it, by the turn."""
+    """After a crash: files that the turn has certainly changed."""
     links: tuple[tuple[str, ...], ...] = ()
-    """Paths that are names of one file (hard links); a single one has its other names elsewhere."""
+    """Groups of hard links to one file. A group of one has its other links elsewhere."""
     special: dict[str, str] = {}
-    """Pipes, sockets and devices, which nothing holds, with the word for each."""
+    """Pipes, sockets and devices, which are never saved, with a name for the kind of each."""
     has_folders: bool = True
-    """False for a checkpoint of an older version, which says nothing of folders."""
+    """False for a checkpoint of an older version without data on folders."""
 
     def is_out(self, path: str) -> str | None:
-        """Return the entry of `out` that a path falls under; None when it is covered."""
+        """Return the entry of `out` that covers a path; None if the path is included."""
         if path in self.out:
             return path
         at = path.find("/")
@@ -83,7 +84,7 @@ class SnapshotMetadata(msgspec.Struct, frozen=True):
 
 
 def most_common_modes(files: Mapping[str, int], folders: Mapping[str, int]) -> DefaultModes:
-    """Return the most common permissions; a link has -1."""
+    """Return the most common permissions; -1 stands for a symbolic link."""
     programs: Counter[int] = Counter()
     others: Counter[int] = Counter()
     for mode, count in Counter(files.values()).items():
@@ -97,7 +98,7 @@ def most_common_modes(files: Mapping[str, int], folders: Mapping[str, int]) -> D
 
 
 def group_links(linked: Mapping[str, Inode]) -> tuple[tuple[str, ...], ...]:
-    """Return the paths of each file that has several names, as far as they are not too many."""
+    """Return groups of hard links to the same file, for a limited number of paths."""
     groups: dict[Inode, list[str]] = {}
     for path in sorted(linked)[:_MOST_LINKED]:
         groups.setdefault(linked[path], []).append(path)
@@ -105,7 +106,7 @@ def group_links(linked: Mapping[str, Inode]) -> tuple[tuple[str, ...], ...]:
 
 
 def stamps_of(top: str | os.PathLike[str], out: Mapping[str, str]) -> dict[str, int]:
-    """When things that are left out were changed last, in ns; those of which nobody needs to hear excepted."""
+    """Return the mtimes in ns of omitted paths that have a reason."""
     found: dict[str, int] = {}
     for path in [path for path, why in out.items() if why][:_MOST_STAMPS]:
         with contextlib.suppress(OSError):
@@ -114,7 +115,7 @@ def stamps_of(top: str | os.PathLike[str], out: Mapping[str, str]) -> dict[str, 
 
 
 def encode_metadata(kept: SnapshotMetadata) -> bytes:
-    """As a commit message."""
+    """Encode metadata as a commit message."""
     plain: dict[str, Any] = {
         "usual": [kept.usual.file, kept.usual.program, kept.usual.folder],
         "modes": kept.modes,
@@ -133,10 +134,10 @@ def encode_metadata(kept: SnapshotMetadata) -> bytes:
 
 
 def decode_metadata(message: bytes) -> SnapshotMetadata:
-    """From a commit message, of this version or of an older one, which had only modes.
+    """Decode metadata from a commit message, of this or an older version, which had only modes.
 
     Raises:
-        ValueError: it is no such message.
+        ValueError: it is not such a message.
     """
     plain = json.loads(message)
     if "usual" not in plain:
@@ -159,12 +160,12 @@ def decode_metadata(message: bytes) -> SnapshotMetadata:
 
 Pairs = dict[str, tuple[Entry, Entry]]
 FolderPairs = dict[str, tuple[int | None, int | None]]
-"""Folder → permissions before and after; None where it does not exist."""
+"""Folder → permissions before and after; None if it does not exist."""
 
 
 def folder_differences(left: SnapshotMetadata, right: SnapshotMetadata, files: Pairs) -> FolderPairs:
-    """Folders that are not the same in two checkpoints, beyond those that come and go with their files. `files`
-    are the files that differ."""
+    """Return the folders that differ between two checkpoints, except those that come and go with their files.
+    `files` are the files that differ."""
     if not (left.has_folders and right.has_folders):
         return {}
     had = _parents(path for path, (old, _) in files.items() if old.blob and old.kind != NESTED)
@@ -190,7 +191,7 @@ def folder_differences(left: SnapshotMetadata, right: SnapshotMetadata, files: P
 
 
 def add_folders(more: FolderPairs, to: FolderPairs) -> None:
-    """Add a further move of folders to the ones before it."""
+    """Combine a further move of folders with the earlier ones."""
     for path, (old, new) in more.items():
         first, last = to.get(path, (old, old))
         to[path] = (first, new if last == old else last)

@@ -1,8 +1,8 @@
 """Checkpoints of a workspace with several folders: its root and those added with `--add-dir`.
 
-Each folder has a store of its own. A checkpoint of all of them is the root's id, followed by `|FOLDER=ID` for each
-further one (percent-encoded); an empty ID says that the folder could not be saved. So a checkpoint names what it
-covers, and undo needs no options of the session that took it.
+Each folder has a separate store. A combined checkpoint is the root's id, followed by `|FOLDER=ID` for each
+additional folder (percent-encoded). An empty ID means that the folder could not be saved. A checkpoint thus names
+what it covers, and undo does not need the options of the session that took it.
 """
 
 import os
@@ -21,19 +21,19 @@ from .restore import join_reports
 from .types import CheckpointError, Move, Snapshots
 
 _MAIN = ""
-"""The key of the workspace root; further folders have their path."""
+"""Key of the workspace root; additional folders have their path."""
 
 
 class MultiRootCheckpoints:
     """Saves and restores all folders of a workspace together."""
 
     def __init__(self, root: Path, extra: Sequence[Path], make: Callable[[Path], Snapshots]) -> None:
-        """`extra` are the folders added to `root`; `make` gives the checkpoints of one folder."""
+        """`extra` are the folders added to `root`; `make` creates the checkpoints of one folder."""
         self._root, self._make = root, make
         self._extra = tuple(str(folder) for folder in outermost(root, extra))
         self._made: dict[str, Snapshots] = {}
         self._failed: dict[str, str] = {}
-        """Folders that the last checkpoint lacks, with the reason."""
+        """Folders missing in the last checkpoint → reason."""
 
     def _of(self, folder: str) -> Snapshots:
         if folder not in self._made:
@@ -54,7 +54,8 @@ class MultiRootCheckpoints:
         return any(each.needs_care for each in self._made.values())
 
     async def take(self, about: Sequence[Move] = ()) -> str:
-        """A further folder that cannot be saved is noted in `beyond`; only the root's own failure is an error."""
+        """Save all folders. An additional folder that cannot be saved is listed in `beyond`; only a failure of the
+        root is an error."""
         ids = {_MAIN: await self._of(_MAIN).take([_part(move, _MAIN) for move in about])}
         self._failed = {}
         for folder in dict.fromkeys((*self._extra, *_folders(about))):
@@ -89,7 +90,7 @@ class MultiRootCheckpoints:
         return "".join([await self._of(folder).diff(one, two) for folder, one, two in _shared(before, after)])
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
-        """A folder that a checkpoint lacks is reported."""
+        """Carry out moves in all folders. Folders missing in a checkpoint are reported."""
         reports = []
         for folder in (_MAIN, *_folders(moves)):
             known = [part for move in moves if (part := _part(move, folder)).left and part.target]
@@ -120,7 +121,7 @@ class MultiRootCheckpoints:
 
 
 def outermost(root: Path, extra: Sequence[Path]) -> list[Path]:
-    """Return those of `extra` that lie neither in `root` nor in one another, in order."""
+    """Return the folders in `extra` that are neither inside `root` nor inside one another, in order."""
     found: list[Path] = []
     for folder in dict.fromkeys(extra):
         others = (root, *(each for each in extra if each != folder))
@@ -140,36 +141,36 @@ def _decoded(checkpoint: str) -> dict[str, str]:
 
 
 def _part(move: Move, folder: str) -> Move:
-    """Return what a move means for one folder; an empty id where a checkpoint does not have it."""
+    """Return a move restricted to one folder; ids are empty if a checkpoint does not contain it."""
     left, target = (_decoded(each).get(folder, "") for each in (move.left, move.target))
     only = None if move.only is None else frozenset(_paths_in(folder, move.only))
     within = tuple(part for each in move.within if (part := _part(each, folder)).left and part.target)
-    if move.within and not within:  # nothing of it concerns this folder
+    if move.within and not within:  # nothing in this folder
         return Move("", "")
     return Move(left, target, only, within)
 
 
 def _lacks(move: Move, folder: str) -> bool:
-    """Return whether a further folder could not be saved in one of two checkpoints."""
+    """Return True if an additional folder could not be saved in one of two checkpoints."""
     left, target = _decoded(move.left), _decoded(move.target)
     known = folder in left or folder in target
     return bool(folder) and known and not (left.get(folder) and target.get(folder))
 
 
 def _folders(moves: Sequence[Move]) -> tuple[str, ...]:
-    """Return the further folders that moves know."""
+    """Return the additional folders that occur in moves."""
     ids = (folder for move in moves for each in (move.left, move.target) for folder in _decoded(each))
     return tuple(dict.fromkeys(folder for folder in ids if folder))
 
 
 def _shared(before: str, after: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each folder that both checkpoints have, with its id in either."""
+    """Yield each folder that both checkpoints contain, with its id in both."""
     one, two = _decoded(before), _decoded(after)
     yield from ((folder, one[folder], two[folder]) for folder in one if one[folder] and two.get(folder))
 
 
 def _paths_in(folder: str, paths: Collection[str]) -> list[str]:
-    """Return those of some paths, as shown, that lie in a folder, as shown there."""
+    """Return the display paths inside a folder, relative to it."""
     if not folder:
         return [path for path in paths if not path.startswith("/")]
     return [os.path.relpath(path, folder) for path in paths if is_inside(path, (folder,))]
@@ -184,7 +185,7 @@ def _change(folder: str, change: FileChange) -> FileChange:
 
 
 def _placed(folder: str, report: RestoreReport) -> RestoreReport:
-    """Return a report on a folder with its paths as the user sees them."""
+    """Return a folder's report with full display paths."""
     if not folder:
         return report
     conflicts = (msgspec.structs.replace(each, path=_shown(folder, each.path)) for each in report.conflicts)

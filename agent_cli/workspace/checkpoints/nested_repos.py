@@ -1,7 +1,6 @@
-"""Repositories nested in the workspace, submodules too: each has a tree of its own in the private store. No git is
-run in them that would obey their configuration, and of their git data only the name of what is checked out is
-read.
-"""
+"""Repositories nested in the workspace, including submodules: each has a separate tree in the private store. No
+git is run that would use their configuration. Of their git data, only the name of the checked-out commit is
+read."""
 
 import contextlib
 import hashlib
@@ -22,22 +21,22 @@ _MOST_BYTES = 200_000_000
 
 
 class NestedTrees:
-    """Those of one workspace. `index` is that of the workspace itself: theirs lie beside it."""
+    """The nested repositories of one workspace. Their indexes are next to `index`, that of the workspace."""
 
     def __init__(self, git: PrivateGit, top: Path, index: Path, *, timeout_s: float) -> None:
         self.out: dict[str, str] = {}
-        """Folders, ending with a slash, that are too large → why."""
+        """Folders that are too large, ending with a slash → reason."""
         self._git = git
         self._top = top
         self._index = index
         self._timeout_s = timeout_s
         self._trees: dict[str, WorkTree] = {}
         self._commits: dict[str, str] = {}
-        """Tree → a commit that names it, so that it lasts."""
+        """Tree → a commit that refers to it, so that it is kept."""
 
     async def save(self, found: Iterable[str]) -> AsyncIterator[tuple[str, Saved]]:
-        """Save those that are there, and those nested in them, as far as they are not too large. Paths are
-        relative to the top.
+        """Save nested repositories, and those nested in them, unless they are too large. Paths are relative to the
+        top.
 
         Raises:
             CheckpointError: one cannot be read or written.
@@ -59,21 +58,21 @@ class NestedTrees:
             yield path, saved
 
     def forget(self) -> None:
-        """Throw the indexes away."""
+        """Discard the indexes."""
         for tree in self._trees.values():
             tree.forget()
 
     def kept(self, states: Mapping[str, Saved]) -> dict[str, Nested]:
-        """Return what a checkpoint notes of each."""
+        """Return the metadata of each nested repository."""
         trees = {path: saved.tree for path, saved in states.items() if path}
         left_out = {folder.rstrip("/"): "" for folder in self.out if os.path.lexists(self._top / folder)}
         return {path: Nested(tree, _head(self._top / path)) for path, tree in sorted((trees | left_out).items())}
 
     async def commits(self, kept: SnapshotMetadata) -> list[str]:
-        """Return a commit for each tree: parents of a checkpoint, so that it lasts as long.
+        """Return a commit for each tree. As parents of a checkpoint they are kept as long.
 
         Raises:
-            CheckpointError: one cannot be made.
+            CheckpointError: one cannot be created.
         """
         trees = [each.tree for each in kept.nested.values() if each.tree]
         for tree in trees:
@@ -82,8 +81,8 @@ class NestedTrees:
         return [self._commits[tree] for tree in trees]
 
     async def covers(self, folder: str, path: str) -> bool:
-        """Return whether a file about to be written in the nested repository `folder` is in the next checkpoint,
-        and was in the last one if it was there."""
+        """Return True if a file about to be written in the nested repository `folder` will be in the next
+        checkpoint, and was in the last one if it existed."""
         if f"{folder}/" in self.out or folder not in self._trees:
             return False
         tree, inner = self._trees[folder], os.path.relpath(path, folder)
@@ -100,7 +99,7 @@ class NestedTrees:
 
 
 def _head(folder: Path) -> str:
-    """Return what stands for the commit that is checked out: it changes when that does."""
+    """Return an identifier of the checked-out commit that changes with it."""
     said = ["-"]
     with contextlib.suppress(OSError):
         place = git_folder(folder)

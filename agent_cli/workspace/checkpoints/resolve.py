@@ -1,5 +1,5 @@
-"""What becomes of a file that an undo left alone because somebody else has changed it: it stays, the state in the
-checkpoint takes its place, or both changes are merged. Its present content must be in a checkpoint before."""
+"""Resolve files that an undo did not change because somebody else had changed them: keep the file, restore the
+checkpoint's version, or merge both. The current content must be saved in a checkpoint first."""
 
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -27,7 +27,7 @@ async def decide(
     contents: _Contents,
     shown: Callable[[str], str],
 ) -> RestoreReport:
-    """Carry a choice out for some paths. `saved` is their state in a checkpoint just taken, `contents` gives
+    """Carry out a choice for some paths. `saved` is their state in a checkpoint just taken, `contents` returns
     blobs."""
     restored: list[FileChange] = []
     conflicts: list[Conflict] = []

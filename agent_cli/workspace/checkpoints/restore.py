@@ -1,5 +1,5 @@
-"""Bringing files back: what a path was, whether it is still so, and putting another state in its place.
-Shared by both kinds of checkpoints; a path that somebody else has changed since is never overwritten."""
+"""Restore files: compare the current state of a path with the recorded one and replace it. Shared by both kinds of
+checkpoints. A path that somebody else has changed is never overwritten."""
 
 import errno
 import hashlib
@@ -19,7 +19,7 @@ from agent_cli.protocol.messages import FileChange
 LINK = "120000"
 NESTED = "160000"
 LARGEST_BYTES = 100_000_000
-"""A larger file is in no checkpoint."""
+"""Larger files are not saved in checkpoints."""
 CHANGED = "modified after this turn"
 UNKNOWN = "changed around a crash; it is not known by whom"
 _NESTED = "not covered by undo: commits, branches and index of a nested repository"
@@ -28,40 +28,40 @@ _FILES = ("100644", "100755")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One path in a checkpoint. An empty `blob` means that it did not exist."""
+    """State of one path in a checkpoint. An empty `blob` means that it did not exist."""
 
     blob: str = ""
-    """Hash of the content, or of a link's target, as git makes it."""
+    """git hash of the content, or of a symbolic link's target."""
     kind: str = ""
-    """git's mode: 100644, 100755, 120000 (link) or 160000 (nested repository)."""
+    """git mode: 100644, 100755, 120000 (symbolic link) or 160000 (nested repository)."""
     mode: int = 0
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What several moves together do to one path, given what is there now."""
+    """The combined effect of several moves on one path, given its current state."""
 
     start: Entry
-    """As it is."""
+    """Current state."""
     end: Entry
-    """As it becomes."""
+    """State after the change."""
     base: Entry
-    """Where somebody else's changes begin: as it was left before them."""
+    """The state that somebody else's changes are based on."""
     wanted: Entry
-    """As it would become had nobody else changed it."""
+    """The state it would get if nobody else had changed it."""
     reason: str = ""
-    """Why it does not become as `wanted`; empty when it does."""
+    """Why it does not become `wanted`; empty if it does."""
 
 
 Steps = list[tuple[Entry, Entry, bool]]
-"""States of one path before and after each move that concerns it, and whether the move may be made."""
+"""States of one path before and after each relevant move, and whether the move is allowed."""
 
 
 def chains(
     moves: Iterable[tuple[Mapping[str, tuple[Entry, Entry]], Collection[str] | None]],
     shown: Callable[[str], str] = str,
 ) -> dict[str, Steps]:
-    """Moves one after the other, path by path. A move is what differs, before and after; with a collection, only
-    these paths (as shown) may move."""
+    """Arrange moves by path. A move is given as the differing paths with their states before and after. If there
+    is a collection, only these paths (as displayed) may move."""
     found: dict[str, Steps] = {}
     for differences, only in moves:
         for path, (old, new) in differences.items():
@@ -70,8 +70,8 @@ def chains(
 
 
 def plan_changes(root: Path, steps: Mapping[str, Steps]) -> dict[str, Change]:
-    """Return what becomes of each path: a step is made where the path is as before it, and passed over where it is
-    as after it; any other state is somebody else's, and stays until a step fits again."""
+    """Return the change for each path. A step applies if the path is in its initial state, and is skipped if in
+    its final state. Any other state was made by somebody else and is kept until a step matches again."""
     found: dict[str, Change] = {}
     for path, some in steps.items():
         if any(NESTED in (old.kind, new.kind) for old, new, _ in some):
@@ -81,7 +81,7 @@ def plan_changes(root: Path, steps: Mapping[str, Steps]) -> dict[str, Change]:
             found[path] = _settled(present(root, path)[0], some)
         except OSError as error:
             if error.errno == errno.ELOOP and not some[0][0].blob:
-                found[path] = _settled(Entry(), some)  # the link may be one of those that go
+                found[path] = _settled(Entry(), some)  # the link may be among those to be removed
                 continue
             reason = _LINK_ON_THE_WAY if error.errno == errno.ELOOP else CHANGED
             found[path] = Change(some[0][0], some[0][0], some[0][0], some[-1][1], reason)
@@ -102,22 +102,22 @@ def _settled(now: Entry, steps: Steps) -> Change:
 
 
 def blob_hash(data: bytes) -> str:
-    """git's name for a content."""
+    """Return git's hash of a content."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def printable(path: str) -> str:
-    """Return a path for display; bytes that are not UTF-8 are replaced."""
+    """Return a path for display, with bytes that are not UTF-8 replaced."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def kind_of_change(old: Entry, new: Entry) -> Literal["created", "modified", "deleted"]:
-    """Return what happened to a path."""
+    """Return the kind of change to a path."""
     return "created" if not old.blob else "deleted" if not new.blob else "modified"
 
 
 def join_reports(reports: Iterable[RestoreReport]) -> RestoreReport:
-    """Several reports as one; each note once."""
+    """Combine reports, without duplicate notes."""
     given = list(reports)
     return RestoreReport(
         tuple(each for report in given for each in report.restored),
@@ -136,10 +136,10 @@ def restore(
     made: list[str] | None = None,
     dry_run: bool = False,
 ) -> RestoreReport:
-    """Turn each path that is still in its first state into its second. `content` gives the bytes of a blob,
-    `shown` a path for display. Deletions come first, so that a folder can take a file's place and the other way
-    round. A folder that becomes empty goes, unless it is among `keep`; those that are made are added to `made`.
-    With `dry_run` nothing is changed."""
+    """Change each path that is still in its first state to its second. `content` returns the bytes of a blob,
+    `shown` a path for display. Deletions come first, so that a folder can replace a file and the reverse. Folders
+    that become empty are removed unless in `keep`; created ones are added to `made`. With `dry_run` nothing is
+    changed."""
     restored: list[FileChange] = []
     conflicts: list[Conflict] = []
     place = _Place(os.path.realpath(root), content, keep, [] if made is None else made, dry_run)
@@ -156,7 +156,7 @@ def restore(
 
 
 class _Place:
-    """One restore below a real root."""
+    """A restore below a real root."""
 
     def __init__(
         self, root: str, content: Callable[[str], bytes], keep: Collection[str], made: list[str], dry_run: bool
@@ -168,16 +168,16 @@ class _Place:
         self._dry_run = dry_run
         self._swept: set[str] = set()
         self._emptied: set[str] = set()
-        """Where a folder would be that a dry run leaves."""
+        """Paths that a real run would have emptied; used in a dry run."""
 
     def put(self, path: str, old: Entry, new: Entry) -> str | None:
-        """None: restored; empty: it was so already; else why it was left alone."""
+        """Return None if restored, an empty text if nothing was to do, otherwise why the path was not changed."""
         if NESTED in (old.kind, new.kind):
             return _NESTED
         real = os.path.join(self._root, path)
         if not self._dry_run and (folder := os.path.dirname(real)) not in self._swept:
             self._swept.add(folder)
-            sweep_drafts(folder)  # a restore that was killed is carried out again
+            sweep_drafts(folder)  # a killed restore may have left drafts
         try:
             with dir_entry(real) as at:
                 done = self._put(at, real, old, new)
@@ -225,7 +225,7 @@ class _Place:
 
 
 def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
-    """Put a file or link in the place of what is there, in one step.
+    """Replace a path with a file or symbolic link atomically.
 
     Raises:
         OSError: it cannot be written, or a folder is there.
@@ -237,7 +237,7 @@ def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
 
 
 def is_as(at: DirEntryFd, entry: Entry) -> bool:
-    """Return whether what is there is exactly in a recorded state."""
+    """Return True if the current state is exactly the recorded one."""
     try:
         status = at.status()
     except FileNotFoundError:
@@ -252,10 +252,10 @@ def is_as(at: DirEntryFd, entry: Entry) -> bool:
 
 
 def present(root: Path, path: str) -> tuple[Entry, bytes]:
-    """Return what file or link is at a path now, and its content (of a link, its target).
+    """Return the file or symbolic link at a path, with its content or target.
 
     Raises:
-        OSError: it cannot be read, or is a pipe or the like, or is larger than `LARGEST_BYTES`.
+        OSError: it cannot be read, is a pipe or similar, or is larger than `LARGEST_BYTES`.
     """
     try:
         with dir_entry(os.path.join(os.path.realpath(root), path)) as at:

@@ -1,5 +1,5 @@
-"""Folders of a restore: the empty ones, which come and go without a file, and permissions. Files need them in two
-steps: a folder is opened for writing before its files are put in it, and gets its own permissions after them."""
+"""Restore folders: empty ones, which exist without any file, and permissions. This takes two steps: folders are
+made writable before files are restored in them, and get their final permissions afterwards."""
 
 import contextlib
 import os
@@ -20,8 +20,8 @@ _HELD = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os
 
 
 class Folders:
-    """The folders of one restore. `pairs` is as in `metadata.FolderPairs`: permissions as they should be now, and
-    as they shall be; None where a folder does not exist."""
+    """The folders of one restore. `pairs` is as in `metadata.FolderPairs`: expected current and final permissions;
+    None if a folder does not exist."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class Folders:
         *,
         dry_run: bool = False,
     ) -> None:
-        """`usual` are the permissions of folders that have no others, `empty` all that shall be there at the end
-        and hold no file."""
+        """`usual` are the default permissions; `empty` are all folders that must exist at the end without any
+        file."""
         self._root = os.path.realpath(root)
         self._pairs = pairs
         self._usual = usual
@@ -42,12 +42,12 @@ class Folders:
         self._conflicts: list[Conflict] = []
         self._due: dict[str, int] = {}
         self.keep = frozenset(empty).union(path for path, (_, new) in pairs.items() if new is not None)
-        """Those that stay even when nothing is left in them."""
+        """Folders that stay even if empty."""
         self.made: list[str] = []
-        """Real paths of folders that files needed; to be filled in between the two steps."""
+        """Real paths of folders created for files; filled between the two steps."""
 
     def open(self) -> None:
-        """The first step: permissions change as far as files need it."""
+        """Run the first step: change permissions as far as files need it."""
         for path, (old, new) in sorted(self._pairs.items()):
             if old is None or new is None or old == new:
                 continue
@@ -61,11 +61,11 @@ class Folders:
                 self._conflicts.append(Conflict(f"{path}/", reason, decidable=False))
 
     def remove(self) -> None:
-        """Behind the deletions: folders go that have nothing in them any more."""
+        """Remove folders that are empty after the deletions."""
         gone: set[str] = set()
         for path, (_, new) in sorted(self._pairs.items(), reverse=True):
             if new is None and path not in gone and self._mode(path) is not None:
-                with contextlib.suppress(OSError):  # somebody has put something in it: then it stays
+                with contextlib.suppress(OSError):  # somebody has put something in it: keep it
                     while path and path not in self.keep:
                         self._rmdir(path)
                         gone.add(path)
@@ -74,8 +74,7 @@ class Folders:
             self._report(path, "deleted")
 
     def close(self) -> RestoreReport:
-        """Return the last step: empty folders are made, all get their permissions. Gives what was done in all
-        steps."""
+        """Run the last step: create empty folders and set all permissions. Return the report on all steps."""
         for path, (old, new) in sorted(self._pairs.items()):
             if new is None:
                 continue
@@ -92,7 +91,7 @@ class Folders:
         return RestoreReport(tuple(self._restored), tuple(self._conflicts))
 
     def differing(self, pairs: Mapping[str, tuple[int | None, int | None]]) -> list[str]:
-        """Return those of some folders that are not as they shall be."""
+        """Return the folders that do not have their final permissions."""
         return [path for path, (_, new) in sorted(pairs.items()) if self._mode(path) != new]
 
     def _rmdir(self, path: str) -> None:
@@ -117,7 +116,7 @@ class Folders:
         self._restored.append(FileChange(f"{path}/", kind))
 
     def _mode(self, path: str) -> int | None:
-        """Return the permissions of a folder; None where there is none."""
+        """Return the permissions of a folder; None if there is none."""
         try:
             with dir_entry(os.path.join(self._root, path)) as at:
                 status = at.status()
@@ -131,7 +130,7 @@ class Folders:
         with contextlib.suppress(OSError), dir_entry(os.path.join(self._root, path)) as at:
             descriptor = os.open(at.name, _HELD, dir_fd=at.folder)
             try:
-                # By way of the descriptor: not every folder whose permissions are to change can be opened to read.
+                # Through the descriptor, because a folder to be changed may not be readable.
                 os.chmod(f"/proc/self/fd/{descriptor}" if _HAS_PROC else descriptor, mode)
             finally:
                 os.close(descriptor)

@@ -1,5 +1,5 @@
-"""One walk through a work tree for what git does not tell: permissions, folders, and files that no index knows.
-Nothing is opened and no link is followed."""
+"""Walk a work tree for what git does not report: permissions, folders, and files not in the index. No file is
+opened and no link followed."""
 
 import os
 import stat
@@ -12,9 +12,9 @@ from .restore import LARGEST_BYTES
 
 MOST_IGNORED_FILES = 2_000
 MOST_IGNORED_BYTES = 50_000_000
-"""How much of what is ignored a checkpoint holds, in all."""
+"""Limits on ignored files saved in a checkpoint."""
 _QUIET = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
-"""Caches: whoever made them makes them again, so nobody needs to hear that they are not brought back."""
+"""Caches, which their tools recreate; users are not told that these are not restored."""
 _INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "bower_components"})
 _KIND, _PERMISSIONS = 0o170000, 0o7777
 _FILE, _LINK = 0o100000, 0o120000
@@ -24,41 +24,41 @@ _LONGEST_COUNT_S = 0.2
 
 
 class UntrackedFile(msgspec.Struct, frozen=True):
-    """A file or link that no index knows."""
+    """A file or symbolic link that is not in the index."""
 
     path: str
     size_bytes: int
     mode: int
-    """Permissions; of a link, -1."""
+    """Permissions; -1 for a symbolic link."""
     inode: "Inode | None" = None
-    """Of a file that has several names."""
+    """Identity of a file with several hard links."""
 
 
 Inode = tuple[int, int]
-"""Device and number of a file."""
+"""Device and inode number of a file."""
 
 
 class ScanResult(msgspec.Struct):
-    """What a walk has found; paths are relative to the top."""
+    """Result of a walk; paths are relative to the top."""
 
     files: dict[str, int] = {}
-    """Files that the index knows, with their permissions; a link has -1."""
+    """Files in the index with their permissions; -1 for a symbolic link."""
     fresh: list[str] = []
-    """Those that were touched just now: git may not notice that it happens again in the same second."""
+    """Files changed just now: git may miss another change within the same second."""
     folders: dict[str, int] = {}
     unknown: list[str] = []
-    """Folders that were not entered: the index knows nothing in them."""
+    """Folders that were not entered, because no file in them is in the index."""
     loose: list["UntrackedFile"] = []
-    """Files and links that the index does not know."""
+    """Files and symbolic links that are not in the index."""
     closed: list[str] = []
     """Folders that cannot be listed."""
     linked: dict[str, Inode] = {}
-    """Those of `files` that were asked for and have several names."""
+    """Checked files of `files` with several hard links."""
     special: dict[str, str] = {}
-    """Pipes, sockets and devices, with the word for each."""
+    """Pipes, sockets and devices, with a name for the kind of each."""
 
     def name(self, names: Collection[str], skip: Collection[str]) -> None:
-        """Some loose files are known to the index after all, others do not matter."""
+        """Move loose files that are in the index to `files`, and drop those in `skip`."""
         given, self.loose = self.loose, []
         for each in given:
             if each.path not in names:
@@ -68,7 +68,7 @@ class ScanResult(msgspec.Struct):
                 self.linked.update({each.path: each.inode} if each.inode else {})
 
     def add(self, other: "ScanResult") -> None:
-        """Take over what a further walk has found; `unknown` becomes that of the further walk."""
+        """Add the result of a further walk; `unknown` is replaced by that of the further walk."""
         self.files |= other.files
         self.fresh += other.fresh
         self.folders.update(other.folders)
@@ -80,18 +80,18 @@ class ScanResult(msgspec.Struct):
 
 
 class Ignored(msgspec.Struct):
-    """An ignored folder."""
+    """Contents of an ignored folder."""
 
     files: list[UntrackedFile]
     folders: dict[str, int]
     size_bytes: int
     why_not: str = ""
-    """Why it is left out; empty when it may be held."""
+    """Why it is excluded; empty if it may be saved."""
     special: dict[str, str] = {}
 
 
 def parents_of(names: Iterable[str]) -> set[str]:
-    """Return all folders that some paths lie in, the top (an empty path) included."""
+    """Return all folders that contain some paths, including the top (an empty path)."""
     found = {name.rpartition("/")[0] for name in names}
     for folder in list(found):
         while folder and (folder := folder.rpartition("/")[0]) not in found:
@@ -103,11 +103,11 @@ def look(
     top: str, starts: Iterable[str], names: Collection[str], known: Collection[str], skip: Collection[str],
     modes: Mapping[str, int], ends_at: float,
 ) -> ScanResult:  # fmt: skip
-    """Walk some folders and those of `known` below them; `names` are the files of the index, `skip` is not
-    entered. `modes` are permissions that are known already: these files are not asked again.
+    """Walk some folders and those of `known` below them. `names` are the files in the index; `skip` is not
+    entered. Files in `modes` have known permissions and are not checked again.
 
     Raises:
-        TimeoutError: it is not done by `ends_at`, of the monotonic clock.
+        TimeoutError: it is not done by `ends_at` (monotonic clock).
     """
     found = ScanResult()
     waiting = list(starts)
@@ -166,14 +166,14 @@ def _take_in(
 
 
 def absent(names: Collection[str], seen: ScanResult) -> set[str]:
-    """Files of an index that no folder lists under exactly this name. Where names that differ only in case are one
-    file, the old name of a file that was renamed that way still seems to be there when it is asked for."""
+    """Return the files of an index that no folder lists under exactly this name. On a case-insensitive file
+    system, a lookup of the old name still succeeds after a rename that only changes case."""
     return set() if len(names) == len(seen.files) else set(names).difference(seen.files)
 
 
 def measured(top: str, folder: str) -> Ignored:
-    """Return what an ignored folder holds, and whether it is small enough to be saved. Folders of installed
-    packages and caches never are: they are not entered but to count."""
+    """Return the contents of an ignored folder, and whether it is small enough to save. Folders of installed
+    packages and caches are never saved, and only entered to count files."""
     name = folder.rpartition("/")[2]
     if name in _QUIET:
         return Ignored([], {}, 0, " ")
@@ -199,7 +199,7 @@ def measured(top: str, folder: str) -> Ignored:
 
 
 def _count_in(found: Ignored, folder: str, entries: Iterable["os.DirEntry[str]"], waiting: list[str]) -> int:
-    """Take in one folder; gives how many files are in it."""
+    """Add one folder and return its number of files."""
     count = 0
     for entry in entries:
         path = f"{folder}/{entry.name}"
@@ -229,27 +229,27 @@ def _loose(path: str, status: os.stat_result) -> UntrackedFile:
 
 
 def inode_if_linked(status: os.stat_result) -> Inode | None:
-    """Return the identity of a file that has several names (hard links); None for any other."""
+    """Return the identity of a file with several hard links; None for any other."""
     has_more = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
     return (status.st_dev, status.st_ino) if has_more else None
 
 
 def special_kind(status: os.stat_result) -> str:
-    """Name the kind of what is neither a file nor a link nor a folder."""
+    """Return a name for the kind of a special file."""
     if stat.S_ISFIFO(status.st_mode):
         return "a named pipe"
     return "a socket" if stat.S_ISSOCK(status.st_mode) else "a device"
 
 
 class IgnoredQuota:
-    """How much of what is ignored may still be saved in a session."""
+    """Remaining quota of ignored files to save in a session."""
 
     def __init__(self) -> None:
         self._files = MOST_IGNORED_FILES
         self._bytes = MOST_IGNORED_BYTES
 
     def grants(self, files: int, size_bytes: int) -> bool:
-        """Return whether so much still fits; if so, it is taken."""
+        """Return True and reduce the quota if so much still fits."""
         if files > self._files or size_bytes > self._bytes:
             return False
         self._files -= files
@@ -258,5 +258,5 @@ class IgnoredQuota:
 
 
 def size_note(size_bytes: int) -> str:
-    """Return why a file is not held; empty when its size is no reason."""
+    """Return why a file is too large to save; empty if it is not."""
     return f"larger than {LARGEST_BYTES:,} bytes" if size_bytes > LARGEST_BYTES else ""

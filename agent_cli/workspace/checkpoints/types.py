@@ -1,5 +1,5 @@
-"""The words between those who decide on undo and those who carry it out: light, since they are needed from the
-start, and what saves and restores files only with the first change."""
+"""Types shared by the code that decides on undo and the code that carries it out. Lightweight, since they are
+needed at start-up, whereas saving and restoring are loaded with the first change."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -12,73 +12,75 @@ from agent_cli.protocol.operations import Choice
 
 
 class CheckpointError(Exception):
-    """The workspace could not be saved or restored; the text says why."""
+    """The workspace could not be saved or restored; the message says why."""
 
 
 class Move(msgspec.Struct, frozen=True):
-    """From one checkpoint to another; `only` bounds it to known paths, as shown."""
+    """A move from one checkpoint to another; `only` limits it to given paths, as displayed."""
 
     left: str
     target: str
     only: frozenset[str] | None = None
     within: tuple["Move", ...] = ()
-    """If given, only paths that one of these touches move."""
+    """If not empty, only paths that one of these touches move."""
 
 
 class Snapshots(Protocol):
-    """Where checkpoints live. All may raise `CheckpointError`: one is gone, or the disk does not take it."""
+    """Storage of checkpoints. All methods may raise `CheckpointError`: a checkpoint is missing, or the disk
+    fails."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Files that the last checkpoint lacks because they are too large, as shown."""
+        """Display paths of files missing in the last checkpoint because they are too large."""
         ...
 
     @property
     def beyond(self) -> tuple[str, ...]:
-        """What else it lacks and somebody may miss, each with the reason in brackets."""
+        """Other relevant paths missing in it, each with the reason in parentheses."""
         ...
 
     @property
     def needs_care(self) -> bool:
-        """Whether `tend` would do anything."""
+        """True if `tend` has something to do."""
         ...
 
     async def take(self, about: Sequence[Move] = ()) -> str:
-        """Save everything as it is now, what the moves `about` know too; returns the checkpoint's id."""
+        """Save the current state, including everything known to the moves `about`, and return the checkpoint's
+        id."""
         ...
 
     async def cover(self, path: str, checkpoint: str) -> str:
-        """Make sure that a file about to be written is in `checkpoint`, even if it is ignored; returns the one to
-        use from now on. A file outside of what is covered is an error."""
+        """Ensure that a file about to be written is in `checkpoint`, even if it is ignored, and return the id to
+        use from now on. A file outside the covered folders is an error."""
         ...
 
     async def claim(self, before: str, after: str, until_s: float) -> str:
-        """Note in the newest checkpoint, `after`, which files that differ from `before` have stayed as they are
-        since a moment: seconds since the epoch. Returns the one to use from now on."""
+        """Record in the newest checkpoint, `after`, which files that differ from `before` have not changed since a
+        moment (seconds since the epoch). Return the id to use from now on."""
         ...
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
-        """Files that differ between two checkpoints, with line counts; folders end with a slash."""
+        """Return the files that differ between two checkpoints, with line counts; folders end with a slash."""
         ...
 
     async def diff(self, before: str, after: str) -> str:
-        """Unified diff between two checkpoints."""
+        """Return a unified diff between two checkpoints."""
         ...
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
         """Carry out several moves as one: bring every path that differs to its state in the last target. A path
-        that is not as the first left it, or was changed in between, is reported and left alone. Carried out again
-        it does nothing. With `dry_run` nothing is changed at all."""
+        that is not in the state of the first checkpoint, or was changed in between, is reported and not changed.
+        Repeating the operation has no effect. With `dry_run` nothing is changed."""
         ...
 
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
     ) -> RestoreReport:
-        """Decide on files that these moves left alone; no `paths` (as shown): on all. `saved` is a checkpoint just
-        taken, with their present content."""
+        """Resolve files that these moves did not change: the given `paths` (as displayed), or all. `saved` is a
+        checkpoint just taken with their current contents."""
         ...
 
     async def tend(self) -> None:
-        """Keep the store fit, at most once a day. May take a while, and may be cancelled at any time; nothing
-        waits for it."""
+        """Maintain the store, at most once a day. May be slow, and may be cancelled at any time; nothing waits for
+        it."""
         ...

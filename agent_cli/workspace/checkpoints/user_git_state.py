@@ -1,6 +1,6 @@
-"""Where the user's own git stands: what is checked out, staged and stashed. Undo restores files and none of this,
-so each checkpoint notes it, for the report to say what an undo leaves. It is read from files; no git is run.
-"""
+"""State of the user's own git: what is checked out, staged and stashed. Undo restores files only, so each
+checkpoint records this state for the report to say what an undo does not revert. It is read from files; git is not
+run."""
 
 import contextlib
 import hashlib
@@ -21,16 +21,16 @@ _NAMES = {"index": "index", "head": "HEAD", "stash": "stash"}
 
 
 class UserGitState:
-    """That of the repository at one folder."""
+    """State of the repository at one folder."""
 
     def __init__(self, top: Path) -> None:
         self._top = top
         self._digest: tuple[tuple[int, int], str] = ((0, 0), "")
-        """Of the index: size and time with which it was read, and what it holds."""
+        """Size and mtime of the index when it was read, and a digest of its entries."""
 
     def state(self) -> dict[str, str]:
-        """`head` (commit and branch with a space between), `stash` and `index`, each as far as it can be read;
-        empty where there is no repository."""
+        """Return `head` (commit and branch, separated by a space), `stash` and `index`, as far as they can be
+        read; empty if there is no repository."""
         if not os.path.lexists(self._top / ".git"):
             return {}
         try:
@@ -56,7 +56,7 @@ class UserGitState:
 
 
 def repository_around(root: Path) -> Path:
-    """Return the nearest folder at or above the workspace that holds a repository, else the workspace."""
+    """Return the nearest folder at or above the workspace that contains a repository, otherwise the workspace."""
     home = Path.home() if "HOME" in os.environ else None
     for folder in (root, *root.parents):
         if (folder / ".git").exists() and folder != home:
@@ -65,8 +65,8 @@ def repository_around(root: Path) -> Path:
 
 
 def note_on(moves: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], now: Mapping[str, str]) -> str:
-    """Return what a report says, given git's state at both ends of each move and as it is; empty when nothing is
-    to be said. The end of the last move is where files go back to."""
+    """Return a note for a report, given git's state before and after each move and its current state; empty if
+    there is nothing to report. The end of the last move is where files are restored to."""
     ends = list(moves)
     if not ends:
         return ""
@@ -97,7 +97,7 @@ def _head(place: GitFolder) -> dict[str, str]:
 
 
 def _stash(place: GitFolder) -> str:
-    """Return the newest stash, and how much there is of them."""
+    """Return the newest stash, and the size of the stash log."""
     size = 0
     with contextlib.suppress(OSError):
         size = os.lstat(os.path.join(place.common, "logs", "refs", "stash")).st_size
@@ -105,7 +105,7 @@ def _stash(place: GitFolder) -> str:
 
 
 def _commit(place: GitFolder, name: str) -> str:
-    """Return what a ref names; empty when there is none or it cannot be read."""
+    """Return the commit of a ref; empty if there is none or it cannot be read."""
     with contextlib.suppress(OSError):
         return first_line(os.path.join(place.common, name), _LONGEST_NAME)
     with contextlib.suppress(OSError):
@@ -118,10 +118,10 @@ def _commit(place: GitFolder, name: str) -> str:
 
 
 def _digest(data: bytes) -> str:
-    """Of what an index holds: names, contents and flags, but not the times of files.
+    """Return a digest of an index: names, contents and flags, but not file times.
 
     Raises:
-        ValueError: it is no index, or cut off.
+        ValueError: it is not an index, or truncated.
     """
     digest = hashlib.sha1(usedforsecurity=False)
     for entry in index_entries(data):

@@ -1,1 +1,1 @@
-"""Read HTML and PDF as text, in a child process."""
+"""Conversion of HTML and PDF to text, in a child process."""

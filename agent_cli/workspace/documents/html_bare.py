@@ -1,5 +1,5 @@
-"""The words of an HTML page without its tags: what is left where the converter of `html_text` gives up. Takes
-time linear in the length of the page, whatever stands in it."""
+"""Plain text of an HTML page, used if the converter of `html_text` fails. Takes time linear in the length of the
+page, whatever its contents."""
 
 import re
 
@@ -13,12 +13,12 @@ _INLINE = frozenset(
 
 
 def work(request: bytes) -> bytes:
-    """Return the words of a UTF-8 page."""
+    """Return the text of a UTF-8 page."""
     return bare_text(request.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
 def bare_text(html: str) -> str:
-    """Return what stands between the tags, a line for each block; what is never shown is left out."""
+    """Return the text between the tags, one line per block, without parts that are never displayed."""
     from html import unescape
 
     out: list[str] = []
@@ -33,8 +33,8 @@ def bare_text(html: str) -> str:
 
 
 def _after_tag(html: str, start: int) -> tuple[int, str]:
-    """Return where the text goes on after what begins with this `<`, and what stands for it. A comment, or
-    something that is never shown, goes on to the end of the page where it has no end of its own."""
+    """Return the offset after the markup that begins with this `<`, and its replacement text. An unclosed comment
+    or hidden element extends to the end of the page."""
     if html.startswith("<!--", start):
         return _end(html.find("-->", start), 3, html), ""
     tag = _TAG.match(html, start)

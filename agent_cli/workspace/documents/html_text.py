@@ -1,4 +1,4 @@
-"""HTML as Markdown, worked out in a child process: the page is untrusted and may be made to be slow."""
+"""Convert HTML to Markdown in a child process, because the page is untrusted and may be made to be slow."""
 
 import re
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 _DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "form", "button", "dialog")
 _AROUND = ("nav", "header", "footer", "aside")
 _LEAST_SHARE = 0.25
-"""Of the page's text a part named as the main one must hold, to be taken for it."""
+"""Minimum share of the page's text for an element to count as its main part."""
 _DEPTH = 10_000
 
 
@@ -17,10 +17,10 @@ def work(request: bytes) -> bytes:
 
 
 def markdown(html: str) -> str:
-    """Title and main text; scripts, styles and what surrounds the text are left out.
+    """Return title and main text, without scripts, styles and page frame.
 
     Raises:
-        RecursionError: the page is nested deeper than the converter can follow.
+        RecursionError: the page is nested too deeply for the converter.
     """
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
@@ -38,7 +38,8 @@ def markdown(html: str) -> str:
 
 
 def _main(soup: Any) -> Any:
-    """Return the part with the text: <main> or <article> where they hold enough of it, else all but the frame."""
+    """Return the element with the main text: <main> or <article> if large enough, otherwise everything except the
+    page frame."""
     whole = soup.body or soup
     total = len(whole.get_text(strip=True))
     for name in ("main", "article"):

@@ -1,5 +1,5 @@
-"""The text of a PDF's pages, taken out by pypdf. Runs in a child process only (see `worker`), because
-a PDF can make its reader loop or fill the memory."""
+"""Extract the text of PDF pages with pypdf. Only runs in a child process (see `worker`), because a PDF can make
+its reader loop or exhaust memory."""
 
 import os
 from typing import Any
@@ -10,16 +10,17 @@ from ..files.reader import open_regular
 
 
 class PdfRequest(msgspec.Struct, frozen=True):
-    """Which pages are wanted."""
+    """The requested pages."""
 
     path: str
     first: int
     """Number of the first page, from 1."""
     limit: int
     max_bytes: int
-    """Of UTF-8, about; a page that has begun is finished, or cut at three times this."""
+    """Approximate limit in bytes of UTF-8. A page that exceeds it is completed, but cut at three times the
+    limit."""
     soft_s: int
-    """Seconds after which what there is so far is the answer."""
+    """Seconds after which the pages read so far are returned."""
 
 
 class PdfPage(msgspec.Struct, frozen=True):
@@ -32,18 +33,18 @@ class PdfPage(msgspec.Struct, frozen=True):
 
 
 class PdfAnswer(msgspec.Struct, frozen=True):
-    """What was found."""
+    """The extracted pages."""
 
     total: int = 0
     pages: tuple[PdfPage, ...] = ()
     encrypted: bool = False
     slow: bool = False
-    """Time ran out within the page after the last one here."""
+    """True if time ran out while reading the page after the last one here."""
     error: str = ""
 
 
 class _SlowError(Exception):
-    """Time is up."""
+    """Time has run out."""
 
 
 def work(request: bytes) -> bytes:
@@ -62,7 +63,7 @@ def work(request: bytes) -> bytes:
         answer = PdfAnswer(pages=tuple(found), slow=True)
     except MemoryError:
         answer = PdfAnswer(pages=tuple(found), error="it needs too much memory")
-    except Exception as error:  # pypdf raises whatever a damaged file makes it trip over
+    except Exception as error:  # pypdf raises arbitrary errors on damaged files
         answer = PdfAnswer(pages=tuple(found), error=f"{type(error).__name__}: {error}"[:300])
     signal.alarm(0)
     return msgspec.json.encode(answer)
@@ -76,7 +77,7 @@ def _answer(wanted: PdfRequest, found: list[PdfPage]) -> PdfAnswer:
     from pypdf import PdfReader
 
     fd, _ = open_regular(wanted.path, "the file")
-    with os.fdopen(fd, "rb") as file:  # the reader wants an open file, to read parts of it
+    with os.fdopen(fd, "rb") as file:  # the reader needs an open file, to read parts of it
         reader = PdfReader(file)
         if reader.is_encrypted and not _opened(reader):
             return PdfAnswer(encrypted=True)
@@ -92,10 +93,10 @@ def _answer(wanted: PdfRequest, found: list[PdfPage]) -> PdfAnswer:
 
 
 def _opened(reader: Any) -> bool:
-    """Return whether the empty password, which many files have, opens it."""
+    """Return True if the empty password, which many files have, opens the file."""
     try:
         return bool(reader.decrypt(""))
-    except Exception:  # a missing cipher is an ImportError, a damaged dictionary may be anything
+    except Exception:  # a missing cipher is an ImportError; damaged data may raise anything
         return False
 
 
@@ -106,7 +107,7 @@ def _page(page: Any, number: int, max_bytes: int) -> PdfPage:
 
 
 def _pictures(page: Any) -> int:
-    """Return how many pictures the page uses; they are counted, not decoded."""
+    """Return the number of images on a page, without decoding them."""
     try:
         objects = page["/Resources"]["/XObject"].get_object()
         return sum(objects[name].get_object().get("/Subtype") == "/Image" for name in objects)

@@ -1,11 +1,12 @@
-"""The main function of a child process that works on an untrusted file: limits first, then one request
-from standard input, one answer to standard output. Nothing here is used in the agent's own process."""
+"""Main function of a child process that handles an untrusted file: set limits, then read one request from standard
+input and write one answer to standard output. Not used in the agent's own process."""
 
 import sys
 
 
 def main() -> None:
-    """argv: the folder of the package, a module of `agent_cli.workspace`, bytes of memory, seconds of CPU."""
+    """Run the worker. argv: package folder, module of `agent_cli.workspace`, memory limit in bytes, CPU limit in
+    seconds."""
     _, _, module, memory_bytes, cpu_s = sys.argv
     _limit(int(memory_bytes), int(cpu_s))
     import importlib
@@ -20,6 +21,6 @@ def _limit(memory_bytes: int, cpu_s: int) -> None:
     import resource
 
     for kind, most in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_CPU, cpu_s)):
-        # Some systems do not know the limit, or have a lower one already; the time-out of the caller remains.
+        # Some systems lack the limit or have a lower one; the caller's timeout still applies.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))

@@ -1,1 +1,1 @@
-"""Find where a passage stands, and compute what a change does."""
+"""Locating passages in a text, and computing the effect of a change."""

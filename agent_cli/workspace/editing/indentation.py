@@ -1,5 +1,5 @@
-"""Which indentation in a file answers to which indentation in a passage somebody wrote from memory: tabs for
-spaces, other widths, other depths. What cannot be said for sure is None."""
+"""Map the indentation of a passage written from memory to that of the file: tabs for spaces, other widths, other
+depths. Uncertain results are None."""
 
 import math
 import re
@@ -11,13 +11,13 @@ _INDENT = re.compile(r"[ \t]*")
 
 
 def indent_of(line: str) -> str:
-    """Return the blanks a line begins with."""
+    """Return the leading blanks of a line."""
     found = _INDENT.match(line)
     return found.group() if found else ""
 
 
 def unit_of(lines: Iterable[str]) -> str:
-    """One level of indentation as most of the lines have it: a tab, or some spaces (four where none is)."""
+    """Return the most common unit of indentation in the lines: a tab or some spaces, four by default."""
     tabs = spaces = last = 0
     steps: Counter[int] = Counter()
     for line in lines:
@@ -35,11 +35,11 @@ def unit_of(lines: Iterable[str]) -> str:
 
 
 class IndentMap:
-    """Maps indentations of a passage to those of a file, from lines known to be the same."""
+    """Maps indentation in a passage to indentation in a file, based on lines known to correspond."""
 
     def __init__(self, pairs: list[tuple[str, str]], others: Iterable[str], unit: str) -> None:
-        """`pairs` are (in the passage, in the file) of lines that are not blank, `others` further
-        indentations in the passage, `unit` one level in the file."""
+        """`pairs` are (in the passage, in the file) for non-blank lines, `others` further indentations in the
+        passage, `unit` one level in the file."""
         seen: dict[str, set[str]] = {}
         for mine, real in pairs:
             seen.setdefault(mine, set()).add(real)
@@ -53,14 +53,14 @@ class IndentMap:
 
     @property
     def sound(self) -> bool:
-        """Whether deeper lines of the passage are deeper in the file."""
+        """True if deeper lines of the passage are deeper in the file."""
         if self._unsure:
             return False
         reals = [_width(self._known[mine]) for mine in sorted(self._known, key=_width)]
         return all(above < below for above, below in zip(reals, reals[1:], strict=False))
 
     def real(self, mine: str) -> str | None:
-        """Return the file's indentation for one of the passage."""
+        """Return the file's indentation for one of the passage; None if uncertain."""
         if mine in self._known or mine in self._unsure:
             return self._known.get(mine)
         above = [known for known in self._known if mine.startswith(known)]
@@ -77,7 +77,7 @@ class IndentMap:
         return None
 
     def _blanks(self, extra: str) -> str | None:
-        """Further indentation of the passage as the file would have it."""
+        """Convert additional indentation of the passage to that of the file; None if uncertain."""
         if self._shifted(extra):
             return extra
         if self._mixed:
@@ -87,7 +87,7 @@ class IndentMap:
         return self._unit * min(sure) if sure else None
 
     def _shifted(self, extra: str) -> bool:
-        """Return whether the file has the passage's own indentation, but for the depth of the whole."""
+        """Return True if the file uses the passage's indentation except for a constant offset."""
         depths = {len(real) - len(mine) for mine, real in self._known.items()}
         alike = all(mine.endswith(real) or real.endswith(mine) for mine, real in self._known.items())
         return (
@@ -98,8 +98,9 @@ class IndentMap:
         )
 
     def _levels(self, width: int) -> list[Fraction]:
-        """Return how many levels further blanks may be: what known lines say; else a level for each step of the
-        passage or each tab, or the proportion of the one depth that is known. The fewest levels are likeliest."""
+        """Return candidates for the number of levels of additional indentation: from the known lines; or one level
+        per step of the passage or per tab, or in proportion to the single known depth. The fewest levels are
+        likeliest."""
         known = sorted((len(mine), Fraction(len(real), len(self._unit))) for mine, real in self._known.items())
         if len(known) > 1:
             slopes = {(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(known, known[1:], strict=False) if b[0] > a[0]}

@@ -1,5 +1,5 @@
-"""Matching by whole lines: lines of a passage against lines of a file, with the indentation worked out from
-what corresponds. The change is then made in the file's own lines, not in the passage's."""
+"""Match a passage by whole lines, with the indentation derived from corresponding lines. The change is then made
+to the file's own lines, not the passage's."""
 
 import re
 from bisect import bisect_right
@@ -20,23 +20,25 @@ _PROSE_WORD = re.compile(r"\b(?:the|of|to|an|that|this|which|are)\b", re.IGNOREC
 _KEYED = re.compile(r"^[-\s]*[\w.-]+:(?:\s|$)")
 _NUMBER = re.compile(r"\d+")
 NEAR_RATIO = 0.95
-"""Share of the characters that must be the same for a place to be meant."""
+"""Minimum share of equal characters for a place to count as meant."""
 _RIVAL_RATIO = 0.8
-"""From which on another place may have been meant, where lines more or less make the good one less sure."""
+"""From this ratio on, another place may have been meant; applies if inserted or missing lines make the best one
+less certain."""
 _NO_RIVAL = 2.0
 _MIN_SURE_LINES = 3
-"""Lines that must be the same for each that has merely drifted."""
+"""Number of equal lines required for each line that has merely drifted."""
 _MAX_EXTRA = 2
 _MAX_CANDIDATES = 40
 _MAX_VOTES = 200
 _MAX_WORK = 4_000_000
-"""Pairs of characters that are compared to find near places, about half a second; past it none is found."""
+"""Pairs of characters to compare when searching for near places, about half a second; beyond that, none is
+found."""
 _MAX_TELLING = 5000
-"""Lines that are looked at to learn how a file is indented."""
+"""Number of lines examined to determine a file's indentation."""
 
 
 class Lines:
-    """A text as lines without their ends, and their offsets."""
+    """The lines of a text without line endings, and their offsets."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,7 +46,7 @@ class Lines:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Where each line begins; one more for behind the end."""
+        """Offset of each line, plus one for the end of the text."""
         offsets = [0]
         for line in self.lines:
             offsets.append(offsets[-1] + len(line) + 1)
@@ -56,7 +58,7 @@ class Lines:
         return unit_of(self.lines[:_MAX_TELLING])
 
     def number_at(self, offset: int) -> int:
-        """Return the number, from 1, of the line an offset is in."""
+        """Return the line number, from 1, of an offset."""
         return bisect_right(self.offsets, offset)
 
     @cached_property
@@ -65,19 +67,19 @@ class Lines:
         return typography(self.text)
 
     def stripped(self) -> list[str]:
-        """Return each line without the blanks around it."""
+        """Return the lines without surrounding blanks."""
         return [line.strip(" \t") for line in self.lines]
 
     def folded(self) -> list[str]:
-        """Return each line with plain typography and without the blanks around it."""
+        """Return the lines with plain typography and without surrounding blanks."""
         return [line.strip(" \t") for line in self.typographic.text.split("\n")]
 
     def squeezed(self) -> list[str]:
-        """Return each line with plain typography and without any blanks."""
+        """Return the lines with plain typography and without any blanks."""
         return ["".join(line.split()) for line in self.folded()]
 
     def piece(self, first: int, last: int, new: list[str]) -> Piece:
-        """Lines `first` up to `last` (not included) replaced by others."""
+        """Return the piece that replaces lines `first` up to `last` (excluded)."""
         start = self.offsets[first]
         if first == last:
             return (start, start, "".join(f"{line}\n" for line in new))
@@ -89,14 +91,14 @@ class Lines:
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """What is looked for and what shall stand there, by lines."""
+    """The old and the new lines."""
 
     old: tuple[str, ...]
     new: tuple[str, ...]
 
 
 def passage(old: str, new: str) -> Passage:
-    """Return a line end behind the last line of either says nothing here."""
+    """Return the lines of a passage. A line ending after the last line has no meaning here."""
     return Passage(_split(old), _split(new))
 
 
@@ -108,20 +110,20 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 class LineRange(msgspec.Struct, frozen=True):
-    """A place that answers to a passage."""
+    """A place that matches a passage."""
 
     start: int
     end: int
     pieces: tuple[Piece, ...] | None
-    """The change there; None where it cannot be said for sure how it would look."""
+    """The change at that place; None if the result would be uncertain."""
     why: str = ""
     """Why there are no pieces."""
     deeper: bool = False
-    """Whether the passage stands there word for word, but less deep than the lines it is a part of."""
+    """True if the passage matches exactly, but with less indentation than the lines it is part of."""
 
 
 def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> list[int]:
-    """Return the first lines of the places where all the wanted keys stand one after the other."""
+    """Return the first lines of the places where all wanted keys occur in sequence."""
     rare = max(range(len(wanted)), key=lambda index: len(wanted[index]))
     if not wanted[rare]:
         return []
@@ -139,8 +141,8 @@ def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> 
 
 
 def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[bool]) -> LineRange:
-    """Return the change of `what` made where its old lines stand: `at` has the line in the file for each of them,
-    `keys_equal` whether it is the same but for blanks and typography."""
+    """Return the change of `what` at the place of its old lines. `at` has the file's line for each of them;
+    `keys_equal` tells whether it is equal except for blanks and typography."""
     real = [index for index in at if index is not None]
     start, end = there.offsets[real[0]], there.offsets[real[-1] + 1] - 1
     pairs = [
@@ -167,7 +169,7 @@ def placed(there: Lines, what: Passage, at: list[int | None], keys_equal: list[b
 
 
 def _indents(pairs: list[tuple[str, str]], others: list[str], unit: str, loose_first: bool) -> IndentMap | None:
-    """Return the map; the first line may have been written without its indentation."""
+    """Return the map of indentations; the first line may have been written without its indentation."""
     found = IndentMap(pairs, others, unit)
     if not found.sound and loose_first and len(pairs) > 1:
         found = IndentMap(pairs[1:], others, unit)
@@ -175,7 +177,7 @@ def _indents(pairs: list[tuple[str, str]], others: list[str], unit: str, loose_f
 
 
 def _span(at: list[int | None], keys_equal: list[bool], first: int, last: int) -> tuple[int, int] | None:
-    """Return the lines of the file that old lines `first` up to `last` are; None unless they are surely those."""
+    """Return the file's lines that correspond to old lines `first` up to `last`; None if uncertain."""
     if first == last:
         before = at[first - 1] if first else None
         after = at[first] if first < len(at) else None
@@ -196,7 +198,7 @@ def _span(at: list[int | None], keys_equal: list[bool], first: int, last: int) -
 def _in_place(
     there: Lines, what: Passage, old: tuple[int, int], new: tuple[int, int], at: int, indents: IndentMap
 ) -> list[str] | None:
-    """Return the new lines as they look in the file."""
+    """Return the new lines with the file's indentation and typography; None if uncertain."""
     mine, wanted = what.old[old[0] : old[1]], what.new[new[0] : new[1]]
     real = there.lines[at : at + len(mine)]
     bodies = transferred(_bodies(mine), _bodies(wanted), _bodies(real), typography).split("\n") if wanted else []
@@ -219,8 +221,8 @@ def _bodies(lines: tuple[str, ...] | list[str]) -> str:
 
 
 def near_places(there: Lines, what: Passage) -> list[LineRange]:
-    """Places where nearly everything of the old lines stands: only words of comments or prose differ, blanks
-    within lines, or a line or two more are there. More than one place means that it cannot be told."""
+    """Return places that contain nearly all of the old lines: only words in comments or prose or blanks within
+    lines differ, or there are a few extra lines. More than one place means that the choice is ambiguous."""
     keys = there.squeezed()
     wanted = Lines("\n".join(what.old)).squeezed()
     if sum(bool(key) for key in wanted) < 2:
@@ -230,7 +232,7 @@ def near_places(there: Lines, what: Passage) -> list[LineRange]:
     work = WorkLimit(_MAX_WORK)
     for start in _likely_starts(keys, wanted):
         ratio, aligned, extra = _aligned(there, what, keys, wanted, start, work)
-        if work.done:  # what was not compared might be as like
+        if work.done:  # places not compared might match equally well
             return []
         if aligned is None or ratio < NEAR_RATIO:
             if ratio >= _RIVAL_RATIO:
@@ -239,7 +241,7 @@ def near_places(there: Lines, what: Passage) -> list[LineRange]:
         first = next(index for index in aligned if index is not None)
         sure = [index is not None and keys[index] == key for index, key in zip(aligned, wanted, strict=True)]
         found[first] = (ratio, placed(there, what, aligned, sure))
-        if extra:  # less is known for sure then, so that a like place counts
+        if extra:  # the match is less certain, so similar places count
             threshold = _RIVAL_RATIO
     return _unrivalled(there, found, threshold)
 
@@ -247,7 +249,7 @@ def near_places(there: Lines, what: Passage) -> list[LineRange]:
 def _unrivalled(
     there: Lines, found: dict[int, tuple[float, LineRange | None]], threshold: float
 ) -> list[LineRange]:
-    """Return the good places, and with them what is so like them that it cannot be told which was meant."""
+    """Return the good places, along with places so similar that the choice is ambiguous."""
     good = {first: place for first, (_, place) in found.items() if place is not None}
     rivals = [
         first
@@ -260,7 +262,7 @@ def _unrivalled(
 
 
 def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
-    """Return where most of the wanted lines stand, likeliest first."""
+    """Return the likely start lines of the wanted lines, likeliest first."""
     places: dict[str, list[int]] = {key: [] for key in wanted if len(key) > 2}
     for number, key in enumerate(keys):
         if key in places:
@@ -274,18 +276,18 @@ def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
 
 
 class WorkLimit:
-    """Comparing that may still be done, in pairs of characters."""
+    """Remaining work for comparisons, in pairs of characters."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     @property
     def done(self) -> bool:
-        """Whether there was more to do than was allowed."""
+        """True if there was more work than allowed."""
         return self._left < 0
 
     def take(self, one: str, two: str) -> bool:
-        """Return whether two texts may be compared yet."""
+        """Return True if two texts may still be compared."""
         self._left -= len(one) * len(two)
         return not self.done
 
@@ -293,8 +295,8 @@ class WorkLimit:
 def _aligned(
     there: Lines, what: Passage, keys: list[str], wanted: list[str], start: int, work: WorkLimit
 ) -> tuple[float, list[int | None] | None, int]:
-    """Return how much of the wanted text stands around `start`; where each line does, if that is beyond doubt; and
-    how many more lines stand between."""
+    """Return the similarity of the wanted text around `start`; the place of each line, if certain; and the number
+    of extra lines in between."""
     first = max(0, start - _MAX_EXTRA)
     window = keys[first : start + len(wanted) + _MAX_EXTRA]
     at, soft, beyond_doubt = _line_by_line(wanted, window, first)
@@ -312,8 +314,8 @@ def _aligned(
 def _line_by_line(
     wanted: list[str], window: list[str], first: int
 ) -> tuple[list[int | None], list[tuple[int, int]], bool]:
-    """Return where each wanted line stands, the window beginning at line `first`; the pairs that are not the same;
-    and whether every line has its place."""
+    """Return the place of each wanted line, where the window begins at line `first`; the pairs that are not equal;
+    and whether every line has a place."""
     import difflib
 
     at: list[int | None] = [None] * len(wanted)
@@ -333,7 +335,7 @@ def _line_by_line(
 
 
 def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: WorkLimit) -> float:
-    """Return how much of both is the same; where it cannot be enough for a rival, an upper bound of it."""
+    """Return the share of equal characters, or an upper bound of it if it is too small for a rival."""
     import difflib
 
     pairs = [
@@ -352,7 +354,7 @@ def _ratio(wanted: list[str], keys: list[str], at: list[int | None], work: WorkL
 
 
 def _drifted(mine: str, real: str) -> bool:
-    """Return whether two lines differ in a comment or in prose only."""
+    """Return True if two lines differ only in a comment or in prose."""
     mine, real = mine.strip(), real.strip()
     if not mine or not real or _NUMBER.findall(mine) != _NUMBER.findall(real):
         return False
@@ -367,12 +369,12 @@ def _is_prose(line: str) -> bool:
 
 
 def by_stripped(there: Lines, what: Passage, limit: int) -> list[LineRange]:
-    """Places that differ in blanks around lines only."""
+    """Return places that differ only in blanks around lines."""
     return _by_keys(there, what, there.stripped(), [line.strip(" \t") for line in what.old], limit)
 
 
 def by_folded(there: Lines, what: Passage, limit: int) -> list[LineRange]:
-    """Places that differ in blanks around lines and in typography."""
+    """Return places that differ only in blanks around lines and in typography."""
     return _by_keys(there, what, there.folded(), Lines("\n".join(what.old)).folded(), limit)
 
 

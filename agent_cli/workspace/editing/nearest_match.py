@@ -1,5 +1,5 @@
-"""The help for an edit whose text was not found: the region of the file that comes nearest, with line
-numbers and with its white space made visible, since that is where most such edits go wrong."""
+"""Help for an edit whose text was not found: the most similar region of the file, with line numbers and visible
+white space, where most such edits go wrong."""
 
 import re
 
@@ -29,7 +29,7 @@ def nearest_region(text: str, wanted: str) -> str:
 
 
 def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
-    """Return the start at which most of the sought lines stand, white space aside."""
+    """Return the start of the place with most of the sought lines, ignoring white space."""
     places: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         places.setdefault(line.strip(), []).append(number)
@@ -46,7 +46,7 @@ def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
 
 
 def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
-    """Return the start at which the longest sought line has its most similar one."""
+    """Return the start of the place where the longest sought line has its best match."""
     import difflib
 
     index, key = max(enumerate(sought), key=lambda pair: len(pair[1].strip()))
@@ -73,7 +73,7 @@ def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:
 
 
 def _visible(lines: list[str], start: int, sought: list[str]) -> str:
-    """Return the lines that differ from those sought and their neighbours, up to a number; … for lines between."""
+    """Return the differing lines and their neighbours, up to a limit, with … for omitted lines."""
     end = min(len(lines), start + len(sought))
     differing = [number for number in range(start, end) if lines[number] != sought[number - start]]
     wanted = {near for number in differing for near in (number - 1, number, number + 1)} or {start}

@@ -1,5 +1,5 @@
-"""Texts made comparable: blanks at line ends, typography and escapes folded away, with the way back to every
-offset of the original. Apart, so that matching can be a plain search in a folded text."""
+"""Fold texts for comparison: blanks at line ends, typography and escapes, with a mapping of every offset to the
+original. Matching is then a plain search in the folded text."""
 
 import re
 import unicodedata
@@ -9,28 +9,27 @@ from collections.abc import Callable
 import msgspec
 
 Segment = tuple[int, int, int, int]
-"""A folded piece: its start and end in the folded text, then in the original."""
+"""A folded piece: start and end in the folded text, start and end in the original."""
 
 
 class NormalizedText(msgspec.Struct, frozen=True):
-    """A folded text and what was folded. Everything between the segments is as in the original."""
+    """A folded text with its folded pieces. Everything between the segments is as in the original."""
 
     text: str
     segments: tuple[Segment, ...] = ()
 
     def start(self, offset: int) -> int | None:
-        """Return the offset in the original for the start of a span; what was dropped just before it stays out.
-
-        None inside a folded piece.
-        """
+        """Return the original offset for the start of a span, excluding text dropped just before it; None inside a
+        folded piece."""
         return self._original(offset, after_dropped=True)
 
     def end(self, offset: int) -> int | None:
-        """Return the same for the end of a span; what was dropped just behind it stays out."""
+        """Return the original offset for the end of a span, excluding text dropped just after it; None inside a
+        folded piece."""
         return self._original(offset, after_dropped=False)
 
     def folded(self, offset: int) -> int | None:
-        """Return the folded offset of one of the original; None inside a folded piece."""
+        """Return the folded offset of an original one; None inside a folded piece."""
         at = bisect_right(self.segments, offset, key=lambda segment: segment[2])
         if not at:
             return offset
@@ -67,9 +66,9 @@ _TWINS = {
     **dict.fromkeys("\u200b\ufeff\u00ad\u2060", ""),
     "…": "...",
 }
-"""Characters that models take for their plain twins, and the other way round."""
+"""Characters that models confuse with their plain counterparts, in either direction."""
 _PAIRED = str.maketrans({char: plain for char, plain in _TWINS.items() if len(plain) == 1})
-"""Those that leave every offset as it is."""
+"""Single-character replacements, which keep all offsets."""
 _UNPAIRED = "".join(re.escape(char) for char, plain in _TWINS.items() if len(plain) != 1)
 TYPOGRAPHIC = frozenset(char for char, plain in _TWINS.items() if plain)
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f\u093c\u3099\u309a"
@@ -82,24 +81,24 @@ _ESCAPED = re.compile(r"""\\[nt"'`\\]|(?<![ \t])[ \t]++(?=\n|\Z)""")
 
 
 def line_end_blanks(text: str) -> NormalizedText:
-    """Without blanks before line ends and at the end."""
+    """Remove blanks before line endings and at the end."""
     return _folded(text, _LINE_END_BLANKS, lambda found: "")
 
 
 def wide_blanks(text: str) -> NormalizedText:
-    """Fold the blanks within a line that align it with others to one each."""
+    """Reduce each run of blanks within a line, used for alignment, to one space."""
     return _folded(text, _WIDE_BLANKS, lambda found: " ")
 
 
 def typography(text: str) -> NormalizedText:
-    """Also with plain quotes, dashes and spaces, and composed characters (NFC)."""
+    """Remove blanks at line ends, and use plain quotes, dashes and spaces and composed characters (NFC)."""
     if text.isascii():
         return line_end_blanks(text)
     return _folded(text.translate(_PAIRED), _LOOSE, _plain)
 
 
 def escapes(text: str) -> NormalizedText:
-    """Without blanks before line ends, and with backslash sequences read once."""
+    """Remove blanks before line endings, and decode backslash sequences once."""
     return _folded(text, _ESCAPED, lambda found: _ESCAPES.get(found, ""))
 
 

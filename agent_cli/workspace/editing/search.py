@@ -1,6 +1,6 @@
-"""Where a passage stands in a file when it was written from memory: exactly, or in layers that forgive ever
-more, each tried only if the one before found nothing. Two places in one layer end the search, so that a laxer
-layer never picks one of them. Pure: texts in, a `Match` or a reason out; every line end is `\\n` here."""
+"""Locate a passage that was written from memory: exactly, or in increasingly lenient layers, each tried only if
+the previous one found nothing. Two places in one layer end the search, so that a more lenient layer never picks
+one of them. Pure: takes texts and returns a `Match` or a reason. Every line ending is `\\n` here."""
 
 import re
 from collections.abc import Callable
@@ -16,31 +16,31 @@ from .normalize import Fold, NormalizedText, escapes, line_end_blanks, typograph
 from .transplant import carried, changes
 
 MAX_LAX_CHARS = 5_000_000
-"""In longer texts only what stands there exactly is found."""
+"""In longer texts, only exact matches are found."""
 MAX_PLACES = 10
 _MAX_PASSAGE_LINES = 2000
 _MAX_NEAR_LINES = 400
 _MAX_DRIFT = 20
-"""Lines by which a line number written into a passage may be off."""
+"""Maximum error of a line number written into a passage."""
 _NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 _UNINDENTED = "its line is indented, so that it is not clear how deep the new lines belong; indent both texts"
 _AMID_ESCAPES = re.compile(r"""[\n\t\\"'`]""")
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Where the passage stands, and the change there."""
+    """The place of the passage, and the change there."""
 
     layer: str
-    """What had to be forgiven, for the model; empty where nothing was."""
+    """Differences that were tolerated, in words for the model; empty if none."""
     spans: tuple[tuple[int, int], ...]
     pieces: tuple[Piece, ...]
-    """In order and apart."""
+    """Replacements, in order and not overlapping."""
     inside_words: tuple[int, ...] = ()
-    """Where it stands in longer words as well, which is no match."""
+    """Further occurrences inside longer words, which do not count as matches."""
 
     @property
     def near(self) -> bool:
-        """Whether the passage stands there only nearly."""
+        """True if the match is only approximate."""
         return self.layer == NEAR
 
 
@@ -49,56 +49,56 @@ class Several(msgspec.Struct, frozen=True):
 
     layer: str
     starts: tuple[int, ...]
-    """At most one more than `MAX_PLACES`."""
+    """At most `MAX_PLACES` + 1 entries."""
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """No place, or one at which the change would be a guess."""
+    """No place, or one where the change would be a guess."""
 
     doubt: str = ""
     """Why the change would be a guess."""
     at: int | None = None
-    """The place of the doubt."""
+    """Offset of the doubtful place."""
     inside_words: tuple[int, ...] = ()
-    """Where it stands exactly, but begins or ends inside a longer word; at most one more than `MAX_PLACES`."""
+    """Exact occurrences that begin or end inside a longer word; at most `MAX_PLACES` + 1 entries."""
     skipped: bool = False
-    """Whether the laxer layers were left out because of the text's length."""
+    """True if lenient layers were skipped because the text is too long."""
 
 
 Found = Match | Several | Missing
 Choose = Callable[[list[int]], int | None]
-"""Picks one of several starts by its index; None: it cannot be told."""
+"""Picks one of several starts by index; None if ambiguous."""
 
 
 class Search:
-    """One search: the text, what is looked for and what shall stand there."""
+    """One search: the text, the old passage and the new one."""
 
     def __init__(
         self, text: str, old: str, new: str, whole_lines: bool = False, most: int = MAX_PLACES + 1
     ) -> None:
         self.text = text
         self.most = most
-        """Places after which looking for more is of no use."""
+        """Maximum number of places to search for."""
         self.old = old
         self.new = new
         self.whole_lines = whole_lines
         self.inside_words: list[int] = []
-        """Where the exact layer found it inside longer words."""
+        """Occurrences inside longer words found by the exact layer."""
 
     @cached_property
     def there(self) -> Lines:
-        """The text by lines."""
+        """The lines of the text."""
         return Lines(self.text)
 
     @cached_property
     def passage(self) -> Passage:
-        """What is looked for, by lines."""
+        """The lines of the old and the new passage."""
         return passage(self.tidy.old, self.tidy.new)
 
     @cached_property
     def tidy(self) -> "Search":
-        """The same without blanks at line ends, if `old` was written with such. What is new keeps them, for they
-        may be meant there, unless all lines were written so."""
+        """This search without blanks at line ends, if `old` has any. Such blanks in `new` are kept, because they
+        may be intended, unless all lines have them."""
         old = line_end_blanks(self.old).text
         if old == self.old:
             return self
@@ -122,10 +122,10 @@ def find(
     whole_lines: bool = False,
     choose: Choose | None = None,
 ) -> Found:
-    """Return where `old` stands in `text`, and what turns it into `new` there.
+    """Return where `old` is in `text`, and what turns it into `new` there.
 
-    `everywhere` takes all places of the first layer that finds any; `whole_lines` only those that begin and
-    end a line; `choose` may settle which of several places is meant.
+    `everywhere` takes all places of the first layer that finds any; `whole_lines` only those that begin and end a
+    line; `choose` may select one of several places.
     """
     most = len(text) + 1 if everywhere or choose else MAX_PLACES + 1
     search = Search(text, old, new, whole_lines, most)
@@ -168,8 +168,8 @@ def _apart(places: list[LineRange]) -> list[LineRange]:
 
 
 def _exact(search: Search) -> list[LineRange]:
-    """Return where it stands to the letter. Inside a longer word another thing is meant: `retries = 3` is no part
-    of `max_retries = 3`."""
+    """Return exact occurrences. Inside a longer word, something else is meant: `retries = 3` is not part of
+    `max_retries = 3`."""
     pieces: list[Piece] | None = None
     places = []
     for start in _all_starts(search.text, search.old, search.most):
@@ -189,8 +189,8 @@ def _exact_place(search: Search, start: int, pieces: list[Piece]) -> LineRange:
 
 
 def _indented(search: Search, place: LineRange) -> LineRange:
-    """Return the place; where it begins amid the indentation of a line, the change is made in whole lines instead,
-    for what is new would stand at another depth than what is there."""
+    """Return the place. If it begins within the indentation of a line, change whole lines instead, because the new
+    text would otherwise get a different depth."""
     lead = search.text[search.text.rfind("\n", 0, place.start) + 1 : place.start]
     if not lead or lead.strip(" \t") or not _is_whole(search.text, place.start - len(lead), place.end):
         return place
@@ -207,7 +207,7 @@ def _indented(search: Search, place: LineRange) -> LineRange:
 
 
 def _written_as_there(new: list[str], lead: str) -> bool:
-    """Return whether only the first of the new lines was written without the indentation that it has there."""
+    """Return True if only the first of the new lines lacks the indentation it has in the file."""
     first, *others = [line for line in new if line.strip()] or [""]
     if not all(line.startswith(lead) for line in others):
         return False
@@ -216,7 +216,7 @@ def _written_as_there(new: list[str], lead: str) -> bool:
 
 
 def _all_starts(text: str, wanted: str, most: int) -> list[int]:
-    """Return the first places, overlapping ones included."""
+    """Return the first occurrences, including overlapping ones."""
     starts: list[int] = []
     at = text.find(wanted) if wanted else -1
     while at >= 0 and len(starts) < most:
@@ -226,8 +226,8 @@ def _all_starts(text: str, wanted: str, most: int) -> list[int]:
 
 
 def _file_ends(search: Search) -> list[LineRange]:
-    """Return a mark at the start, or a line end behind the last line, that is not in the text: there and nowhere
-    else."""
+    """Match a byte order mark at the start, or a line ending after the last line, that the text lacks; only at
+    those places."""
     text = search.text
     old, new = search.old.removeprefix("\ufeff"), search.new.removeprefix("\ufeff")
     marked = old != search.old
@@ -245,7 +245,7 @@ def _file_ends(search: Search) -> list[LineRange]:
 
 
 def _numbered(search: Search) -> list[LineRange]:
-    """Whole lines written with the numbers before them that reading shows, and standing about there."""
+    """Match whole lines written with the line numbers shown by `read_file`, near those lines."""
     lines = passage(search.old, "").old
     numbers = [int(found.group(1)) for line in lines if (found := _NUMBERED.match(line))]
     if len(numbers) != len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
@@ -293,7 +293,7 @@ def _typographic(search: Search) -> list[LineRange]:
 
 
 def _escaped_twice(search: Search) -> list[LineRange]:
-    """Return a passage in which every line end, tab or quote was written as an escape."""
+    """Match a passage in which every line ending, tab or quote was written as an escape."""
     if not all(_escaped_throughout(text) for text in (search.old, search.new) if "\\" in text):
         return []
     old, new = escapes(search.old).text, escapes(search.new).text
@@ -311,7 +311,7 @@ def _escaped_throughout(text: str) -> bool:
 
 
 def _escaped_less(search: Search) -> list[LineRange]:
-    """Return a passage with real line ends or tabs, or bare quotes, where the file has escapes."""
+    """Match a passage with real line endings, tabs or quotes where the file has escapes."""
     if "\\" not in search.text:
         return []
     places = _folded_places(search, escapes(search.text), escapes)
@@ -340,7 +340,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def cuts_a_word(text: str, start: int, end: int) -> bool:
-    """Return whether a span begins or ends within a word."""
+    """Return True if a span begins or ends within a word."""
 
     def inside(at: int) -> bool:
         if not (0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])):
@@ -353,8 +353,8 @@ def cuts_a_word(text: str, start: int, end: int) -> bool:
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-"""Scripts that write no blanks between words, so that a word's end cannot be told: Thai, Lao, Burmese, Khmer,
-Chinese, Japanese; and Korean, where particles are written onto words."""
+"""Scripts without spaces between words, so that word boundaries cannot be detected: Thai, Lao, Burmese, Khmer,
+Chinese, Japanese; and Korean, where particles are attached to words."""
 
 
 def _is_word(char: str) -> bool:
@@ -376,4 +376,4 @@ LAYERS: tuple[tuple[str, Layer], ...] = (
     ("but for escapes", _escaped_less),
     (NEAR, _by_lines(_near)),
 )
-"""What each layer forgives, in words that follow "matched", and the layer; laxer ones last."""
+"""Layers from strict to lenient: the tolerated difference, in words that follow "matched", and the function."""

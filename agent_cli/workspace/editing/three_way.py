@@ -1,12 +1,12 @@
-"""Merging two changes of one text, by lines. Changes that touch or overlap are a conflict, never a guess."""
+"""Merge two changes of one text by lines. Changes that touch or overlap are a conflict, never a guess."""
 
 from .unified_diff import Opcode, lines_of, opcodes
 
 
 def merge_texts(base: str, ours: str, theirs: str) -> str | None:
-    """`theirs` with what turned `base` into `ours` done to it too; None when both changed the same place.
+    """Return `theirs` with the change from `base` to `ours` applied; None if both changed the same place.
 
-    Lines end with `\\n` (what stands before it is part of the line). The same change on both sides counts once.
+    Lines end with `\\n`; a preceding `\\r` is part of the line. The same change on both sides counts once.
     """
     if ours == theirs or theirs == base:
         return ours

@@ -1,5 +1,5 @@
-"""Carrying a change over: what somebody changed between two versions of a passage, done to a third that
-differs from the first in what a fold makes equal. Characters that were not changed stay those of the third."""
+"""Transfer a change between two versions of a passage to a third version, which equals the first after folding.
+Unchanged characters stay those of the third version."""
 
 import re
 
@@ -9,11 +9,11 @@ from .unified_diff import lines_of, opcodes
 
 _TOKEN = re.compile(r"\w+|[ \t]+|[^\w \t]")
 _MAX_PAIRS = 250_000
-"""Pairs of words that are compared within changed lines; more than that is changed as a whole."""
+"""Maximum pairs of words to compare within changed lines; beyond that, the lines are replaced whole."""
 
 
 def changes(old: str, new: str, *, fine: bool = True) -> list[Piece]:
-    """Return what turns `old` into `new`, by lines, and within them by words if `fine`."""
+    """Return the changes from `old` to `new` by lines, and within lines by words if `fine`."""
     old_lines, new_lines = lines_of(old), lines_of(new)
     offsets = [0]
     for line in old_lines:
@@ -45,10 +45,8 @@ def _within(start: int, old: str, new: str) -> list[Piece]:
 
 
 def carried(old: str, new: str, there: NormalizedText, at: int, fold: Fold) -> list[Piece] | None:
-    """`old` → `new` done where `there.text[at:]` begins with the folded `old`; offsets are the original's.
-
-    None where a change begins or ends inside something that was folded as one.
-    """
+    """Return the change `old` → `new` at `there.text[at:]`, which begins with the folded `old`. Offsets are those
+    of the original. None if a change begins or ends inside a folded piece."""
     ours = fold(old)
     pieces: list[Piece] = []
     for start, end, text in changes(old, new):
@@ -58,7 +56,7 @@ def carried(old: str, new: str, there: NormalizedText, at: int, fold: Fold) -> l
         left, right = there.start(at + first), there.end(at + last)
         if left is None or right is None:
             return None
-        if right < left:  # an insertion beside blanks at a line end: new lines go behind them, blanks instead
+        if right < left:  # insertion next to blanks at a line end: new lines go after them, blanks replace them
             before, behind = right, left
             left = behind if text.startswith("\n") else before
             right = behind if text.endswith((" ", "\t")) else left
@@ -67,7 +65,7 @@ def carried(old: str, new: str, there: NormalizedText, at: int, fold: Fold) -> l
 
 
 def replaced(text: str, pieces: list[Piece]) -> str:
-    """`text` with the pieces, which are in order and apart, put in."""
+    """Return `text` with pieces replaced, given in order and not overlapping."""
     out: list[str] = []
     done = 0
     for start, end, new in pieces:
@@ -77,7 +75,7 @@ def replaced(text: str, pieces: list[Piece]) -> str:
 
 
 def transferred(old: str, new: str, there: str, fold: Fold) -> str:
-    """`there`, which is `old` up to what `fold` makes equal, with the change made; `new` where it is not."""
+    """Return `there`, which equals `old` after folding, with the change applied; `new` if it is not equal."""
     folded = fold(there)
     if folded.text != fold(old).text:
         return new

@@ -1,5 +1,5 @@
-"""Unified diffs for people to read, with counts of lines. Common heads and tails are cut off first, so the
-cost is that of the changed region, not of the file."""
+"""Unified diffs with line counts. Common heads and tails are removed first, so that the cost depends on the
+changed region, not the file."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -9,19 +9,20 @@ import msgspec
 
 _CONTEXT = 3
 _MAX_COMPARED = 4000
-"""Lines of a changed region that are aligned one by one; a larger one is first cut at what occurs once in both."""
+"""Maximum lines of a changed region to align individually; a larger one is first split at lines that occur once in
+both texts."""
 _MAX_PAIRS = 1_000_000
-"""Pairs of lines that are compared between such cuts; the rest is shown as replaced whole."""
+"""Maximum pairs of lines to compare between such splits; the rest is shown as replaced."""
 _RUN = 8
-"""Lines in a row that are looked at together where no single line occurs once."""
+"""Number of consecutive lines treated as a unit if no single line is unique."""
 _MAX_SHOWN = 2000
 
 Opcode = tuple[str, int, int, int, int]
-"""What difflib calls so: tag, start and end in the old, start and end in the new."""
+"""As in difflib: tag, start and end in the old lines, start and end in the new lines."""
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """A unified diff; empty text means no difference."""
+    """A unified diff; an empty text means no difference."""
 
     text: str
     added: int
@@ -29,9 +30,9 @@ class Diff(msgspec.Struct, frozen=True):
 
 
 def unified_diff(before: str, after: str, name: str, *, created: bool = False) -> Diff:
-    """Return how `before` became `after`, both with their own line ends.
+    """Return the diff from `before` to `after`, both with their own line endings.
 
-    Past 2000 lines the text is cut and says so; the counts are exact.
+    Beyond 2000 lines the text is truncated with a note; the counts are exact.
     """
     start, end = _window(before, after)
     skipped = before.count("\n", 0, start)
@@ -52,7 +53,7 @@ def unified_diff(before: str, after: str, name: str, *, created: bool = False) -
 
 
 def with_hunks(before: str, after: str, kept: Collection[int]) -> str:
-    """`before` with some hunks of its diff to `after`, by their number in it from 0."""
+    """Return `before` with some hunks of its diff to `after` applied, by their number from 0."""
     start, end = _window(before, after)
     old, new = lines_of(before[start : len(before) - end]), lines_of(after[start : len(after) - end])
     changed = [code for code in opcodes(old, new) if code[0] != "equal"]
@@ -65,13 +66,13 @@ def with_hunks(before: str, after: str, kept: Collection[int]) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines with their ends; only \\n ends one, so that form feeds and the like stay inside."""
+    """Return lines with their endings. Only `\\n` ends a line, so that form feeds and the like stay inside."""
     lines = text.split("\n")
     return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
 def opcodes(old: list[str], new: list[str]) -> list[Opcode]:
-    """Changes as (tag, old start, old end, new start, new end), without equal heads and tails."""
+    """Return changes as (tag, old start, old end, new start, new end), without equal heads and tails."""
     head, old_end, new_end = _middle(old, new)
     if head == old_end and head == new_end:
         return []
@@ -87,8 +88,8 @@ def opcodes(old: list[str], new: list[str]) -> list[Opcode]:
 
 
 def _cut(old: list[str], new: list[str]) -> list[Opcode]:
-    """Return the changes of a large region: cut at lines, or else at runs of lines, that occur once in both; what
-    lies between and is large still counts as replaced whole."""
+    """Return the changes of a large region, split at lines, or otherwise runs of lines, that occur once in both. A
+    remaining part that is too large counts as replaced."""
     anchors = _anchors(old, new, 1) or _anchors(old, new, _RUN)
     if not anchors:
         return [("replace", 0, len(old), 0, len(new))]
@@ -109,14 +110,14 @@ def _cut(old: list[str], new: list[str]) -> list[Opcode]:
 
 
 def _middle(old: list[str], new: list[str]) -> tuple[int, int, int]:
-    """Return where the part that differs begins in both, ends in the old and ends in the new."""
+    """Return the start of the differing part in both, its end in the old and its end in the new."""
     head = equal_count(old, new)
     tail = equal_count(old[head:][::-1], new[head:][::-1])
     return head, len(old) - tail, len(new) - tail
 
 
 def _anchors(old: list[str], new: list[str], run: int) -> list[tuple[int, int]]:
-    """Return where runs of lines that occur once in both texts begin, in the order of both."""
+    """Return the starts of runs of lines that occur once in both texts, in the order of both."""
     ours, theirs = (list(zip(*(lines[at:] for at in range(run)), strict=False)) for lines in (old, new))
     mine, other = Counter(ours), Counter(theirs)
     place = {key: at for at, key in enumerate(theirs) if other[key] == 1}
@@ -125,7 +126,8 @@ def _anchors(old: list[str], new: list[str], run: int) -> list[tuple[int, int]]:
 
 
 def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the most pairs, in the order of their first, whose second rises too (patience sorting)."""
+    """Return the longest subsequence of pairs, ordered by the first element, in which the second increases too
+    (patience sorting)."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -143,7 +145,8 @@ def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _window(before: str, after: str) -> tuple[int, int]:
-    """Return how many characters at the start and at the end are whole equal lines that no hunk shows."""
+    """Return the number of characters at the start and at the end that are equal whole lines not shown in any
+    hunk."""
     head = before.rfind("\n", 0, equal_count(before, after)) + 1
     for _ in range(_CONTEXT):
         head = before.rfind("\n", 0, max(0, head - 1)) + 1
@@ -154,8 +157,7 @@ def _window(before: str, after: str) -> tuple[int, int]:
 
 
 def equal_count(one: Sequence[str], two: Sequence[str]) -> int:
-    """Return how many lines or characters are equal from the start on; whole slices are compared, which is
-    quick."""
+    """Return the number of equal lines or characters from the start. Comparing whole slices is fast."""
     low, high = 0, min(len(one), len(two))
     while low < high:
         middle = (low + high + 1) // 2
@@ -167,7 +169,7 @@ def equal_count(one: Sequence[str], two: Sequence[str]) -> int:
 
 
 def _hunks(changed: list[Opcode], old_len: int, new_len: int) -> list[list[Opcode]]:
-    """Changes near each other together, with equal lines before, between and after."""
+    """Group nearby changes, with equal lines before, between and after."""
     groups: list[list[Opcode]] = []
     for code in changed:
         if groups and code[1] - groups[-1][-1][2] <= 2 * _CONTEXT:
@@ -191,7 +193,7 @@ def _hunk(codes: list[Opcode], old: list[str], new: list[str], skipped: int) -> 
     out = [
         f"@@ -{_range(skipped + first[1], skipped + last[2])} +{_range(skipped + first[3], skipped + last[4])} @@"
     ]
-    # Carriage returns are left out only where all lines had them and keep them: a new one must be seen.
+    # Hide carriage returns only if all lines had them and keep them: a new one must be visible.
     before, after = old[first[1] : last[2]], new[first[3] : last[4]]
     ends = "\r\n" if before and all(line.endswith("\r\n") for line in (*before, *after)) else "\n"
     for tag, old_start, old_end, new_start, new_end in codes:
@@ -213,7 +215,7 @@ def _marked(mark: str, lines: list[str], ends: str) -> list[str]:
 
 
 def _range(start: int, end: int) -> str:
-    """Return a position of a hunk, as diff(1) counts: from 1, and the line before when empty."""
+    """Return the range of a hunk as in diff(1): counted from 1; if empty, the line before."""
     length = end - start
     first = start + 1 if length else start
     return str(first) if length == 1 else f"{first},{length}"

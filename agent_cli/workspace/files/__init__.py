@@ -1,1 +1,1 @@
-"""Read and write text files: encodings, pages, atomic writes."""
+"""Reading and writing text files: encodings, pages, atomic writes."""

@@ -1,8 +1,7 @@
-"""Putting new content in a file's place: all of it or none, never over what somebody else wrote meanwhile, and
-keeping what hangs on the file (mode, owner, attributes). A further name of the file (a hard link) keeps the old
-content and mode: it may lie anywhere, in the store of a package manager for one. Writers of one folder take turns.
-All of it happens in the folder that is held open, so that no link put there meanwhile leads it elsewhere
-(`fs.nofollow`)."""
+"""Replace the content of files atomically, never over what somebody else wrote in the meantime, and keeping mode,
+owner and attributes. Other hard links to the file keep the old content and mode: they may be anywhere, for example
+in the store of a package manager. Writers in one folder take turns. All operations use a descriptor of the folder,
+so that no link put there in the meantime can redirect them (`fs.nofollow`)."""
 
 import contextlib
 import os
@@ -16,23 +15,23 @@ from .reader import FileError, Stamp, chunks, explain_error, open_at, stamp
 
 LOCK_TIMEOUT_S = 2.0
 _LONGEST_NAME = 230
-"""Bytes; with what a backup adds to it a name must still be one."""
+"""Bytes; a name plus the suffix of a backup must still be a valid file name."""
 _MOST_NEW_FOLDERS = 900
-"""Deeper trees trip up whatever walks them."""
+"""Many programs fail on deeper trees."""
 
 
 def write_atomic(
     real: str, shown: str, data: bytes, expected: Stamp | None, *, mode: int | None = None, like: str = ""
 ) -> Stamp:
-    """Put `data` in place of the file's content, all of it or none; gives the new state.
+    """Replace the file's content with `data` atomically and return the new state.
 
-    `expected` is the state the content was made from: mode, owner and attributes are kept, and a file that
-    has changed since is left alone. None creates a new file, with its folders, and refuses to replace one;
-    it gets `mode`, where given, or mode, owner and attributes of the file `like`. A file of another owner is
-    written in place, or refused when it has further names.
+    `expected` is the state that the content is based on: mode, owner and attributes are kept, and a file that has
+    changed since is not written. None creates a new file with its folders, and refuses to replace an existing one.
+    The new file gets `mode` if given, or mode, owner and attributes of the file `like`. A file with another owner
+    is written in place, or refused if it has other hard links.
 
     Raises:
-        FileError: changed meanwhile, not permitted, no space; the old content is untouched.
+        FileError: changed in the meantime, not permitted, or no space; the old content is untouched.
     """
     try:
         with _reached(real, shown, makes_folders=expected is None) as at:
@@ -85,10 +84,10 @@ def _created(at: DirEntryFd, shown: str, data: bytes, mode: int | None, like: st
 
 
 def remove(real: str, shown: str, expected: Stamp, folders: tuple[str, ...] = ()) -> None:
-    """Delete a file or link that is still in the state it was known in, and `folders` made for it.
+    """Delete a file or link that is still in its known state, and the `folders` created for it.
 
     Raises:
-        FileError: changed or deleted meanwhile, or not permitted.
+        FileError: it was changed or deleted in the meantime, or deletion is not permitted.
     """
     try:
         with dir_entry(real) as at, _turn(at, shown):
@@ -100,10 +99,10 @@ def remove(real: str, shown: str, expected: Stamp, folders: tuple[str, ...] = ()
 
 
 def put_link(real: str, shown: str, target: str) -> None:
-    """Make a symbolic link.
+    """Create a symbolic link.
 
     Raises:
-        FileError: something is there, or it is not permitted.
+        FileError: the path exists, or it is not permitted.
     """
     try:
         with dir_entry(real) as at:
@@ -113,11 +112,11 @@ def put_link(real: str, shown: str, target: str) -> None:
 
 
 def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> Stamp:
-    """Let all who may read a file run it too, or nobody; gives the new state. A further name of the file (a hard
-    link) keeps the old mode.
+    """Make a file executable for everyone who may read it, or for nobody, and return the new state. Other hard
+    links keep the old mode.
 
     Raises:
-        FileError: changed or deleted meanwhile, or not permitted.
+        FileError: it was changed or deleted in the meantime, or the change is not permitted.
     """
     mode = expected.mode & ~0o111 | ((expected.mode & 0o444) >> 2 if executable else 0)
     try:
@@ -126,7 +125,7 @@ def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> 
             fd, status = open_at(at, shown)
             try:
                 _refuse_other(stamp(status), shown, expected)
-                if status.st_nlink > 1:  # the mode belongs to all names of the file
+                if status.st_nlink > 1:  # the mode applies to all links of the file
                     return _replaced(at, shown, b"".join(chunks(fd)), expected, mode)
                 os.fchmod(fd, stat.S_IMODE(mode))
                 return stamp(os.fstat(fd))
@@ -137,7 +136,7 @@ def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> 
 
 
 def missing_folders(real: str) -> tuple[str, ...]:
-    """Return the folders that have to be made for a file, outermost first."""
+    """Return the folders that must be created for a file, outermost first."""
     missing: list[str] = []
     folder = os.path.dirname(real)
     while not os.path.lexists(folder):
@@ -148,7 +147,7 @@ def missing_folders(real: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[DirEntryFd]:
-    """The place; folders made for it go again when the work fails."""
+    """Yield the place of a file; folders created for it are removed if the work fails."""
     if makes_folders and len(missing_folders(real)) > _MOST_NEW_FOLDERS:
         raise FileError(f"{shown} is in more than {_MOST_NEW_FOLDERS} folders that do not exist yet")
     made: list[str] = []
@@ -162,12 +161,12 @@ def _reached(real: str, shown: str, *, makes_folders: bool) -> Iterator[DirEntry
 
 def _remove_empty(folders: Sequence[str]) -> None:
     for folder in reversed(folders):
-        with contextlib.suppress(OSError), dir_entry(folder) as at:  # somebody else put something there
+        with contextlib.suppress(OSError), dir_entry(folder) as at:  # somebody else may have put something there
             os.rmdir(at.name, dir_fd=at.folder)
 
 
 def _check_writable(at: DirEntryFd, shown: str, expected: Stamp) -> None:
-    """A file that is gone is left to `_check_unchanged`."""
+    """Refuse a write-protected file. `_check_unchanged` reports a missing one."""
     try:
         at.status()
     except FileNotFoundError:
@@ -180,10 +179,10 @@ def _check_writable(at: DirEntryFd, shown: str, expected: Stamp) -> None:
 
 @contextlib.contextmanager
 def _turn(at: DirEntryFd, shown: str) -> Iterator[None]:
-    """Keeps other agents from writing in the folder; file systems without locks do without."""
+    """Keep other agents from writing in the folder. File systems without locks go unprotected."""
     try:
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=at.folder)
-    except PermissionError:  # a folder may be written to and yet not be read, and so not be locked
+    except PermissionError:  # a folder may be writable but not readable, and so cannot be locked
         yield
         return
     try:
@@ -193,7 +192,7 @@ def _turn(at: DirEntryFd, shown: str) -> Iterator[None]:
             raise FileError(
                 f"{shown}: another program keeps its folder locked; nothing was written, try again later"
             ) from error
-        except OSError:  # NFS without a lock daemon, FUSE: writers there do without turns
+        except OSError:  # NFS without a lock daemon, FUSE: no locking there
             pass
         yield
     finally:
@@ -202,7 +201,7 @@ def _turn(at: DirEntryFd, shown: str) -> Iterator[None]:
 
 def _liken(fd: int, like: os.stat_result) -> None:
     if os.fstat(fd).st_gid != like.st_gid:
-        with contextlib.suppress(OSError):  # then it is written in place
+        with contextlib.suppress(OSError):  # the file is then written in place
             os.fchown(fd, -1, like.st_gid)
     if os.fstat(fd).st_uid != like.st_uid:
         with contextlib.suppress(OSError):
@@ -212,17 +211,17 @@ def _liken(fd: int, like: os.stat_result) -> None:
 
 
 def _is_anothers(status: os.stat_result, new: os.stat_result) -> bool:
-    """Return whether putting another file in its place would take it from its owner."""
+    """Return True if replacing the file would change its owner or group."""
     return (new.st_uid, new.st_gid) != (status.st_uid, status.st_gid)
 
 
 def cut_short(real: str) -> str:
-    """Return what there is to do, with `{shown}` for the file, when a write in place was cut short by a crash;
-    empty when none was. A backup of exactly what stands in the file is of no use and is removed."""
+    """Return instructions, with `{shown}` for the file, if a write in place was interrupted by a crash; empty
+    otherwise. A backup identical to the file is useless and removed."""
     try:
         with dir_entry(real) as at:
             return _cut_short(at)
-    except OSError:  # whatever is wrong with its folder comes up when it is read
+    except OSError:  # problems with the folder are reported when the file is read
         return ""
 
 
@@ -261,8 +260,8 @@ def _backup_name(name: str) -> str:
 
 
 def _write_in_place(at: DirEntryFd, shown: str, data: bytes, expected: Stamp) -> None:
-    """Overwrite the file itself. The old content lies beside it, as `.NAME.agent-backup`, until it is done, so
-    that it can be restored after a crash in between (`cut_short`); a failure brings it back at once."""
+    """Overwrite the file itself. Until that is done, the old content is kept next to it as `.NAME.agent-backup`,
+    to be restored after a crash (`cut_short`). On failure it is restored at once."""
     fd = at.open(os.O_RDWR)
     try:
         before = os.fstat(fd)
@@ -283,15 +282,15 @@ def _write_in_place(at: DirEntryFd, shown: str, data: bytes, expected: Stamp) ->
 
 
 def _show_change(fd: int, before: os.stat_result) -> None:
-    """Let the time of change grow with every write, even within one tick of the clock, so that no state of a
-    file is ever taken for an earlier one."""
+    """Ensure that mtime grows with every write, even within one clock tick, so that no state of a file is mistaken
+    for an earlier one."""
     now = os.fstat(fd)
     if now.st_mtime_ns <= before.st_mtime_ns:
         os.utime(fd, ns=(now.st_atime_ns, before.st_mtime_ns + 1))
 
 
 def _keep_attributes(source: DirEntryFd, target: int) -> None:
-    """Copy extended attributes, access lists among them, as far as the system allows."""
+    """Copy extended attributes, including access control lists, as far as the system allows."""
     if not hasattr(os, "listxattr"):
         return
     with contextlib.suppress(OSError):

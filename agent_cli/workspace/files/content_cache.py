@@ -1,5 +1,5 @@
-"""The contents the model knows, kept by their hash: what a merge takes as its base when somebody else has
-changed a file meanwhile. In memory only and bounded, so a forgotten content is an ordinary case."""
+"""Contents known to the model, by hash: the merge base when somebody else has changed a file in the meantime.
+Bounded and in memory only, so a missing content is normal."""
 
 import threading
 
@@ -7,13 +7,13 @@ _COMPRESSED_FROM = 4096
 
 
 class ContentCache:
-    """File contents by content hash; the least recently used go when they take too much room.
+    """File contents by content hash, with least-recently-used eviction.
 
-    Contents are kept compressed. One per session; safe to use from several threads.
+    Contents are compressed. One instance per session; thread-safe.
     """
 
     def __init__(self, max_bytes: int = 32_000_000, max_one_bytes: int = 8_000_000) -> None:
-        """`max_bytes` bounds the compressed total; a single content above `max_one_bytes` is not kept."""
+        """`max_bytes` limits the compressed total; a single content above `max_one_bytes` is not stored."""
         self._max_bytes = max_bytes
         self._max_one_bytes = max_one_bytes
         self._held: dict[str, tuple[bool, bytes]] = {}
@@ -22,11 +22,11 @@ class ContentCache:
 
     @property
     def size_bytes(self) -> int:
-        """What is held, compressed."""
+        """Total compressed size."""
         return self._size_bytes
 
     def keep(self, hash: str, data: bytes) -> None:
-        """Remember `data` under its `content_hash`; too large a content is silently left out."""
+        """Store `data` under its `content_hash`. Content that is too large is silently skipped."""
         if len(data) > self._max_one_bytes:
             return
         with self._lock:
@@ -42,7 +42,7 @@ class ContentCache:
             self._drop_oldest()
 
     def get(self, hash: str) -> bytes | None:
-        """Return the content of this hash; None when it was never kept or had to go."""
+        """Return the content with this hash; None if it was never stored or has been evicted."""
         with self._lock:
             held = self._held.pop(hash, None)
             if held is None:

@@ -1,8 +1,8 @@
-"""Which encoding a file is in, and the way back to exactly the same bytes.
+"""Detect the encoding of a file, and convert back to exactly the same bytes.
 
-UTF-8, and UTF-16 with a byte order mark, are recognised; anything else must be declared by the file itself
-(a coding cookie, an XML or HTML declaration) or is a guess, and says so. A decoding counts only when
-encoding gives the same bytes again.
+UTF-8, and UTF-16 with a byte order mark, are recognized. Any other encoding must be declared by the file itself (a
+coding cookie, an XML or HTML declaration); otherwise it is a guess and marked as such. A decoding is accepted only
+if encoding yields the same bytes.
 """
 
 import codecs
@@ -27,10 +27,10 @@ _DECLARATION = lazy_regex(
     |\A@charset[ ]"([-\w.]+)\"""",
     re.VERBOSE,
 )
-"""A declaration beyond doubt: where Python, Emacs, XML, HTML and CSS look for it, and nowhere else."""
+"""An unambiguous declaration, only where Python, Emacs, XML, HTML and CSS look for it."""
 _DECLARED = lazy_regex(rb"""coding[:=][ \t]*([-\w.]+)|encoding=["']([-\w.]+)["']|charset=["']?([-\w.]+)""")
 _HEAD = 1024
-"""What is looked for in bytes that are not UTF-8, and so must be something else."""
+"""Bytes to search for a declaration in a file that is not UTF-8."""
 _SOUND_PER_FAULT = 4
 _WIDE = lazy_regex(r"[^\x00-\x7f\ufffd]")
 _MULTIBYTE = ("cp932", "euc_jp", "gb18030", "big5", "euc_kr")
@@ -49,26 +49,26 @@ _KINDS = (
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """How a file's bytes and its text correspond."""
+    """The mapping between a file's bytes and its text."""
 
     name: str = "utf-8"
     bom: bytes = b""
     guessed: bool = False
-    """Neither UTF-8 nor declared: good enough to show, and for edits in ASCII."""
+    """Neither UTF-8 nor declared: good enough for display and for ASCII edits."""
     evident: bool = False
-    """Guessed, but with evidence for this encoding and for no other: good enough to write in."""
+    """Guessed, but with evidence for this encoding and no other: good enough for writing."""
     damage: str = ""
-    """Which byte is no part of the text, where there is such: the file is fit to be shown, not to be changed."""
+    """Description of an invalid byte, if any: the file can then be displayed but not changed."""
 
     @property
     def shown(self) -> str:
-        """For people: `utf-8 with BOM`."""
+        """Display name, such as `utf-8 with BOM`."""
         if self.damage:
             return f"damaged {self.name}"
         return f"{self.name} with BOM" if self.bom else self.name
 
     def encode(self, text: str) -> bytes:
-        """Return the bytes of `text`, mark included.
+        """Return the bytes of `text`, including the byte order mark.
 
         Raises:
             UnicodeEncodeError: a character does not exist in this encoding.
@@ -77,7 +77,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 def decode(data: bytes) -> tuple[str, Codec] | None:
-    """Return the text of `data` and its codec; None when it is not text."""
+    """Return the text of `data` and its codec; None if it is not text."""
     for bom, name in _BOMS:
         if data.startswith(bom):
             return _exact(data, Codec(name, bom))
@@ -98,7 +98,7 @@ def decode(data: bytes) -> tuple[str, Codec] | None:
 
 
 def codec_for_new(text: str) -> Codec:
-    """Return the codec for a text that is no file yet, or is ASCII so far: the one it declares, else UTF-8."""
+    """Return the codec for text not yet in a file, or so far only ASCII: the declared one, otherwise UTF-8."""
     name = _named(_DECLARATION.search(text[:_HEAD].encode("ascii", "replace")))
     if not name or codecs.lookup(name).name == "utf-8":
         return Codec()
@@ -111,7 +111,7 @@ def codec_for_new(text: str) -> Codec:
 
 
 def _damaged(data: bytes) -> tuple[str, Codec] | None:
-    """Return the text of UTF-8 in which a few bytes are wrong, with U+FFFD for them; None when it is not that."""
+    """Return the text of UTF-8 with a few invalid bytes, replaced by U+FFFD; None if it is not such text."""
     text = data.decode("utf-8", "replace")
     faults = text.count("\ufffd")
     if len(_WIDE.findall(text)) < faults * _SOUND_PER_FAULT:
@@ -129,7 +129,7 @@ def _fault(data: bytes, start: int, name: str) -> str:
 
 
 def first_fault(data: bytes) -> str:
-    """Return where data with a byte order mark stops being text, for a message: `byte 0x61 at offset 2 ...`."""
+    """Return the first invalid byte of data with a byte order mark, for a message: `byte 0x61 at offset 2 ...`."""
     bom, name = next(((bom, name) for bom, name in _BOMS if data.startswith(bom)), (b"", "utf-8"))
     try:
         data[len(bom) :].decode(name)
@@ -140,12 +140,12 @@ def first_fault(data: bytes) -> str:
 
 
 def is_binary(data: bytes) -> bool:
-    """Return whether data without a byte order mark is something else than text: it contains a NUL."""
+    """Return True if data without a byte order mark is not text: it contains a NUL."""
     return b"\0" in data and not any(data.startswith(bom) for bom, _ in _BOMS)
 
 
 def kind_of(data: bytes) -> str:
-    """Return what binary data looks like, for a message."""
+    """Return the likely kind of binary data, for a message."""
     return next((kind for magic, kind in _KINDS if data.startswith(magic)), "binary data")
 
 
@@ -163,10 +163,10 @@ def _declared(data: bytes) -> str:
 
 
 def _named(found: re.Match[bytes] | None) -> str:
-    """Return the encoding a match names; empty when it is none for text."""
+    """Return the encoding named by a match; empty if it is not a text encoding."""
     name = next((group for group in found.groups() if group), b"").decode() if found else ""
     if re.search("escape|utf-?7|punycode|idna", name, re.IGNORECASE):
-        return ""  # these are no encodings of files, and decode to what is no text
+        return ""  # not encodings of files; they decode to something other than text
     try:
         return name if isinstance("".encode(name), bytes) else ""
     except (LookupError, ValueError, TypeError):
@@ -174,7 +174,7 @@ def _named(found: re.Match[bytes] | None) -> str:
 
 
 def _likely(data: bytes) -> tuple[str, ...]:
-    """Encodings to try, the likelier family first: European text has its high bytes one by one."""
+    """Return encodings to try, the likelier family first: in European text, high bytes are mostly isolated."""
     runs = re.findall(rb"[\x80-\xff]+", data[: 1 << 16])
     single = sum(len(run) == 1 for run in runs)
     return (*_SINGLE_BYTE, *_MULTIBYTE) if single * 2 > len(runs) else (*_MULTIBYTE, *_SINGLE_BYTE)

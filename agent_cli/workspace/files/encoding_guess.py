@@ -1,5 +1,5 @@
-"""Evidence for an encoding that a file does not declare: which one its bytes make plausible text in, and no
-other. Weak evidence counts as none, since a wrong guess would be written into somebody's file."""
+"""Find evidence for an undeclared encoding: its bytes must be plausible text in exactly one encoding. Weak
+evidence is ignored, since a wrong guess would be written to somebody's file."""
 
 import re
 from collections.abc import Callable
@@ -21,12 +21,12 @@ _WESTERN = tuple(
         "áéíóúýþæðö", "áàâäçéèêëíìîïóòôöúùûüñ",
     )
 )  # fmt: skip
-"""Letters that one language uses; Central European text read as Western needs letters of several."""
+"""Letters used by one language each; Central European text read as Western has letters from several."""
 
 
 def evident_encoding(data: bytes) -> str:
-    """Return the one encoding `data` (not UTF-8) is plausible text in; empty when there is none or more than
-    one."""
+    """Return the only encoding in which `data` (not UTF-8) is plausible text; empty if there is none or
+    several."""
     sample = data[:_SAMPLE_BYTES]
     plausible = [name for name, test in _TESTS if _passes(sample, len(sample) < len(data), name, test)]
     return plausible[0] if len(plausible) == 1 else ""
@@ -52,7 +52,7 @@ def _enough(text: str) -> bool:
 
 
 def _is_japanese(text: str, sample: bytes) -> bool:
-    """Kana between the characters, none of the half width ones, characters of the first level."""
+    """Return True for text with enough kana, no half-width kana, and mostly characters of the first level."""
     if not _enough(text) or re.search(r"[\uff61-\uff9f]", text) or _share(_KANA, text) < 0.2:
         return False
     common = sum(_first_level(char, "euc_jp", 0xB0, 0xCF) for char in _NOT_ASCII.findall(text))
@@ -61,7 +61,7 @@ def _is_japanese(text: str, sample: bytes) -> bool:
 
 
 def _first_level(char: str, name: str, first: int, last: int) -> bool:
-    """Return whether a character is among the frequent ones of a standard, which come first in it."""
+    """Return True for a frequent character of a standard, which lists these first."""
     if not "\u4e00" <= char <= "\u9fff":
         return False
     try:
@@ -93,12 +93,12 @@ def _is_korean(text: str, sample: bytes) -> bool:
 
 
 def _in_words(text: str) -> bool:
-    """Return whether blanks stand between wide characters every now and then, as in Korean and not in Chinese."""
+    """Return True if spaces regularly separate wide characters, as in Korean and not in Chinese."""
     return len(re.findall(r"[^\x00-\x7f] (?=[^\x00-\x7f])", text)) * 12 > len(_NOT_ASCII.findall(text))
 
 
 def _is_western(text: str, sample: bytes) -> bool:
-    """Letters of one language, one by one between ASCII letters."""
+    """Return True if non-ASCII characters are letters of one language, mostly isolated between ASCII letters."""
     chars = _NOT_ASCII.findall(text)
     if len(chars) < _MIN_WESTERN or not any(letters.issuperset(chars) for letters in _WESTERN):
         return False

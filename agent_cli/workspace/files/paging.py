@@ -1,5 +1,5 @@
-"""Reading a part of a text file by line numbers, at a cost that does not depend on the size of the file or
-the length of its lines: what is not shown is counted and hashed at most, never kept."""
+"""Read part of a text file by line numbers. Memory use depends neither on the size of the file nor on the length
+of its lines: what is not shown is at most counted and hashed, never kept."""
 
 import codecs
 import os
@@ -11,12 +11,12 @@ from .encoding import decode, is_binary, kind_of
 from .reader import MAX_TEXT_BYTES, FileError, chunks, content_hash, open_regular
 
 PAGE_BYTES = 45_000
-"""Of UTF-8, line numbers included: what one page holds unless the caller says otherwise."""
+"""Default size of a page in bytes of UTF-8, including line numbers."""
 MAX_LINE = 2000
-"""Characters of a line that are shown; the middle of a longer one is left out."""
+"""Maximum characters shown of a line; the middle of a longer one is left out."""
 _SMALL_BYTES = 4_000_000
 _COUNTED_BYTES = 256_000_000
-"""The lines of a larger file are not counted to its end, and its parts beyond are not searched."""
+"""In a larger file, lines are not counted to the end, and the part beyond is not searched."""
 _MAX_SCAN_BYTES = 2_000_000_000
 _NUMBER_BYTES = 8
 _MARKS = (
@@ -32,21 +32,21 @@ class Page(msgspec.Struct, frozen=True):
     """Some lines of a file."""
 
     lines: tuple[str, ...]
-    """Without line ends, long ones cut."""
+    """Lines without line endings; long ones shortened."""
     first: int
     """Number of the first line, from 1."""
     total: int | None
-    """Lines of the file; None when it is too large to be counted."""
+    """Total lines of the file; None if it is too large to count."""
     size_bytes: int
     hash: str | None
-    """Content hash; None for a file that is too large to be hashed."""
+    """Content hash; None for a file too large to hash."""
     encoding: str = "utf-8"
     guessed: bool = False
     crlf: bool = False
     shortened: tuple[int, ...] = ()
-    """Numbers of the lines whose middle was left out."""
+    """Numbers of the shortened lines."""
     data: bytes | None = None
-    """The whole file, where it was read at once."""
+    """The whole file, if it was read at once."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -55,17 +55,17 @@ class Part(msgspec.Struct, frozen=True):
     text: str
     line: int
     column: int
-    """Of the first character, from 1."""
+    """Position of the first character, from 1."""
     length: int | None
-    """Characters of the line; None when it is too long to be counted."""
+    """Length of the line in characters; None if it is too long to count."""
     hash: str | None
-    """Content hash of the file; None where it was not read as a whole."""
+    """Content hash of the file; None if it was not read entirely."""
     lines: int | None = None
-    """Lines of the file, where they were counted."""
+    """Total lines of the file, if counted."""
 
 
 def read_page(real: str, shown: str, first: int, limit: int, page_bytes: int = PAGE_BYTES) -> Page:
-    """Lines `first` to `first + limit - 1`, or as many of them as fit a page.
+    """Return lines `first` to `first + limit - 1`, or as many as fit a page.
 
     Raises:
         FileError: not a regular file, not permitted, or not text.
@@ -81,7 +81,7 @@ def read_page(real: str, shown: str, first: int, limit: int, page_bytes: int = P
 
 
 def page_of(data: bytes, shown: str, first: int, limit: int, page_bytes: int = PAGE_BYTES) -> Page:
-    """Return the same of a text that is held already.
+    """Return a page, as `read_page` does, of text that is already in memory.
 
     Raises:
         FileError: it is not text.
@@ -90,10 +90,10 @@ def page_of(data: bytes, shown: str, first: int, limit: int, page_bytes: int = P
 
 
 def read_part(real: str, shown: str, line: int, column: int, page_bytes: int = PAGE_BYTES) -> Part:
-    """Characters of one line from `column` on, as many as fit a page; none where the line ends before.
+    """Return characters of one line from `column` on, as many as fit a page; none if the line is shorter.
 
     Raises:
-        FileError: as for `read_page`, or there is no such line.
+        FileError: as in `read_page`, or there is no such line.
     """
     fd, status = open_regular(real, shown)
     try:
@@ -135,7 +135,7 @@ def _part_of(data: bytes, shown: str, line: int, column: int, page_bytes: int) -
 
 
 def _lines(data: bytes, shown: str) -> tuple[list[str], str, bool, bool]:
-    """Return the lines, with `\\r` where they end in CRLF; the encoding; whether it is a guess; whether CRLF
+    """Return the lines, with `\\r` if they end in CRLF; the encoding; whether it is a guess; whether CRLF
     occurs."""
     found = decode(data)
     if found is None:
@@ -148,19 +148,19 @@ def _lines(data: bytes, shown: str) -> tuple[list[str], str, bool, bool]:
 
 
 def not_text(shown: str, data: bytes, size_bytes: int) -> str:
-    """Return why a file cannot be shown."""
+    """Return a message why a file cannot be shown."""
     what = kind_of(data) if is_binary(data) else "text damaged or in an encoding that is not known"
     return f"{shown} is not a text file; it looks like {what} ({size_bytes} bytes)"
 
 
 def _fitting(text: str, size_bytes: int) -> str:
-    """As much of the beginning as `size_bytes` of UTF-8 hold."""
+    """Return as much of the beginning as fits `size_bytes` of UTF-8."""
     data = text[:size_bytes].encode("utf-8", "surrogatepass")[:size_bytes]
     return data.decode("utf-8", "ignore")
 
 
 class _Stream:
-    """A large file as UTF-8 without its mark, whatever it is in; hashed on the way."""
+    """A large file converted to UTF-8 without a byte order mark, and hashed on the way."""
 
     def __init__(self, fd: int, size_bytes: int, shown: str) -> None:
         self.seen_bytes = 0
@@ -186,7 +186,7 @@ class _Stream:
 
     @property
     def whole(self) -> bool:
-        """Whether the end was reached."""
+        """True if the end was reached."""
         return self.seen_bytes >= self._size_bytes
 
     @property
@@ -234,7 +234,7 @@ class _Window:
         self._room = page_bytes
 
     def take(self, line: str, length: int, tail: str = "") -> None:
-        """Add a line of `length`; of a long one `line` may hold the start only, and `tail` the end."""
+        """Add a line of `length`. For a long one, `line` may contain only the start, and `tail` the end."""
         if length > self.longest:
             self.shortened.append(self.first + len(self.lines))
             tail = (tail or line)[-self.tail :]
@@ -246,13 +246,13 @@ class _Window:
 
 
 class _Scan:
-    """Counts lines in a stream of UTF-8 and takes those of the window."""
+    """Counts lines in a stream of UTF-8 and passes those in range to the window."""
 
     def __init__(self, window: _Window) -> None:
         self.window = window
         self.breaks = 0
         self.unfinished = 0
-        """1 when the last line has no line end, else 0."""
+        """1 if the last line has no line ending, else 0."""
         self.crlf = False
         self._head = b""
         self._tail = b""
@@ -271,7 +271,7 @@ class _Scan:
         self._add(rest)
 
     def end(self) -> None:
-        """No more bytes: a last line without line end counts."""
+        """End the stream: a last line without line ending counts."""
         if self.unfinished and self._length:
             self._finish_line()
             self.breaks -= 1
@@ -318,7 +318,7 @@ def _part_by_scan(
 
 
 def _pieces(stream: Iterable[bytes], line: int) -> Iterator[bytes]:
-    """Yield the bytes of one line, in the pieces they come in."""
+    """Yield the bytes of one line, in the chunks in which they arrive."""
     at_line = 1
     for chunk in stream:
         start = 0

@@ -1,5 +1,5 @@
-"""Which parts of a file the model has been shown. Only who knows all of a file may replace it, and a long
-file is read in pages, so the pages of one and the same content add up here."""
+"""Track which parts of a file the model has been shown. Only a model that has seen all of a file may replace it. A
+long file is read in pages, so pages of the same content are combined here."""
 
 from .paging import Page, Part
 
@@ -7,13 +7,13 @@ _MAX_FILES = 500
 
 
 class Ranges:
-    """Whole numbers from 1, kept as ranges that do not touch."""
+    """A set of integers from 1, stored as non-adjacent ranges."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, first: int, last: int) -> None:
-        """Add `first` to `last`; nothing when that is empty."""
+        """Add `first` to `last`; does nothing if that is empty."""
         if last < first:
             return
         apart = [each for each in self._ranges if each[1] < first - 1 or each[0] > last + 1]
@@ -22,7 +22,7 @@ class Ranges:
         self._ranges = sorted([*apart, merged])
 
     def cover(self, last: int) -> bool:
-        """Return whether everything from 1 to `last` is in."""
+        """Return True if all numbers from 1 to `last` are included."""
         return last < 1 or (bool(self._ranges) and self._ranges[0][0] <= 1 and self._ranges[0][1] >= last)
 
 
@@ -35,13 +35,13 @@ class _File:
 
 
 class Coverage:
-    """What was shown of each file at its present content. One per session; the oldest files are forgotten."""
+    """Parts shown of each file in its current content. One instance per session; the oldest files are dropped."""
 
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
 
     def page(self, real: str, page: Page) -> bool:
-        """Add a page; whether all of the file has been shown now. Lines that were cut do not count."""
+        """Add a page. Return True if all of the file has now been shown. Shortened lines do not count."""
         if page.hash is None or page.total is None:
             return False
         file = self._file(real, page.hash, page.total)
@@ -52,7 +52,7 @@ class Coverage:
         return file.lines.cover(file.total)
 
     def part(self, real: str, part: Part) -> bool:
-        """Add a part of a line; whether all of the file has been shown now."""
+        """Add a part of a line. Return True if all of the file has now been shown."""
         if part.hash is None or part.lines is None or part.length is None:
             return False
         file = self._file(real, part.hash, part.lines)

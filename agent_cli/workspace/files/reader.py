@@ -1,6 +1,6 @@
-"""Read the user's files: regular ones only, with their encoding, byte order mark and line ends. Paths here are
-real paths, as `paths.Workspace.resolve` gives them, and are reached as such (`fs.nofollow`): no link is followed,
-whoever puts one there meanwhile. Messages use the name the user or model wrote. `atomic_write` writes them."""
+"""Read the user's regular files, with encoding, byte order mark and line endings. Paths are real paths as returned
+by `paths.Workspace.resolve`, and are opened without following links (`fs.nofollow`), even if somebody puts one
+there in the meantime. Messages use the name written by the user or model. `atomic_write` writes files."""
 
 import os
 import stat
@@ -19,11 +19,11 @@ _CHUNK = 1 << 18
 
 
 class FileError(Exception):
-    """A file that cannot be read or written; the text says why."""
+    """A file cannot be read or written; the message says why."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What tells one state of a file from the next without reading it."""
+    """Metadata that distinguishes states of a file without reading it."""
 
     inode: int
     size_bytes: int
@@ -32,7 +32,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class TextFile(msgspec.Struct, frozen=True):
-    """A text file in memory. Line ends in `text` are those of the file."""
+    """A text file in memory. Line endings in `text` are those of the file."""
 
     text: str
     codec: Codec
@@ -42,14 +42,14 @@ class TextFile(msgspec.Struct, frozen=True):
 
 
 def content_hash(data: bytes) -> str:
-    """32 hexadecimal digits that name this content."""
+    """Return 32 hexadecimal digits that identify a content."""
     import hashlib
 
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
-    """Return a descriptor for reading, to be closed by the caller, and its status.
+    """Return a descriptor for reading, to be closed by the caller, and the file's status.
 
     Raises:
         FileError: missing, not permitted, or not a regular file.
@@ -62,7 +62,7 @@ def open_regular(real: str, shown: str) -> tuple[int, os.stat_result]:
 
 
 def open_at(at: DirEntryFd, shown: str) -> tuple[int, os.stat_result]:
-    """As `open_regular`, for a file whose folder is held open.
+    """Open a file like `open_regular`, in a folder that is already open.
 
     Raises:
         OSError: missing or not permitted.
@@ -77,7 +77,7 @@ def open_at(at: DirEntryFd, shown: str) -> tuple[int, os.stat_result]:
 
 
 def chunks(fd: int, limit: int | None = None) -> Iterator[bytes]:
-    """Yield the content in pieces of at most 256 KiB, up to `limit` bytes."""
+    """Yield the content in chunks of at most 256 KiB, up to `limit` bytes."""
     left = limit
     while left is None or left > 0:
         chunk = os.read(fd, _CHUNK if left is None else min(_CHUNK, left))
@@ -88,10 +88,10 @@ def chunks(fd: int, limit: int | None = None) -> Iterator[bytes]:
 
 
 def read_bytes(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> tuple[bytes, Stamp]:
-    """Return the whole content.
+    """Return the whole content and the file's state.
 
     Raises:
-        FileError: as for `open_regular`, or larger than `max_bytes`.
+        FileError: as in `open_regular`, or larger than `max_bytes`.
     """
     fd, status = open_regular(real, shown)
     try:
@@ -109,7 +109,7 @@ def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFil
     """Return the whole file as text.
 
     Raises:
-        FileError: as for `read_bytes`, or not text; the message says what it looks like.
+        FileError: as in `read_bytes`, or not text; the message says what it looks like.
     """
     data, stamp = read_bytes(real, shown, max_bytes)
     found = decode(data)
@@ -120,7 +120,7 @@ def read_text(real: str, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> TextFil
 
 
 def stamp_of(real: str) -> Stamp | None:
-    """Return the present state of whatever is at `real`; None when nothing is."""
+    """Return the current state of whatever is at `real`; None if nothing is."""
     try:
         with dir_entry(real) as at:
             return stamp(at.status())
@@ -129,8 +129,8 @@ def stamp_of(real: str) -> Stamp | None:
 
 
 def link_target(real: str) -> tuple[str, Stamp] | None:
-    """Return what the link at `real` leads to, as it is written in it, and its state; None when no link is
-    there."""
+    """Return the target of the symbolic link at `real`, as stored in it, and its state; None if there is no
+    link."""
     try:
         with dir_entry(real) as at:
             return os.readlink(at.name, dir_fd=at.folder), stamp(at.status())
@@ -139,7 +139,7 @@ def link_target(real: str) -> tuple[str, Stamp] | None:
 
 
 def stamp(status: os.stat_result) -> Stamp:
-    """Return the state a status tells of."""
+    """Return the state contained in a status."""
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode)
 
 
@@ -155,7 +155,7 @@ def _kind(mode: int) -> str:
 
 
 def explain_error(shown: str, error: OSError, real: str) -> str:
-    """Return a system error on a file in words that say what to do about it."""
+    """Describe a system error on a file in words that suggest what to do."""
     if isinstance(error, FileNotFoundError):
         if os.path.basename(os.path.normpath(shown)) != os.path.basename(real):
             return f"{shown} is a broken symbolic link: {real} does not exist{_nearest(real)}"
@@ -169,7 +169,7 @@ def explain_error(shown: str, error: OSError, real: str) -> str:
 
 
 def _nearest(real: str) -> str:
-    """Return a hint for a path that does not exist: similar names in its folder, or that there is not a folder."""
+    """Return a hint for a path that does not exist: similar names in its folder, or that the folder is missing."""
     folder, name = os.path.split(real)
     try:
         with open_folder(folder) as fd:

@@ -1,1 +1,1 @@
-"""The user's own repository, read without running git."""
+"""Reading the user's own repository without running git."""

@@ -1,5 +1,6 @@
-"""Whether the settings of a repository let git start programs of their own: filters, converters, monitors, hooks.
-They are read here, not asked of git. What is not in the list of harmless settings counts as one that does."""
+"""Decide whether the configuration of a repository makes git start other programs: filters, converters, monitors,
+hooks. The files are parsed here instead of asking git. Any setting not on the list of harmless ones counts as
+unsafe."""
 
 import os
 import re
@@ -27,18 +28,18 @@ _HARMLESS = re.compile(
     re.DOTALL,
 )
 _HOOK_OF_READING = "post-index-change"
-"""The only hook that commands run which change nothing: they write down what of the index they found fresh."""
+"""The only hook run by commands that change nothing, when they refresh the index."""
 
 
 class GitSettings:
-    """The settings of some repositories; each file is read again when it has changed."""
+    """The configuration of repositories; a file is read again when it has changed."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, ...], bool]] = {}
 
     def are_harmless(self, folder: str) -> bool:
-        """Return whether git can start nothing but itself when it reads for a command in this folder, however it
-        finds its repository. Where there is none, there is nothing to be started either."""
+        """Return True if git cannot start another program for a read-only command in this folder, however it finds
+        its repository. Without a repository, nothing can be started."""
         real = os.path.realpath(folder)
         if ".git" in real.lower().split(os.sep):
             return False
@@ -65,7 +66,7 @@ class GitSettings:
         return self._holds(os.path.join(place.own, "index"), _LARGEST_INDEX, _names_nothing_nested)
 
     def _holds(self, path: str, most_bytes: int, holds: Callable[[bytes], bool]) -> bool:
-        """Return whether something is true of a file; of one that is not there it is."""
+        """Return True if a predicate holds for a file's content, or if the file does not exist."""
         try:
             status = os.lstat(path)
         except FileNotFoundError:
@@ -85,5 +86,5 @@ def _names_nothing_nested(index: bytes) -> bool:
 
 
 def _is_harmless_config(data: bytes) -> bool:
-    """Return whether every line of a configuration is understood and sets nothing but what is harmless."""
+    """Return True if every line of a configuration is understood and contains only harmless settings."""
     return all(_HARMLESS.fullmatch(name) for name, _ in settings(data, strict=True))

@@ -1,8 +1,8 @@
-"""What git keeps beside the files, named before a command may throw it away: the staged content, and the stash.
+"""Name git state outside the work tree before a command may discard it: the staged content, and the stashes.
 
-Both stay in the repository's object store for weeks after their last name is gone; all it takes to bring them back
-is to know what they are called. No ref, index or file is changed. git itself runs on a copy of the index in an
-empty repository of ours, since that of the project may be set to start programs, and this is outside the sandbox.
+Both remain in the object store for weeks after they become unreachable; knowing their hashes is enough to restore
+them. No ref, index or file is changed. git runs on a copy of the index in an empty private repository, because the
+project's configuration may start programs, and this is outside the sandbox.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _FORMATS = {
     40: "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
     64: "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n",
 }
-"""The configuration of an empty repository, by how long its names are."""
+"""Configuration of an empty repository, by length of object names in hex digits."""
 
 
 class Finished(Protocol):
@@ -44,12 +44,12 @@ class Finished(Protocol):
 
 
 Run = Callable[..., Awaitable[Finished]]
-"""Runs a program to its end; `sandbox.ProcessRunner.run` is one."""
+"""Runs a program to its end. `sandbox.ProcessRunner.run` is an implementation."""
 
 
 async def named_state(run: Run, folder: Path, roots: Iterable[Path] = ()) -> str:
-    """Return how to bring back what is staged and stashed now; empty where there is neither, or no repository.
-    `roots` are the folders that commands write to: no git that lies in one is run."""
+    """Return how to restore what is currently staged and stashed; empty if there is neither, or no repository.
+    `roots` are folders that commands write to: a git program inside them is never run."""
     try:
         place = git_folder(os.path.realpath(folder))
     except OSError:
@@ -65,7 +65,7 @@ async def named_state(run: Run, folder: Path, roots: Iterable[Path] = ()) -> str
 
 
 def _stashes(place: GitFolder) -> list[tuple[str, str]]:
-    """(commit, subject) of each stash, the newest first."""
+    """Return (commit, subject) of each stash, newest first."""
     try:
         with dir_entry(os.path.join(place.common, "logs", "refs", "stash")) as at:
             log = at.read(_LONGEST_LOG, from_end=True).decode("utf-8", "replace")
@@ -76,7 +76,7 @@ def _stashes(place: GitFolder) -> list[tuple[str, str]]:
 
 
 async def _staged(run: Run, place: GitFolder, roots: tuple[Path, ...]) -> str:
-    """Return the tree of the index where it is another than that of the commit checked out; else empty."""
+    """Return the tree of the index if it differs from that of the checked-out commit; otherwise empty."""
     git = program("git", os.environ.get("PATH", os.defpath), roots)
     try:
         head = head_commit(place)
@@ -94,22 +94,22 @@ async def _staged(run: Run, place: GitFolder, roots: tuple[Path, ...]) -> str:
                 return ""
             _keep(os.path.join(twin, "objects"), os.path.join(place.common, "objects"))
             return tree
-    except OSError:  # something of it is not there, or a link: then there is nothing to name
+    except OSError:  # something is missing or a link: there is nothing to name
         return ""
 
 
 async def _says(run: Run, git: str, env: dict[str, str], *arguments: str) -> str:
-    """Return what git prints; empty when it fails."""
+    """Return the output of git; empty if it fails."""
     try:
         done = await run([git, *arguments], cwd=Path(env["GIT_DIR"]), env=env, timeout_s=_TIMEOUT_S)
-    except Exception:  # git is missing, hangs or breaks: then there is nothing to name
+    except Exception:  # git is missing, hangs or crashes: there is nothing to name
         return ""
     said = os.fsdecode(done.stdout).strip()
     return said if done.exit_code == 0 and _COMMIT.fullmatch(said) else ""
 
 
 def head_commit(place: GitFolder) -> str:
-    """Return the commit checked out; empty where there is none yet.
+    """Return the checked-out commit; empty if there is none yet.
 
     Raises:
         OSError: it cannot be read, or no commit was ever made.
@@ -133,7 +133,7 @@ def _text(path: str, most_bytes: int) -> str:
 
 @contextlib.contextmanager
 def _twin(place: GitFolder, length: int) -> Iterator[str]:
-    """An empty repository with a copy of the index, which finds the objects of another."""
+    """Yield an empty repository with a copy of the index and access to another repository's objects."""
     with dir_entry(os.path.join(place.own, "index")) as at:
         index = at.read(_LARGEST_INDEX)
     objects = os.path.join(place.common, "objects")

@@ -1,5 +1,5 @@
-"""The patterns of ignore files, as git reads them, matched in time linear in the path whatever the pattern:
-the files come with a repository, and regular expressions made from them could be built to take for ever."""
+"""Patterns of ignore files with git's semantics, matched in time linear in the path whatever the pattern. The
+files come with a repository, and regular expressions built from them could be made to take forever."""
 
 import re
 
@@ -14,19 +14,19 @@ _LONGEST = 1000
 _MOST_SEGMENTS = 100
 
 _Token = str | re.Pattern[str] | None
-"""A character or `*` marked by its pair form, a set, or None for any one character."""
+"""A literal character, a character set, or None for any character or `*`."""
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """What one name between slashes must look like."""
+    """Pattern for one name between slashes."""
 
     plain: str | None
     """The name itself, for a segment without wildcards."""
     tokens: tuple[tuple[bool, _Token], ...] = ()
-    """(is it `*`, else what one character must be)."""
+    """Pairs (is it `*`, otherwise what the character must be)."""
 
     def matches(self, name: str) -> bool:
-        """Return whether a name fits. Goes back to the last `*` only, which is enough."""
+        """Return True if a name matches. Backtracking to the last `*` is sufficient."""
         if self.plain is not None:
             return name == self.plain
         at, token, star, resume = 0, 0, -1, 0
@@ -53,17 +53,17 @@ class Pattern(msgspec.Struct, frozen=True):
     """One line of an ignore file."""
 
     line: int
-    """Its number, from 1."""
+    """Line number, from 1."""
     opens: bool
-    """It began with `!`."""
+    """True if it began with `!`."""
     folders_only: bool
     anchored: bool
-    """It speaks of the whole path below the file's folder, else of the last name."""
+    """True if it applies to the whole path below the file's folder, otherwise to the last name."""
     segments: tuple[Segment | None, ...]
     """None for `**`."""
 
     def matches(self, names: list[str], is_folder: bool) -> bool:
-        """Return whether it speaks of exactly this path, given as names below the file's folder."""
+        """Return True if the pattern matches exactly this path, given as names below the file's folder."""
         if self.folders_only and not is_folder:
             return False
         if not self.anchored:
@@ -83,7 +83,7 @@ class Pattern(msgspec.Struct, frozen=True):
         return (state + 1,) if segment.matches(name) else ()
 
     def _closed(self, states: set[int]) -> set[int]:
-        """With the states reached by `**` standing for no folder at all, which it cannot at the end."""
+        """Add the states reached when `**` matches no folder, which is not allowed at the end."""
         for state in sorted(states):
             while state + 1 < len(self.segments) and self.segments[state] is None:
                 state += 1
@@ -95,22 +95,22 @@ def parse(text: str) -> tuple[Pattern, ...]:
     """Return the patterns of a file, in order.
 
     Raises:
-        ValueError: a line is no pattern, or longer than any that is meant; the text has its number.
+        ValueError: a line is not a pattern or too long; the message has its number.
     """
     found = (pattern_of(line, number) for number, line in enumerate(text.splitlines(), 1))
     return tuple(pattern for pattern in found if pattern is not None)
 
 
 def deciding(patterns: tuple[Pattern, ...], names: list[str], is_folder: bool) -> Pattern | None:
-    """Return the last pattern that speaks of a path."""
+    """Return the last pattern that matches a path."""
     return next((each for each in reversed(patterns) if each.matches(names, is_folder)), None)
 
 
 def pattern_of(line: str, number: int = 1) -> Pattern | None:
-    """Return the pattern of one line; None for a comment or an empty one.
+    """Return the pattern of one line; None for a comment or an empty line.
 
     Raises:
-        ValueError: as `parse`.
+        ValueError: as in `parse`.
     """
     text = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line)
     if not text or text.startswith("#"):
@@ -168,7 +168,7 @@ def _escaped(text: str, at: int) -> str:
 
 
 def _set(text: str, start: int, tokens: list[tuple[bool, _Token]]) -> int:
-    """Read `[…]`, which begins at `start`; gives the place of its end."""
+    """Parse `[…]`, which begins at `start`, and return the position of its end."""
     at = start + 1
     inverted = text[at : at + 1] in ("!", "^")
     at += inverted

@@ -1,5 +1,5 @@
-"""Ignore files that hold up whoever reads them: pipes, devices, giants. git and ripgrep open every one they come
-by. They are looked for only when a program takes long, since that means to walk what it walks."""
+"""Detect ignore files that block their readers: pipes, devices, huge files. git and ripgrep open every ignore file
+they find. They are searched for only if a program takes long, because the search walks the same tree."""
 
 import asyncio
 import os
@@ -17,15 +17,15 @@ _Done = TypeVar("_Done")
 
 
 class BadIgnoreFile(Exception):
-    """An ignore file cannot be read to its end; the text says which and why."""
+    """An ignore file cannot be read to its end; the message says which and why."""
 
 
 async def unless_held_up(work: Coroutine[Any, Any, _Done], folder: str | os.PathLike[str]) -> _Done:
-    """Return what `work`, which walks a folder, gives. It is cancelled when it takes long and an ignore file is
-    why.
+    """Return the result of `work`, which walks a folder. Cancel it if it takes long and an ignore file is the
+    cause.
 
     Raises:
-        BadIgnoreFile: that is so.
+        BadIgnoreFile: an ignore file is the cause.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -37,12 +37,12 @@ async def unless_held_up(work: Coroutine[Any, Any, _Done], folder: str | os.Path
         if task.cancel():
             await asyncio.wait({task})
             if not task.cancelled():
-                task.exception()  # what else it may have to say is of no interest any more
+                task.exception()  # mark the exception as retrieved
 
 
 def bad_ignore_file(folder: str | os.PathLike[str]) -> str:
-    """Return which ignore file of a folder, of those above it and of those below it cannot be read to its end, and
-    why; empty where none is found, or not in time."""
+    """Return which ignore file in a folder, above or below it cannot be read to its end, and why; empty if none is
+    found in time."""
     for path in _ignore_files(os.path.realpath(folder)):
         try:
             status = os.stat(path)
@@ -56,7 +56,7 @@ def bad_ignore_file(folder: str | os.PathLike[str]) -> str:
 
 
 def _ignore_files(top: str) -> Iterator[str]:
-    """Yield those that may be there: above the folder, in it, and where its walk finds any below it."""
+    """Yield paths of possible ignore files: above the folder, in it, and existing ones below it."""
     folder = top
     while folder != (above := os.path.dirname(folder)):
         folder = above

@@ -1,4 +1,4 @@
-"""Which files git tracks, read off its index without running git."""
+"""Read from git's index which files are tracked, without running git."""
 
 import os
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ _MAX_BYTES = 200_000_000
 
 
 class TrackedFiles:
-    """The tracked ones among some paths. An index is read again only when it has changed."""
+    """Tells which paths are tracked. An index is read again only when it has changed."""
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[tuple[int, int], frozenset[bytes]]] = {}
 
     def among(self, root: str, paths: Iterable[str]) -> frozenset[str]:
-        """Return those of `paths`, absolute, that the repository around `root` tracks."""
+        """Return those of `paths` (absolute) that the repository around `root` tracks."""
         wanted = list(paths)
         try:
             place = git_folder(root) if wanted else None

@@ -1,6 +1,6 @@
-"""Files and folders of a workspace that git's settings and hooks lead to: hooks kept with the project, what hooks
-start, filters, monitors, further settings. Whoever may write them has git run what they like. Settings are read
-here, not asked of git."""
+"""Find workspace files that git's configuration and hooks refer to: hooks kept in the project, programs they
+start, filters, monitors, included configuration. Whoever may write these files controls what git runs.
+Configuration is parsed here instead of asking git."""
 
 import os
 import re
@@ -14,11 +14,11 @@ from .repository import GitFolder, git_folder
 
 _LARGEST = 200_000
 _DEEPEST = 5
-"""How often settings may include others."""
+"""Maximum nesting depth of included configuration."""
 _FOLDERS = ("core.hookspath", "init.templatedir")
 _FILES = ("core.attributesfile", "core.excludesfile")
 _WORDS = re.compile(r"[^\s;|&()<>'\"`$=]+")
-"""Of a command line; what is quoted or has a blank is found by none, as no line for a shell would be."""
+"""Words of a command line; quoted words or words with spaces are not found."""
 _CONFIGURED = {
     "pre-commit": (".pre-commit-config.yaml", ".pre-commit-config.yml"),
     "lefthook": tuple(
@@ -28,12 +28,13 @@ _CONFIGURED = {
         for kind in ("yml", "yaml", "toml", "json")
     ),
 }
-"""Programs that hooks start → the files that tell them what to run."""
+"""Programs that hooks start → configuration files that tell them what to run."""
 
 
 def run_by_git(root: str) -> tuple[str, ...]:
-    """Return the real paths below a workspace folder to which the hooks and settings of its repository and the
-    user's settings lead. Hooks, settings and what tells hooks what to run need not be there yet."""
+    """Return the real paths below a workspace folder that the hooks and configuration of its repository and the
+    user's configuration refer to. Hooks, configuration, and the configuration of programs in hooks need not exist
+    yet."""
     try:
         place = git_folder(root)
     except (OSError, ValueError):
@@ -48,7 +49,7 @@ def run_by_git(root: str) -> tuple[str, ...]:
 
 
 def aliases(folder: str, verb: str) -> tuple[str, ...]:
-    """Return what a verb of git stands for in a folder, by the settings of its repository and of the user."""
+    """Return the expansions of a git alias in a folder, by the configuration of its repository and the user."""
     try:
         place = git_folder(folder)
     except (OSError, ValueError):
@@ -58,7 +59,7 @@ def aliases(folder: str, verb: str) -> tuple[str, ...]:
 
 
 def _files(place: GitFolder | None) -> tuple[str, ...]:
-    """Return the files of settings that git reads."""
+    """Return the configuration files that git reads."""
     home = os.path.expanduser("~")
     users = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config"))
     own = (os.path.join(place.common, "config"), os.path.join(place.own, "config.worktree")) if place else ()
@@ -66,7 +67,7 @@ def _files(place: GitFolder | None) -> tuple[str, ...]:
 
 
 def _with_included(file: str, deepest: int) -> Iterator[tuple[str, str]]:
-    """Yield the settings in a file and in those it includes, whether or not the condition holds."""
+    """Yield the settings in a file and in those it includes, whether or not an include condition holds."""
     for name, value in _settings(file):
         yield name, value
         if deepest and _includes(name):
@@ -78,8 +79,8 @@ def _includes(name: str) -> bool:
 
 
 def _named_in(file: str, top: str, deepest: int) -> Iterator[str]:
-    """Yield the paths that a file of settings names; relative ones begin at the work tree, of includes at the
-    file."""
+    """Yield the paths that a configuration file refers to. Relative ones are based on the work tree, those of
+    includes on the file."""
     for name, value in _settings(file):
         if _includes(name):
             included = _joined(os.path.dirname(file), value)
@@ -93,7 +94,8 @@ def _named_in(file: str, top: str, deepest: int) -> Iterator[str]:
 
 
 def _started(folder: str, top: str) -> Iterator[str]:
-    """Yield the files that the hooks in a folder start or are links to, and the settings of what they start."""
+    """Yield the files that the hooks in a folder start or link to, and the configuration of the programs they
+    start."""
     names: list[str] = []
     with suppress(OSError):
         names = [name for name in os.listdir(folder) if not name.endswith(".sample")]
@@ -108,7 +110,7 @@ def _started(folder: str, top: str) -> Iterator[str]:
 
 
 def _files_in(line: str, top: str) -> Iterator[str]:
-    """Yield the files that the words of a command line name."""
+    """Yield the files named by the words of a command line."""
     words = (_joined(top, word.lstrip("!")) for word in _WORDS.findall(line) if "/" in word)
     return filter(os.path.isfile, words)
 

@@ -1,6 +1,6 @@
-"""Where the git data of a folder lies, found by reading files and running nothing, since git itself obeys the
-configuration of whatever repository it stands in; what of it a confined command must be able to write in order to
-commit, and what it must never touch, because git runs it or is led elsewhere by it."""
+"""Locate the git data of a folder by reading files instead of running git, which obeys the configuration of any
+repository it is started in. Determine which parts a confined command must be able to write in order to commit, and
+which it must not touch because git runs them or is redirected by them."""
 
 import os
 
@@ -15,17 +15,18 @@ _SHARED = ("objects", "refs", "logs", "packed-refs")
 
 
 class GitFolder(msgspec.Struct, frozen=True):
-    """The git data of one work tree. In a linked work tree what is shared lies in `common`, else both are one."""
+    """The git data of one work tree. In a linked work tree, shared data is in `common`; otherwise both folders are
+    equal."""
 
     top: str
-    """The folder that holds `.git`."""
+    """The folder that contains `.git`."""
     own: str
     common: str
 
     @property
     def is_its_own(self) -> bool:
-        """Whether it belongs to this work tree by its own word, and not only by that of a file `.git`, with which
-        a folder could pass off the repository of another as its own."""
+        """True if the git data itself refers to this work tree. A `.git` file alone is no proof: with one, a
+        folder could claim another folder's repository."""
         marker = os.path.join(self.top, ".git")
         if self.own == marker:
             return not os.path.islink(marker)
@@ -38,10 +39,10 @@ class GitFolder(msgspec.Struct, frozen=True):
 
 
 def git_folder(folder: str | os.PathLike[str]) -> GitFolder | None:
-    """That of the repository around a folder; None where there is none.
+    """Return the git data of the repository around a folder; None if there is none.
 
     Raises:
-        OSError: there is one, and it cannot be read.
+        OSError: there is a repository, but it cannot be read.
     """
     if (marker := _marker(os.path.abspath(folder))) is None:
         return None
@@ -54,8 +55,8 @@ def git_folder(folder: str | os.PathLike[str]) -> GitFolder | None:
 
 
 def current_branch(folder: str | os.PathLike[str]) -> str:
-    """Return the branch that is checked out around a folder, or the beginning of a commit's hash; empty where
-    there is no repository, or none that can be read."""
+    """Return the branch checked out around a folder, or an abbreviated commit hash; empty if there is no readable
+    repository."""
     try:
         found = git_folder(folder)
         head = first_line(os.path.join(found.own, "HEAD"), _LONGEST_PATH) if found else ""
@@ -65,17 +66,17 @@ def current_branch(folder: str | os.PathLike[str]) -> str:
 
 
 class GitPlaces(msgspec.Struct, frozen=True):
-    """Absolute paths. `guarded` ones may not exist yet."""
+    """Absolute paths of git data. Those in `guarded` may not exist yet."""
 
     writable: tuple[str, ...] = ()
     guarded: tuple[str, ...] = ()
     repository: str = ""
-    """The git folder with the settings and hooks; empty where there is none, or one that nothing opens."""
+    """The git folder with configuration and hooks; empty if there is none, or none that may be opened."""
 
 
 def git_places(root: str) -> GitPlaces:
-    """Return the git data of the repository that `root` lies in: a folder of its own, that of a folder above, or,
-    in a linked work tree or a submodule, the one that the file `.git` names."""
+    """Return the git data of the repository that contains `root`: its own or a parent's `.git` folder or, in a
+    linked work tree or submodule, the folder named by the `.git` file."""
     if (git := _marker(root)) is None:
         return GitPlaces()
     if os.path.islink(git):
@@ -92,9 +93,8 @@ def git_places(root: str) -> GitPlaces:
 
 
 def _trusted(git: str) -> str:
-    """Return the git folder elsewhere that the file `git` names, real; empty where that is not where git itself
-    puts one for this very work tree. What others wrote into the file must not open another repository to
-    writing."""
+    """Return the real path of the git folder that a `.git` file names; empty if it is not where git itself puts it
+    for this work tree. Otherwise, whoever writes the file could open another repository for writing."""
     folder = os.path.realpath(os.path.dirname(git))
     try:
         own = os.path.realpath(_named(git, os.path.dirname(git), "gitdir:"))
@@ -108,7 +108,7 @@ def _trusted(git: str) -> str:
 
 
 def _is_work_tree(own: str, git: str) -> bool:
-    """Return whether it lies in the repository that it shares, and knows of this file."""
+    """Return True if the git folder is inside the repository it shares and refers back to this file."""
     above = os.path.dirname(own)
     common = os.path.realpath(_named(os.path.join(own, "commondir"), own))
     back = os.path.realpath(_named(os.path.join(own, "gitdir"), own))
@@ -130,16 +130,16 @@ def _marker(folder: str) -> str | None:
 
 
 def _is_in_submodule(own: str, folder: str) -> bool:
-    """Return whether git data lies in the repository around a work tree, where git keeps those of submodules."""
+    """Return True if git data is in the repository around a work tree, where git stores that of submodules."""
     top, found, _ = own.partition(f"{os.sep}.git{os.sep}modules{os.sep}")
     return bool(found) and is_below(folder, top)
 
 
 def _named(file: str, base: str, label: str = "") -> str:
-    """Return the path that a small file names, absolute.
+    """Return the absolute path stored in a small file.
 
     Raises:
-        OSError: it cannot be read, or names none.
+        OSError: it cannot be read, or contains none.
     """
     said = first_line(file, _LONGEST_PATH)
     if not said.startswith(label):

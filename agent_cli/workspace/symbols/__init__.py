@@ -1,1 +1,1 @@
-"""Definitions of a source tree, and their ranking."""
+"""Definitions in a source tree, and their ranking."""

@@ -1,5 +1,5 @@
-"""The symbols of a workspace's files between two runs, in one file: which content each path had, by time and
-size, and the symbols of each content. It may be lost, damaged or replaced at any time."""
+"""Cache of the symbols of a workspace's files between runs, in one file: the content hash of each path, by time
+and size, and the symbols of each content. It may be lost, damaged or replaced at any time."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ _MAX_BYTES = 64_000_000
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A path as it was when it was parsed."""
+    """State of a path when it was parsed."""
 
     mtime_ns: int
     size_bytes: int
@@ -26,21 +26,21 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Stored(msgspec.Struct):
-    """All that is kept."""
+    """Contents of the cache."""
 
     version: int = _VERSION
     files: dict[str, Entry] = {}
     symbols: dict[str, Symbols] = {}
-    """By content hash."""
+    """Symbols by content hash."""
 
 
 def cache_file(folder: Path, root: str) -> Path:
-    """Return the file for a workspace's root."""
+    """Return the cache file for a workspace's root."""
     return folder / "symbols" / f"{content_hash(os.fsencode(root))}.bin"
 
 
 def load(path: Path) -> Stored:
-    """Return what was kept; empty when there is nothing or it is damaged."""
+    """Return the cached data; empty if there is none or it is damaged."""
     import zlib
 
     try:
@@ -57,7 +57,7 @@ def load(path: Path) -> Stored:
 
 
 def save(path: Path, stored: Stored) -> None:
-    """Replace the file as a whole; a disk that does not take it is no error."""
+    """Replace the file atomically. A disk error is ignored."""
     import contextlib
     import zlib
 

@@ -1,4 +1,4 @@
-"""What of a language's syntax counts as a definition and what as a mention, for tree-sitter's grammars."""
+"""Definitions and mentions in the syntax of each language, as queries for tree-sitter grammars."""
 
 import msgspec
 
@@ -34,11 +34,11 @@ class Language(msgspec.Struct, frozen=True):
     """One grammar and its two queries."""
 
     module: str
-    """The package of the grammar."""
+    """Package of the grammar."""
     definitions: str
     mentions: str
     family: str
-    """Names are looked for among languages of the same family."""
+    """Names are resolved among languages of the same family."""
     function: str = "language"
 
 
@@ -143,7 +143,7 @@ BY_EXTENSION: dict[str, Language] = {
 PLAIN = frozenset(
     "css dart ex exs hs html kt lua md proto rst scala scss sql svelte swift toml vue yaml yml".split()
 )
-"""Extensions of files that are ranked by mentions of their name alone."""
+"""Extensions of files that are ranked only by mentions of their names."""
 
 
 def language_of(path: str) -> Language | None:
@@ -152,5 +152,5 @@ def language_of(path: str) -> Language | None:
 
 
 def extension(path: str) -> str:
-    """In lower case, without the dot; empty when there is none."""
+    """Return the extension in lower case, without the dot; empty if there is none."""
     return path.rpartition("/")[2].rpartition(".")[2].lower()

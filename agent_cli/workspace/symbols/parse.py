@@ -1,6 +1,6 @@
-"""What a source file defines and which names it mentions, found by tree-sitter. `work` runs in a child
-process only (see `documents.worker`): the parser holds the interpreter's lock, and a grammar that crashed would
-take the agent with it."""
+"""Extract definitions and mentioned names from source files with tree-sitter. `work` only runs in a child process
+(see `documents.worker`): the parser holds the interpreter's lock, and a crashing grammar would take down the
+agent."""
 
 import os
 import time
@@ -17,7 +17,7 @@ _MAX_DEFINITIONS = 500
 _MAX_MENTIONS = 3000
 _MAX_TEXT = 90
 _MINIFIED_AVERAGE = 300
-"""Bytes a line; written code stays far below."""
+"""Bytes per line; hand-written code stays far below."""
 
 
 class Definition(msgspec.Struct, frozen=True, array_like=True):
@@ -26,15 +26,15 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
     name: str
     line: int
     text: str
-    """The line it stands on, for people."""
+    """The line of the definition, for display."""
 
 
 class Symbols(msgspec.Struct, frozen=True, array_like=True):
-    """The names of one file."""
+    """The names in one file."""
 
     definitions: tuple[Definition, ...] = ()
     mentions: dict[str, int] = {}
-    """How often each name occurs, definitions included."""
+    """Name → number of occurrences, including definitions."""
 
 
 class ParseRequest(msgspec.Struct, frozen=True):
@@ -42,15 +42,15 @@ class ParseRequest(msgspec.Struct, frozen=True):
 
     root: str
     paths: tuple[str, ...]
-    """Relative to the root."""
+    """Paths relative to the root."""
     known: frozenset[str]
-    """Hashes of contents whose symbols are not needed again."""
+    """Hashes of contents whose symbols are already known."""
     soft_s: float
-    """Seconds after which what there is so far is the answer."""
+    """Seconds after which the files parsed so far are returned."""
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
-    """One file as it was when it was read."""
+    """One parsed file, in the state in which it was read."""
 
     path: str
     mtime_ns: int
@@ -100,7 +100,7 @@ def _symbols(data: bytes, path: str, parsers: "dict[str, _Parser]") -> Symbols:
 
 
 class _Parser:
-    """One grammar, loaded."""
+    """A loaded grammar with its queries."""
 
     def __init__(self, language: Language) -> None:
         import importlib

@@ -1,4 +1,4 @@
-"""Which files matter: a page rank over the graph of files, where a mention of a name is a vote for the files
+"""Rank files by importance: PageRank over the graph of files, in which mentioning a name is a vote for the files
 that define it."""
 
 import math
@@ -11,19 +11,19 @@ from .parse import Definition, Symbols
 
 _DAMPING = 0.85
 _FOCUSED_DAMPING = 0.5
-"""With a focus votes stay nearer to where they began."""
+"""With a focus, votes stay closer to their origin."""
 _ROUNDS = 20
 _MAX_DEFINERS = 20
-"""A name defined in more files says nothing."""
+"""A name defined in more files is not significant."""
 _FOCUS_SHARE = 0.8
-"""Of the votes that go back to the beginning, those given to the files in focus."""
+"""Share of the restart votes that goes to files in focus."""
 _COMMON_STEMS = frozenset(
     "index main init __init__ __main__ mod lib utils util types test tests app setup".split()
 )
 
 
 class RankedFile(msgspec.Struct, frozen=True):
-    """A file, its share of all votes, and its definitions with theirs."""
+    """A file with its share of all votes, and its definitions with theirs."""
 
     path: str
     score: float
@@ -31,8 +31,8 @@ class RankedFile(msgspec.Struct, frozen=True):
 
 
 def rank(files: Mapping[str, Symbols], focus: Sequence[str] = ()) -> list[RankedFile]:
-    """Return all files, the most referred to first. `focus` are words or parts of paths whose surroundings
-    count."""
+    """Return all files, most referenced first. `focus` are words or parts of paths whose surroundings are
+    preferred."""
     paths = sorted(files)
     definers = _definers(paths, files)
     graph = [_votes(number, path, files[path], definers) for number, path in enumerate(paths)]
@@ -66,8 +66,8 @@ def _family(path: str) -> str:
 
 
 def _definers(paths: list[str], files: Mapping[str, Symbols]) -> _Definers:
-    """Numbers of the files that define a name, by language family and name; the names of files count under
-    no family."""
+    """Return (language family, name) → numbers of the files that define the name; names of files have an empty
+    family."""
     out: _Definers = {}
     for number, path in enumerate(paths):
         family = _family(path)
@@ -81,7 +81,7 @@ def _definers(paths: list[str], files: Mapping[str, Symbols]) -> _Definers:
 
 
 def _votes(number: int, path: str, symbols: Symbols, definers: _Definers) -> _Votes:
-    """(file voted for, name, weight) of each name a file mentions and does not define itself."""
+    """Return (file voted for, name, weight) for each name that a file mentions and does not define itself."""
     family = _family(path)
     own = {each.name for each in symbols.definitions}
     votes: _Votes = []
@@ -97,7 +97,8 @@ def _votes(number: int, path: str, symbols: Symbols, definers: _Definers) -> _Vo
 
 
 def _weight(name: str) -> float:
-    """Compound names are telling. Private ones are not, nor is a plain word, which is often another's variable."""
+    """Return the weight of a name. Compound names are significant; private ones are not, nor are plain words,
+    which often are unrelated variables."""
     compound = "_" in name.strip("_") or name != name.lower()
     return (0.2 if name.startswith("_") else 1.0) * (0.1 if not compound else 3.0 if len(name) >= 8 else 1.0)
 
@@ -142,7 +143,7 @@ def _page_rank(edges: list[list[tuple[int, float]]], start: list[float], damping
 
 
 def _given(graph: list[_Votes], scores: list[float]) -> dict[tuple[int, str], float]:
-    """Return what each definition, by file and name, was given."""
+    """Return (file, name) → votes for each definition."""
     out: dict[tuple[int, str], float] = {}
     for score, votes in zip(scores, graph, strict=True):
         total = sum(weight for _, _, weight in votes)
@@ -153,6 +154,6 @@ def _given(graph: list[_Votes], scores: list[float]) -> dict[tuple[int, str], fl
 
 
 def _bonus(name: str, words: list[str]) -> float:
-    """Return a definition that is itself in focus is shown with its file; others have little, so that something is
-    shown of a file nobody refers to."""
+    """Return a definition's bonus. A definition in focus is shown with its file; others have a small bonus, so
+    that something is shown of files without references."""
     return 1.0 if name.lower() in words else 0.02

@@ -1,1 +1,1 @@
-"""Git worktrees in which work is done apart from the main checkout, and merged into it as changes of files."""
+"""Git worktrees for work separate from the main checkout, merged into it as file changes."""

@@ -1,9 +1,8 @@
-"""Make a tree that shares nothing with the repository but objects, which are only read: the files of a commit, or
-a copy of a plain folder.
+"""Create trees that share only objects with the repository, read-only: the files of a commit, or a copy of a plain
+folder.
 
-The git data of such a tree are its own: no branch, tag, remote or stash of the repository is known in it, so what
-was committed later is not found by name, and whatever git does in it stays in it. Nothing at all is written to
-the repository.
+The git data of such a tree is private: it has no branch, tag, remote or stash of the repository, so later commits
+cannot be found by name, and git operations in it have no effect outside. Nothing is written to the repository.
 """
 
 import asyncio
@@ -27,8 +26,8 @@ from .store import index_of
 from .worktree import Worktree, WorktreeError, private_git, store_of, this_process, write_record
 
 SHARED_OBJECTS = "objects/info/shared"
-"""An empty folder in private git data, over which the objects of the repository can be mounted; commands in a
-sandbox are shown the one around it."""
+"""An empty folder in the private git data, where the repository's objects can be mounted; sandboxed commands see
+its parent folder."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _COPIED_SETTINGS = re.compile(
     r"user\.(name|email)|core\.(autocrlf|eol|safecrlf|filemode|ignorecase|symlinks|quotepath|precomposeunicode)"
@@ -39,19 +38,19 @@ _LARGEST_FILE = 1_000_000
 async def create_at_commit(
     place: GitFolder, commit: str, name: str, folder: Path, run: RunProgram, *, copied: Sequence[str] = ()
 ) -> Worktree:
-    """Make a tree with the files of a commit.
+    """Create a tree with the files of a commit.
 
     Args:
-        place: the repository, as `checkout_around` gives it; a bare one has its git data as `top`.
+        place: the repository, as from `checkout_around`; a bare one has its git data as `top`.
         commit: full hash.
-        name: letters, digits, `.`, `-` and `_`; a number is added where there is one of that name.
-        folder: where worktrees lie, outside of the repository; those of one repository have a folder of their own.
+        name: letters, digits, `.`, `-` and `_`; a number is appended if the name exists.
+        folder: where worktrees are created, outside the repository; each repository has a subfolder.
         run: `sandbox.ProcessRunner.run`.
-        copied: patterns of untracked files that it gets too, beside those of `.worktreeinclude`.
+        copied: patterns of untracked files to copy, in addition to those in `.worktreeinclude`.
 
     Raises:
-        WorktreeError: there is no such commit, the disk is nearly full, or it cannot be made. Nothing is left
-            behind.
+        WorktreeError: there is no such commit, the disk is nearly full, or the tree cannot be created. Nothing is
+            left behind.
     """
     if not _COMMIT.fullmatch(commit):
         raise WorktreeError(f"{commit!r} is not the full SHA-1 hash of a commit")
@@ -71,10 +70,10 @@ async def create_at_commit(
 
 
 async def create_copy(source: Path, name: str, folder: Path, run: RunProgram) -> Worktree:
-    """Make a copy of a plain folder, with what git would ignore; links are copied as links.
+    """Create a copy of a plain folder, including files that git would ignore; links are copied as links.
 
     Raises:
-        WorktreeError: something cannot be read, it holds repositories, or as `create_at_commit`.
+        WorktreeError: something cannot be read, it contains repositories, or as in `create_at_commit`.
     """
     top = os.path.realpath(source)
     if not os.path.isdir(top):
@@ -93,8 +92,8 @@ async def create_copy(source: Path, name: str, folder: Path, run: RunProgram) ->
 
 
 def mounts_inside(worktree: Worktree, objects: str) -> tuple[tuple[str, str], ...]:
-    """Return what to mount read-only so that git works in a tree that is mounted at the path of the main checkout,
-    and so that nothing in the tree decides what git runs there: (what, where). `objects` are those of the
+    """Return what to mount read-only so that git works in a tree mounted at the path of the main checkout, and so
+    that nothing in the tree controls what git runs there: pairs (source, target). `objects` are those of the
     repository."""
     common, entry = Path(worktree.place.common), Path(worktree.entry)
     fixed = (common / "config", common / "hooks", entry / "commondir")
@@ -113,7 +112,7 @@ def _recorded(worktree: Worktree) -> Worktree:
 
 
 def _private_git(draft: Draft, commit: str, carried: Sequence[str]) -> str:
-    """Write git data without running git; returns the entry of the tree in them."""
+    """Write the git data without running git, and return the entry of the tree in it."""
     path, place = draft.path, draft.place
     common = private_git(path)
     entry = common / "worktrees" / path.name
@@ -147,7 +146,7 @@ def _private_git(draft: Draft, commit: str, carried: Sequence[str]) -> str:
 
 
 def _config(place: GitFolder) -> str:
-    """Return settings for private git data: of those of the repository the ones about names and line ends."""
+    """Return configuration for private git data: from the repository's, the settings on names and line endings."""
     lines = ["[core]", "\trepositoryformatversion = 0", "\tbare = true"]
     for name, value in settings(_text(place, "config").encode("utf-8", "surrogateescape")):
         if _COPIED_SETTINGS.fullmatch(name):
@@ -163,5 +162,5 @@ def _text(place: GitFolder, name: str) -> str:
 
 
 def _literally(name: str) -> str:
-    """Return a pattern of an ignore file for one path."""
+    """Return an ignore pattern that matches one path literally."""
     return re.sub(r"([\\*?\[ ])", r"\\\1", name)

@@ -1,5 +1,5 @@
-"""Copy files into a worktree that git does not track: those that `.worktreeinclude` or a task names, and access
-lists. Links are not copied, and none is followed."""
+"""Copy files that git does not track into a worktree: those named by `.worktreeinclude` or a task, and access
+lists. Links are neither copied nor followed."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from .store import SnapshotStore
 from .worktree import WorktreeError
 
 INCLUDE_FILE = ".worktreeinclude"
-"""In the main checkout: patterns of ignored files that a worktree is to have."""
+"""File in the main checkout with patterns of ignored files that worktrees get."""
 _LARGEST_FILE = 200_000
 _MOST_CARRIED = 10_000
 
@@ -23,19 +23,19 @@ _MOST_CARRIED = 10_000
 async def carry(
     store: SnapshotStore, top: Path, path: Path, users_index: Path, copied: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Copy the ignored files that `.worktreeinclude` names, untracked files that `copied` names, and the access
-    lists that git ignores: what they close is closed in the worktree too. Returns what was copied. Files such as
-    `.env` count only where a pattern has that name.
+    """Copy the ignored files that `.worktreeinclude` names, the untracked files that `copied` names, and access
+    lists ignored by git, so that what they close is closed in the worktree too. Return the copied files. Files
+    such as `.env` are copied only if a pattern contains that name.
 
     Args:
         store: the store of the worktree.
         top: the main checkout.
-        path: the worktree, which has its files already.
+        path: the worktree, which already has its files.
         users_index: the index of the main checkout.
         copied: patterns as in an ignore file.
 
     Raises:
-        WorktreeError: there are too many, or an access list cannot be copied.
+        WorktreeError: there are too many files, or an access list cannot be copied.
     """
     wanted = await _included(store, top, users_index)
     wanted += await _named(store, top, users_index, copied) if copied else []
@@ -84,7 +84,7 @@ async def _matching(
 
 
 def _copied(top: Path, path: Path, name: str) -> bool:
-    """Copy a file with its mode. A link is not copied, and none is followed."""
+    """Copy a file with its mode. A link is neither copied nor followed."""
     try:
         with dir_entry(os.path.join(top, name)) as at:
             source = os.fdopen(open_regular(at.name, dir_fd=at.folder), "rb")

@@ -1,4 +1,4 @@
-"""List worktrees with their size, age and why they stay, and remove the oldest of those that may go."""
+"""List worktrees with size, age and why they are kept, and remove the oldest removable ones."""
 
 import asyncio
 import contextlib
@@ -18,44 +18,44 @@ _BLOCK = 512
 
 
 class WorktreeInfo(msgspec.Struct, frozen=True):
-    """A worktree, or a folder among them that this program did not make."""
+    """A worktree, or a folder next to worktrees that this program did not create."""
 
     name: str
     path: str
     root: str
-    """The repository or folder it was made of; empty where that is not known."""
+    """The repository or folder it was made from; empty if unknown."""
     size_bytes: int
-    """What it takes on the disk, with git data of its own."""
+    """Disk usage, including its private git data."""
     used: float
-    """When it was made, saved or merged last, in seconds since the epoch."""
+    """Time when it was last created, saved or merged, in seconds since the epoch."""
     stays: str
-    """Why it is not removed; empty where it may be."""
+    """Why it is kept; empty if it may be removed."""
     is_in_use: bool = False
-    """Whether its process lives."""
+    """True if its process is alive."""
 
 
 class Cleaned(msgspec.Struct, frozen=True):
-    """What became of a cleaning."""
+    """Result of a clean-up."""
 
     removed: tuple[WorktreeInfo, ...]
-    """With `dry_run` those that would be."""
+    """Removed worktrees; with `dry_run`, those that would be removed."""
     left: tuple[WorktreeInfo, ...]
 
     @property
     def left_bytes(self) -> int:
-        """What those that are left take on the disk."""
+        """Disk usage of the remaining worktrees."""
         return sum(each.size_bytes for each in self.left)
 
 
 async def list_worktrees(
     folder: Path, run: RunProgram, *, busy: Collection[Path] = ()
 ) -> tuple[WorktreeInfo, ...]:
-    """Return the worktrees below a folder, as `create` was given it, the oldest first.
+    """Return the worktrees below the folder passed to `create`, the oldest first.
 
     Args:
-        folder: where they lie.
+        folder: where the worktrees are.
         run: `sandbox.ProcessRunner.run`.
-        busy: those that this process works in; others that it has made are not in use.
+        busy: worktrees in use by this process; others created by it are not in use.
     """
     known, standing = worktrees(folder), await asyncio.to_thread(where_processes_stand)
     found = [await _info(each, run, busy, standing) for each in known]
@@ -66,9 +66,8 @@ async def list_worktrees(
 async def clean_worktrees(
     folder: Path, run: RunProgram, *, keep_bytes: int = 0, dry_run: bool = False, busy: Collection[Path] = ()
 ) -> Cleaned:
-    """Remove worktrees, the oldest first, until the others take no more than `keep_bytes`. Those with changes that
-    are neither merged nor saved, those whose process lives, and what this program did not make stay.
-    """
+    """Remove worktrees, oldest first, until the others use at most `keep_bytes`. Worktrees with unsaved and
+    unmerged changes, those whose process is alive, and folders not created by this program are kept."""
     infos = await list_worktrees(folder, run, busy=busy)
     total = sum(each.size_bytes for each in infos)
     removed, left = [], []
@@ -109,8 +108,8 @@ async def _info(
 
 
 def where_processes_stand() -> dict[int, str]:
-    """Return the working directory of each process by its number, as far as the system tells: a session that was
-    resumed in a worktree has not made it, and a shell may stand in it."""
+    """Return pid → working directory, as far as the system tells. A session resumed in a worktree did not create
+    it, and a shell may be running in it."""
     found = {}
     with contextlib.suppress(OSError):
         for name in filter(str.isdigit, os.listdir("/proc")):
@@ -120,7 +119,7 @@ def where_processes_stand() -> dict[int, str]:
 
 
 def _unknown(folder: Path, known: tuple[Worktree, ...]) -> Iterator[Path]:
-    """Yield folders beside the worktrees that have no record, and do not belong to one."""
+    """Yield folders next to the worktrees that have no record and do not belong to one."""
     ours = {path for each in known for path in (Path(each.path), private_git(Path(each.path)))}
     for store in sorted(folder.glob("*/.store")):
         for path in sorted(store.parent.iterdir()):
@@ -135,7 +134,7 @@ def _foreign(path: Path) -> WorktreeInfo:
 
 
 def size_bytes(*folders: Path) -> int:
-    """Return what folders take on the disk; no link is followed."""
+    """Return the disk usage of folders, without following links."""
     total, left = 0, [os.fspath(each) for each in folders]
     while left:
         with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:

@@ -1,9 +1,9 @@
-"""Make a git worktree whose files are those of the main checkout as they are now, uncommitted changes included.
+"""Create a git worktree with the current files of the main checkout, including uncommitted changes.
 
-git knows a worktree by an entry in `worktrees/` of the repository. `git worktree add` writes it file by file while
-other gits read it, and writes shared settings; both fail when several run at once. Here the entry is made apart
-and moved into place in one step, so nothing is locked and nothing retried. No setting, ref, stash or index of the
-user is written.
+git registers a worktree by an entry in `worktrees/` of the repository. `git worktree add` writes the entry file by
+file while other git processes read it, and writes shared configuration; both fail if several run at once. Here the
+entry is prepared elsewhere and moved into place atomically, so nothing is locked or retried. No configuration,
+ref, stash or index of the user is written.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ _MOST_TRIES = 1_000
 
 
 async def create(root: Path, name: str, folder: Path, run: RunProgram) -> Worktree:
-    """Make a worktree for the repository around a folder.
+    """Create a worktree for the repository around a folder.
 
     Args:
-        root: a folder of the main checkout, or of a worktree that is linked itself.
-        name: letters, digits, `.`, `-` and `_`; a number is added where there is one of that name.
-        folder: where worktrees lie, outside of the repository; those of one repository have a folder of their own.
+        root: a folder of the main checkout, or of a linked worktree.
+        name: letters, digits, `.`, `-` and `_`; a number is appended if the name exists.
+        folder: where worktrees are created, outside the repository; each repository has a subfolder.
         run: `sandbox.ProcessRunner.run`.
 
     Raises:
         WorktreeError: there is no repository or no commit, submodules are checked out, the disk is nearly full, or
-            it cannot be made. Nothing is left behind.
+            the worktree cannot be created. Nothing is left behind.
     """
     place, commit = _repository(root)
     async with draft(place, name, folder, run) as made:
@@ -51,11 +51,11 @@ async def create(root: Path, name: str, folder: Path, run: RunProgram) -> Worktr
 
 
 async def enter(root: Path, name: str, folder: Path, run: RunProgram) -> Worktree:
-    """Go on in the worktree of a name that the repository around a folder has, as its new owner; make one where
-    there is none. The arguments are those of `create`.
+    """Continue in an existing worktree of this name as its new owner, or create one. The arguments are those of
+    `create`.
 
     Raises:
-        WorktreeError: its process lives, its files are gone, or as `create`.
+        WorktreeError: its process is alive, its files are gone, or as in `create`.
     """
     check_name(name)
     path = home_of(folder, checkout_around(root)) / name
@@ -94,7 +94,7 @@ async def _filled(draft: Draft, root: Path, commit: str) -> Worktree:
 
 
 def _repository(root: Path) -> tuple[GitFolder, str]:
-    """Return the repository around a folder and the commit that is checked out."""
+    """Return the repository around a folder and its checked-out commit."""
     place = checkout_around(root)
     commit = ""
     try:
@@ -112,10 +112,10 @@ def _repository(root: Path) -> tuple[GitFolder, str]:
 
 
 def checkout_around(root: Path) -> GitFolder:
-    """Return the repository around a folder, if worktrees can be made of it.
+    """Return the repository around a folder, if worktrees of it can be created.
 
     Raises:
-        WorktreeError: there is none, or none whose worktrees would be complete.
+        WorktreeError: there is none, or its worktrees would be incomplete.
     """
     real = os.path.realpath(root)
     try:
@@ -140,7 +140,8 @@ def checkout_around(root: Path) -> GitFolder:
 
 
 def _is_bare(place: GitFolder) -> bool:
-    """Return whether the settings of this checkout lead git elsewhere; a linked one would be led there too."""
+    """Return True if the configuration of this checkout points git elsewhere; it would do so in a linked one
+    too."""
     try:
         found = dict(settings(read_regular(os.path.join(place.own, "config.worktree"), _LARGEST_CONFIG)))
     except FileNotFoundError:
@@ -158,7 +159,7 @@ def _submodules(place: GitFolder) -> Iterator[str]:
 
 
 def _link(draft: Draft, commit: str, owner: Owner) -> str:
-    """Make the worktree known to git; returns its entry, the folder that git keeps about it."""
+    """Register the worktree with git, and return its entry: the folder in which git keeps its data."""
     place, path = draft.place, draft.path
     entries = os.path.join(place.common, "worktrees")
     written = os.path.join(place.common, draft.entry_draft)
@@ -166,9 +167,9 @@ def _link(draft: Draft, commit: str, owner: Owner) -> str:
     try:
         _write_entry(Path(written), place, path, commit, owner)
         for entry in _free_entries(entries, f"agent-{path.name}"):
-            # git forgets an entry whose worktree does not point back, so that comes first.
+            # Written first: git prunes an entry whose worktree does not point back.
             path.joinpath(".git").write_text(f"gitdir: {entry}\n", encoding="utf-8", errors="surrogateescape")
-            # A name may be taken meanwhile; and a git that prunes removes the folder while it is empty.
+            # The name may get taken in the meantime, and a pruning git removes the folder while it is empty.
             try:
                 os.makedirs(entries, exist_ok=True)
                 os.rename(written, entry)
@@ -183,7 +184,7 @@ def _link(draft: Draft, commit: str, owner: Owner) -> str:
 
 
 def _free_entries(entries: str, name: str) -> Iterator[str]:
-    """Yield names that nothing has at this moment, as often as it may take."""
+    """Yield names that are currently free, as often as necessary."""
     number = 1
     for _ in range(_MOST_TRIES):
         while os.path.lexists(entry := os.path.join(entries, f"{name}-{number}" if number > 1 else name)):
@@ -203,7 +204,7 @@ def _write_entry(draft: Path, place: GitFolder, path: Path, commit: str, owner: 
 
 
 def write_entry(folder: Path, path: Path, commit: str, owner: Owner) -> None:
-    """Write what git keeps about a worktree, without the index.
+    """Write git's data on a worktree, except the index.
 
     Raises:
         OSError: it cannot be written.

@@ -1,5 +1,5 @@
-"""Delete a folder with all that is in it, and nothing else: no link is followed, no mount entered, and what is
-swapped for a link meanwhile is not either, since everything is reached from the descriptor of its folder."""
+"""Delete a folder and its contents, and nothing else: no link is followed and no mount entered. Links put in place
+in the meantime are not followed either, because everything is accessed through the descriptor of its folder."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ def delete_tree(real: str) -> None:
 
     Raises:
         WorktreeError: something is mounted in it; nothing is deleted then.
-        OSError: something cannot be deleted, or a folder on the way is a link.
+        OSError: something cannot be deleted, or a folder on the path is a link.
     """
     if found := _mounted_below(real):
         raise WorktreeError(f"{found} is a mount; unmount it first")
@@ -33,7 +33,7 @@ def delete_tree(real: str) -> None:
 
 
 class _Deletion:
-    """One deletion. A folder that lies deep is moved up first, so that few descriptors are open at a time."""
+    """One deletion. Deep folders are first moved up, to limit the number of open descriptors."""
 
     def __init__(self, top: int, device: int) -> None:
         self._top = top
@@ -41,7 +41,7 @@ class _Deletion:
         self._moved: list[str] = []
 
     def empty(self) -> None:
-        """Delete what is in the top folder."""
+        """Delete the contents of the top folder."""
         self._empty(self._top, 0)
         while self._moved:
             self._delete(self._top, self._moved.pop(), 1)
@@ -71,7 +71,7 @@ class _Deletion:
 
 
 def _opened(above: int, name: str) -> int:
-    """Open a folder that its owner may then list and change. A link of that name is not followed."""
+    """Open a folder, making it readable and writable for its owner. A link of that name is not followed."""
     status = os.stat(name, dir_fd=above, follow_symlinks=False)
     mode = stat.S_IMODE(status.st_mode)
     if not stat.S_ISDIR(status.st_mode) or mode & 0o700 == 0o700:
@@ -88,7 +88,7 @@ def _opened(above: int, name: str) -> int:
 
 
 def _mounted_below(real: str) -> str:
-    """Return what is mounted in a folder; empty where nothing is, or the system does not tell."""
+    """Return a mount point in a folder; empty if there is none, or the system does not tell."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().split(b"\n")
     except OSError:

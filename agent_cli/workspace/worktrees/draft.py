@@ -1,5 +1,5 @@
-"""A worktree that is being made: its name and folder are reserved. What a killed creation has left is removed by
-the next one."""
+"""A worktree under construction: its name and folder are reserved. Remains of a killed creation are removed by the
+next one."""
 
 import asyncio
 import contextlib
@@ -21,20 +21,20 @@ from .store import SnapshotStore, index_of
 from .worktree import Owner, WorktreeError, private_git, record_of, store_of, this_process
 
 ENTRY_DRAFT = "agent-worktree-"
-"""Beginning of the name of an entry that is not in place yet."""
+"""Name prefix of an entry that is not in place yet."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
 _RESERVED = (".lock", ".git", ".")
 _LARGEST_RECORD = 100_000
 _LONGEST_PATH = 4096
 _MOST_TRIES = 100
 _LEAST_FREE = 0.05
-"""Share of the disk that stays free."""
+"""Share of the disk that must stay free."""
 _SPACE = 1.2
-"""Free space that is needed, by the size of the files."""
+"""Required free space as a multiple of the size of the files."""
 
 
 class _Creation(msgspec.Struct, frozen=True):
-    """Who makes a worktree, on disk while it is made."""
+    """The process that creates a worktree, saved on disk until it is complete."""
 
     owner: Owner
     token: str
@@ -48,13 +48,13 @@ class Draft:
         self.place = place
         self.store = store
         self.entry_draft = f"{ENTRY_DRAFT}{token}"
-        """Name of the folder in the git data in which its entry is written."""
+        """Name of the folder in the git data in which its entry is prepared."""
 
     def check_space(self, size_bytes: int) -> None:
         """Check that files of this size fit on the disk.
 
         Raises:
-            WorktreeError: they do not.
+            WorktreeError: they do not fit.
         """
         disk = shutil.disk_usage(self.path)
         if disk.free < size_bytes * _SPACE or disk.free < disk.total * _LEAST_FREE:
@@ -66,16 +66,16 @@ class Draft:
 
 @contextlib.asynccontextmanager
 async def draft(place: GitFolder, name: str, folder: Path, run: RunProgram) -> AsyncIterator[Draft]:
-    """Reserve a name and its folder, with the store. An error removes what was made until then.
+    """Reserve a name and its folder, and prepare the store. On an error, everything created so far is removed.
 
     Args:
         place: the repository; for a plain folder the folder itself.
-        name: letters, digits, `.`, `-` and `_`; a number is added where there is one of that name.
-        folder: where worktrees lie; those of one repository have a folder of their own in it.
+        name: letters, digits, `.`, `-` and `_`; a number is appended if the name exists.
+        folder: where worktrees are created; each repository has a subfolder.
         run: `sandbox.ProcessRunner.run`.
 
     Raises:
-        WorktreeError: it cannot be made.
+        WorktreeError: it cannot be created.
     """
     check_name(name)
     home = home_of(folder, place)
@@ -94,20 +94,20 @@ async def draft(place: GitFolder, name: str, folder: Path, run: RunProgram) -> A
 
 
 def check_name(name: str) -> None:
-    """Check that a worktree can have a name.
+    """Check that a name is valid for a worktree.
 
     Raises:
-        WorktreeError: it cannot.
+        WorktreeError: it is not.
     """
     if not _NAME.fullmatch(name) or name.endswith(_RESERVED):
         raise WorktreeError(f"{name!r} cannot be the name of a worktree: use letters, digits, - and _")
 
 
 def home_of(folder: Path, place: GitFolder) -> Path:
-    """Return the folder of the worktrees of one repository; created if it does not exist.
+    """Return the folder for the worktrees of one repository, created if necessary.
 
     Raises:
-        WorktreeError: it cannot be made, is a link, or lies in the repository.
+        WorktreeError: it cannot be created, is a link, or is inside the repository.
     """
     import hashlib
 
@@ -136,8 +136,8 @@ def _reserved(home: Path, place: GitFolder, name: str) -> tuple[Path, _Creation]
 
 
 def _is_reserved_now(path: Path, creation: _Creation) -> bool:
-    """Reserve a name; returns whether it was free. Another process may remove the last worktree meanwhile, and
-    with it the folders above."""
+    """Reserve a name. Return False if it is taken. Another process may be removing the last worktree, and with it
+    the parent folders."""
     data = msgspec.json.encode(creation)
     for _ in range(_MOST_TRIES):
         try:
@@ -160,7 +160,7 @@ def _is_reserved_now(path: Path, creation: _Creation) -> bool:
 
 
 def _sweep(home: Path, place: GitFolder) -> None:
-    """Remove what creations have left whose process is gone."""
+    """Remove the remains of creations whose process is gone."""
     for file in store_of(home).glob("*.draft"):
         try:
             creation = msgspec.json.decode(read_regular(file, _LARGEST_RECORD), type=_Creation)
@@ -171,7 +171,7 @@ def _sweep(home: Path, place: GitFolder) -> None:
 
 
 def _discard(path: Path, place: GitFolder, creation: _Creation) -> None:
-    """Remove what there is of a worktree without a record."""
+    """Remove the remains of a worktree without a record."""
     if not record_of(path).exists():
         for folder in (*_entries(path, place, creation), str(private_git(path)), str(path)):
             with contextlib.suppress(OSError, WorktreeError):
@@ -184,8 +184,7 @@ def _discard(path: Path, place: GitFolder, creation: _Creation) -> None:
 
 
 def _entries(path: Path, place: GitFolder, creation: _Creation) -> Iterator[str]:
-    """Yield what lies in the git data of the repository: the draft of the entry, and entries that name the
-    folder."""
+    """Yield remains in the git data of the repository: the prepared entry, and entries that name the folder."""
     yield os.path.join(place.common, f"{ENTRY_DRAFT}{creation.token}")
     for entry in Path(place.common, "worktrees").glob(f"agent-{path.name}*"):
         with contextlib.suppress(OSError):

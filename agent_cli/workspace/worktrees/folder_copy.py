@@ -1,5 +1,5 @@
-"""Copy a folder with all that is in it: files by reflink where the file system can, links as links, hard links as
-files of their own. Sockets, pipes and devices are left out."""
+"""Copy a folder and its contents: files by reflink if the file system supports it, links as links, hard links as
+separate files. Sockets, pipes and devices are left out."""
 
 import errno
 import fcntl
@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 
 
 def copy_folder(source: Path, target: Path, check_space: Callable[[int], None] | None = None) -> None:
-    """Copy what is in a folder to another, which is there already.
+    """Copy the contents of a folder to another existing one.
 
     Args:
         source: the folder; nothing in it is changed.
@@ -63,7 +63,7 @@ def _copied(source: str, target: str) -> None:
                     os.symlink(os.readlink(entry.path), to)
                 elif stat.S_ISREG(status.st_mode):
                     _copied_file(entry.path, to)
-    for path, status in reversed(made):  # their modes last, since a folder may be read-only
+    for path, status in reversed(made):  # modes last, since a folder may be read-only
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         os.chmod(path, stat.S_IMODE(status.st_mode))
 
@@ -81,7 +81,7 @@ def _copied_file(source: str, target: str) -> None:
 
 
 def _is_cloned(original: int, copy: int) -> bool:
-    """Share the blocks of a file, which are copied once either is written; returns whether that was done."""
+    """Share the blocks of a file (copy on write). Return False if that is not supported."""
     if sys.platform != "linux":
         return False
     try:

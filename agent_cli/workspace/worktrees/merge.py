@@ -1,5 +1,5 @@
-"""What was changed in a worktree: as a patch, and merged into the main checkout as changes of files, three-way
-where these have changed meanwhile. Index, stash, branches and settings of the user are not touched."""
+"""The changes in a worktree: as a patch, and merged into the main checkout as file changes, three-way for files
+that have changed there too. The user's index, stash, branches and configuration are not touched."""
 
 import contextlib
 import hashlib
@@ -21,24 +21,24 @@ from .worktree import Worktree, WorktreeError, write_record
 
 _LARGEST_REFS = 50_000_000
 OnConflict = Literal["stop", "skip", "markers"]
-"""What to do where both have changed a file and the changes cannot be joined: merge nothing at all, leave these
-files as they are, or write both versions with conflict markers into those that are text."""
+"""What to do if both sides have changed a file and the changes cannot be merged: merge nothing at all, skip these
+files, or write text files with conflict markers."""
 
 
 class MergeResult(msgspec.Struct, frozen=True):
-    """What became of the changes, by path from the top of the checkout."""
+    """Result of a merge, by path relative to the top of the checkout."""
 
     applied: tuple[str, ...] = ()
     conflicting: tuple[tuple[str, str], ...] = ()
-    """Files that are not merged, or hold conflict markers, each with the reason."""
+    """Files that are not merged, or contain conflict markers, each with the reason."""
     identical: tuple[str, ...] = ()
-    """Files that were so already."""
+    """Files that were already identical."""
     left_out: tuple[str, ...] = ()
-    """Repositories inside the worktree; they are in no patch."""
+    """Repositories inside the worktree, which are not part of any patch."""
 
 
 class _Plan(msgspec.Struct):
-    """What is to be done in the main checkout."""
+    """The changes to make in the main checkout."""
 
     changes: dict[str, tuple[Entry, Entry]] = {}
     contents: dict[str, bytes] = {}
@@ -51,38 +51,38 @@ async def changed_files(worktree: Worktree, run: RunProgram) -> tuple[str, ...]:
     """Return the files that differ from the base.
 
     Raises:
-        WorktreeError: it cannot be read.
+        WorktreeError: the worktree cannot be read.
     """
     return tuple(map(printable, await changes_of(worktree, (await snapshot_of(worktree, run)).tree, run)))
 
 
 async def patch(worktree: Worktree, run: RunProgram) -> bytes:
-    """Return everything that was changed against the base as a patch for `git apply`: new files included, binary
-    content too, ignored files not.
+    """Return all changes against the base as a patch for `git apply`, including new files and binary content, but
+    not ignored files.
 
     Raises:
-        WorktreeError: it cannot be read.
+        WorktreeError: the worktree cannot be read.
     """
     return await _patch(_store(worktree, run), worktree, (await snapshot_of(worktree, run)).tree)
 
 
 class SavedPatch(msgspec.Struct, frozen=True):
-    """A patch on the disk."""
+    """A patch saved on disk."""
 
     sha256: str
     added: int
-    """Lines; those of binary files do not count."""
+    """Number of lines added, not counting binary files."""
     removed: int
     files: tuple[str, ...]
     left_out: tuple[str, ...] = ()
-    """Repositories inside the worktree; they are in no patch."""
+    """Repositories inside the worktree, which are not part of any patch."""
 
 
 async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> SavedPatch:
-    """Write the patch to a file, read it back, and remember that what it holds is safe.
+    """Write the patch to a file, read it back, and record that its contents are safe.
 
     Raises:
-        WorktreeError: it cannot be read or written.
+        WorktreeError: the worktree cannot be read, or the file not written.
     """
     store, now = _store(worktree, run), await snapshot_of(worktree, run, may_lack=True)
     changes = await _changes(store, worktree, now.tree)
@@ -105,10 +105,10 @@ async def save_patch(worktree: Worktree, file: Path, run: RunProgram) -> SavedPa
 
 
 async def mark_saved(worktree: Worktree, run: RunProgram) -> None:
-    """Remember that what lies in a worktree now may be removed.
+    """Record that the current contents of a worktree may be removed.
 
     Raises:
-        WorktreeError: it cannot be read.
+        WorktreeError: the worktree cannot be read.
         OSError: the record cannot be written.
     """
     _write_saved(worktree, (await snapshot_of(worktree, run)).tree)
@@ -119,8 +119,8 @@ def _write_saved(worktree: Worktree, tree: str) -> None:
 
 
 def refs_of(worktree: Worktree) -> str:
-    """Return a hash of HEAD and all refs of git data that belong to a worktree alone: it changes with a commit, a
-    branch or a stash."""
+    """Return a hash of HEAD and all refs in a worktree's private git data, which changes with a commit, branch or
+    stash."""
     if not worktree.is_apart:
         return ""
     place, found = worktree.place, hashlib.sha256()
@@ -139,7 +139,7 @@ async def merge(
     on_conflict: OnConflict = "stop",
     before: Callable[[], Awaitable[None]] | None = None,
 ) -> MergeResult:
-    """Bring the changes into a checkout of the same repository; `before` is awaited before anything is written.
+    """Merge the changes into a checkout of the same repository; `before` is awaited before anything is written.
 
     Raises:
         WorktreeError: it is another repository, or something cannot be read.
@@ -178,7 +178,7 @@ def _same_repository(worktree: Worktree, into: Path) -> GitFolder:
 
 
 async def snapshot_of(worktree: Worktree, run: RunProgram, *, may_lack: bool = False) -> Snapshot:
-    """Return the files of the worktree as they are now; with `may_lack` without those that git refuses.
+    """Return a snapshot of the worktree's current files; with `may_lack`, without those that git refuses.
 
     Raises:
         WorktreeError: they cannot be read.
@@ -190,10 +190,10 @@ async def snapshot_of(worktree: Worktree, run: RunProgram, *, may_lack: bool = F
 
 
 async def changes_of(worktree: Worktree, tree: str, run: RunProgram) -> dict[str, tuple[Entry, Entry]]:
-    """Return by path what differs between the base and a snapshot.
+    """Return path → states before and after, for everything that differs between the base and a snapshot.
 
     Raises:
-        WorktreeError: it cannot be read.
+        WorktreeError: the worktree cannot be read.
     """
     return await _changes(_store(worktree, run), worktree, tree)
 
@@ -214,7 +214,7 @@ async def _patch(store: SnapshotStore, worktree: Worktree, tree: str) -> bytes:
 
 
 class _File(msgspec.Struct, frozen=True):
-    """One path in the three versions; the third is what lies in the checkout."""
+    """One path in three versions; the third is the file in the checkout."""
 
     top: Path
     path: str
@@ -223,7 +223,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 async def _plan(plan: _Plan, file: _File, store: SnapshotStore, on_conflict: OnConflict, name: str) -> None:
-    """Decide what one path becomes."""
+    """Plan the merge of one path."""
     try:
         mine, content = present(file.top, file.path)
     except OSError as error:
@@ -244,7 +244,7 @@ def _is_same(one: Entry, other: Entry) -> bool:
 
 
 def _cannot_join(mine: Entry, file: _File) -> str:
-    """Return why two changes cannot be joined line by line; empty where they may be."""
+    """Return why two changes cannot be merged line by line; empty if they may be."""
     if not mine.blob:
         return "it was removed here and changed in the worktree" if file.base.blob else ""
     if not file.theirs.blob:
@@ -257,7 +257,7 @@ def _cannot_join(mine: Entry, file: _File) -> str:
 async def _join(
     plan: _Plan, file: _File, here: tuple[Entry, bytes], store: SnapshotStore, on_conflict: OnConflict, name: str
 ) -> None:
-    """Merge line by line."""
+    """Merge a file line by line."""
     mine, content = here
     versions = (content, plan.contents.get(file.base.blob, b""), plan.contents[file.theirs.blob])
     labels = ("here", "before", f"worktree {name}")
@@ -294,7 +294,7 @@ async def _merged(
 
 
 def _as_file(mine: Entry, wanted: Entry) -> Entry:
-    """Return an entry with permissions: those of the file that is there, as far as they fit."""
+    """Return an entry with permissions: those of the existing file, adjusted to the wanted kind."""
     if not wanted.blob or wanted.kind == LINK:
         return wanted
     mode = mine.mode if mine.blob and mine.kind != LINK else 0o644
@@ -303,7 +303,7 @@ def _as_file(mine: Entry, wanted: Entry) -> Entry:
 
 
 def _apply(top: Path, plan: _Plan, *, undo: bool) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Write the changes. Where one is refused and `undo` is set, those before it are taken back."""
+    """Write the changes. If one is refused and `undo` is set, those before it are reverted."""
     before = {path: present(top, path) for path in plan.changes}
     contents = plan.contents | {entry.blob: data for entry, data in before.values() if entry.blob}
     report = restore(top, plan.changes, contents.__getitem__, shown=str)

@@ -1,4 +1,4 @@
-"""Remove a worktree: only one that this program has made, whose process is gone, and with it nothing is lost."""
+"""Remove a worktree: only one created by this program, whose process is gone, and without unsaved work."""
 
 import asyncio
 import contextlib
@@ -21,17 +21,17 @@ _LARGEST_REFS = 50_000_000
 
 
 async def remove(worktree: Worktree, run: RunProgram, *, discard: bool = False) -> None:
-    """Remove a worktree with its entry in the repository, its index in the store, and the store itself after the
-    last one.
+    """Remove a worktree, its entry in the repository and its index in the store; after the last worktree, also the
+    store.
 
     Args:
-        worktree: as `create` or `open_worktree` gave it; what is recorded counts.
+        worktree: as from `create` or `open_worktree`; its record on disk takes precedence.
         run: `sandbox.ProcessRunner.run`.
-        discard: also where it holds changes that are neither merged nor saved as a patch.
+        discard: remove it even if it has changes that are neither merged nor saved as a patch.
 
     Raises:
-        WorktreeError: it is not ours, its process is at work, it holds changes, or something in it cannot be
-            removed; it is never removed by force then.
+        WorktreeError: it is not ours, its process is alive, it has changes, or something in it cannot be removed;
+            it is never removed by force then.
     """
     known = await _checked(worktree, run, discard=discard)
     try:
@@ -41,7 +41,7 @@ async def remove(worktree: Worktree, run: RunProgram, *, discard: bool = False) 
 
 
 async def why_it_stays(worktree: Worktree, run: RunProgram) -> str:
-    """Return why `remove` would refuse; empty where it would not."""
+    """Return why `remove` would refuse; empty if it would not."""
     try:
         await _checked(worktree, run)
     except (WorktreeError, OSError) as error:
@@ -50,10 +50,10 @@ async def why_it_stays(worktree: Worktree, run: RunProgram) -> str:
 
 
 async def _checked(worktree: Worktree, run: RunProgram, *, discard: bool = False) -> Worktree:
-    """Return the worktree as it is recorded.
+    """Return the worktree as recorded.
 
     Raises:
-        WorktreeError: it must stay.
+        WorktreeError: it must be kept.
     """
     known = open_worktree(Path(worktree.path))
     _check_place(known)
@@ -79,7 +79,7 @@ async def _refuse_loss(known: Worktree, run: RunProgram) -> None:
 
 
 def _unnamed_commit(place: GitFolder, first: str) -> str:
-    """Return the commit that is checked out where it was made in the worktree and only its HEAD names it."""
+    """Return the checked-out commit if it was made in the worktree and only its HEAD refers to it."""
     try:
         head = first_line(os.path.join(place.own, "HEAD"), 4096)
     except OSError:
@@ -95,10 +95,10 @@ def _unnamed_commit(place: GitFolder, first: str) -> str:
 
 
 def _check_place(known: Worktree) -> None:
-    """Refuse a record that leads elsewhere than to a folder beside its store and to the entry of that folder.
+    """Refuse a record that does not refer to a folder next to its store and to that folder's entry.
 
     Raises:
-        WorktreeError: it does.
+        WorktreeError: the record is refused.
     """
     path, entry = Path(known.path), Path(known.entry)
     if os.path.realpath(path.parent) != str(path.parent) or os.path.islink(path):
@@ -117,7 +117,7 @@ def _check_place(known: Worktree) -> None:
 
 
 def _removed(known: Worktree) -> None:
-    """Delete the files first, then what git knows of them, the record last, so that it can be repeated."""
+    """Delete the files first, then git's data on them, and the record last, so that a removal can be repeated."""
     if os.path.lexists(known.path):
         write_record(msgspec.structs.replace(known, is_going=True))
         delete_tree(known.path)
@@ -134,7 +134,7 @@ def _removed(known: Worktree) -> None:
 def _forget(known: Worktree) -> None:
     """Remove the entry in the repository."""
     if os.path.lexists(known.entry):
-        # Out of git's sight in one step, so that no other git reads half an entry.
+        # Hidden from git atomically, so that no other git reads a partial entry.
         common = os.path.dirname(os.path.dirname(known.entry))
         gone = os.path.join(common, f"agent-worktree-gone-{os.urandom(6).hex()}")
         os.rename(known.entry, gone)
@@ -144,8 +144,8 @@ def _forget(known: Worktree) -> None:
 
 
 def _delete_store(store: Path) -> None:
-    """Delete the store after the last worktree, unless another is being made."""
-    with contextlib.suppress(FileNotFoundError, TimeoutError):  # another process has just done so, or needs it
+    """Delete the store after the last worktree, unless another is being created."""
+    with contextlib.suppress(FileNotFoundError, TimeoutError):  # another process has deleted or needs it
         descriptor = os.open(lock_of(store, STORE_LOCK), os.O_RDWR | os.O_NOFOLLOW | PLAIN)
         try:
             wait_for_lock(descriptor, _LONGEST_WAIT_S)
@@ -153,7 +153,7 @@ def _delete_store(store: Path) -> None:
                 each.suffix in (".json", ".draft") for each in store.iterdir()
             ):
                 delete_tree(str(store))
-                with contextlib.suppress(OSError):  # another worktree was begun meanwhile
+                with contextlib.suppress(OSError):  # another worktree has been started
                     os.rmdir(store.parent)
         finally:
             os.close(descriptor)

@@ -1,8 +1,8 @@
-"""The private store of the worktrees of one repository: snapshots of checkouts, byte for byte.
+"""The private store for the worktrees of one repository: byte-for-byte snapshots of checkouts.
 
-git runs on this store alone, with its own index for each checkout, so no setting, hook, filter or attribute of the
-repository has an effect: what lies in a file is what the snapshot has, large files and line ends included. Nothing
-of the repository is written; its objects are only read, so that what it has is not stored twice.
+git only runs on this store, with a separate index for each checkout, so no configuration, hook, filter or
+attribute of the repository has an effect: a snapshot has the exact content of each file, including large files and
+line endings. Nothing in the repository is written; its objects are read, so that they need not be stored twice.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ _TIMEOUT_S = 300.0
 _LONGEST_WAIT_S = 300.0
 _POLL_S = 0.02
 _AT_ONCE = 2
-"""Checkouts that are written at a time: more only wait for the disk."""
+"""Number of checkouts written at the same time; more would only wait for the disk."""
 _LARGEST_INDEX = 200_000_000
 _LONGEST_EXCLUDE = 1_000_000
 _CONTENT_PART = 64
 STORE_LOCK = "store"
-"""The lock under which the store is made and deleted."""
+"""Lock for creating and deleting the store."""
 
 
 class Snapshot(NamedTuple):
@@ -40,7 +40,7 @@ class Snapshot(NamedTuple):
 
     tree: str
     nested: tuple[str, ...]
-    """Folders that are repositories of their own, and what git takes into none; they are left out."""
+    """Nested repositories, and files that git refuses; they are left out."""
 
 
 class SnapshotStore:
@@ -52,7 +52,7 @@ class SnapshotStore:
         self._git = PrivateGit(folder, run, (Path(place.top), folder.parent), timeout_s=_TIMEOUT_S)
 
     async def prepare(self) -> None:
-        """Make the store if it is not there yet.
+        """Create the store if it does not exist.
 
         Raises:
             WorktreeError: it cannot be written.
@@ -68,13 +68,13 @@ class SnapshotStore:
                 if "\n" not in objects and os.path.isdir(objects):
                     alternates = self._folder / "objects" / "info" / "alternates"
                     alternates.parent.mkdir(parents=True, exist_ok=True)
-                    replace_file(alternates, os.fsencode(objects) + b"\n")  # other gits read it at this moment
+                    replace_file(alternates, os.fsencode(objects) + b"\n")  # others may be reading it
         except (CheckpointError, OSError) as error:
             raise WorktreeError(f"the store of the worktrees cannot be made: {error}") from error
 
     @contextlib.asynccontextmanager
     async def locked(self, name: str) -> AsyncIterator[None]:
-        """Hold a lock of the store. It is never taken over from a process that lives.
+        """Hold a lock of the store. It is never taken over from a living process.
 
         Raises:
             WorktreeError: another process has held it for minutes.
@@ -83,11 +83,11 @@ class SnapshotStore:
             yield
 
     def index_of(self, name: str) -> Path:
-        """Return the private index of a checkout; the main one has the empty name."""
+        """Return the private index of a checkout; the main one has an empty name."""
         return index_of(self._folder, name)
 
     async def snapshot(self, name: str, top: Path, users_index: Path, *, may_lack: bool = False) -> Snapshot:
-        """Save all files of a checkout that are not ignored, and those that `users_index` tracks. With `may_lack`
+        """Save all files of a checkout that are not ignored, and those that `users_index` tracks. With `may_lack`,
         files that git refuses, such as one named `git~1`, are left out.
 
         Raises:
@@ -96,7 +96,7 @@ class SnapshotStore:
         index = self.index_of(name)
         try:
             async with self.locked(f"index-{name}"):
-                index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # of a git that was killed
+                index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # left by a killed git
                 listing = self._git("ls-files", "-z", "--others", "--exclude-standard", work=top, index=index)
                 nested = [each for each in _names(await unless_held_up(listing, top)) if each.endswith("/")]
                 wanted = [":(literal).", *(f":(exclude,literal){folder}" for folder in nested)]
@@ -117,7 +117,7 @@ class SnapshotStore:
             raise WorktreeError(f"the files in {top} cannot be read: {error}") from error
 
     async def _add_tracked(self, top: Path, index: Path, users_index: Path) -> None:
-        """Add what git tracks although it is ignored, and take out repositories inside that git noticed."""
+        """Add tracked files that are ignored, and remove nested repositories that git has added."""
         staged = (await self._git("ls-files", "-z", "--stage", index=index)).split(b"\0")
         known = {line.partition(b"\t")[2]: line[:6] for line in staged if line}
         links = [path for path, mode in known.items() if int(mode, 8) == GITLINK]
@@ -149,17 +149,17 @@ class SnapshotStore:
             yield
 
     async def size_bytes(self, tree: str) -> int:
-        """Return how large the files of a tree are."""
+        """Return the total size of the files in a tree."""
         listing = (await self._told("ls-tree", "-r", "--long", "-z", tree)).split(b"\0")
         sizes = (line.partition(b"\t")[0].split()[-1] for line in listing if line)
         return sum(int(size) for size in sizes if size.isdigit())
 
     async def uncommitted(self, commit: str, users_index: Path, top: Path) -> tuple[str, ...]:
-        """Return the files that are not as in a commit, by what the user's index knows of them."""
-        if not users_index.exists():  # a clone in which nothing was checked out
+        """Return the files that differ from a commit, based on the user's index."""
+        if not users_index.exists():  # a clone without checked-out files
             return ()
         async with self._copied(users_index) as index:
-            # As in the user's git, a file whose time and size are those in the index is not read.
+            # As in the user's git, a file with the time and size in the index is not read.
             changed = await self._told("diff-files", "-z", "--name-only", work=top, index=index)
             staged = await self._told("diff-index", "-z", "--name-only", "--cached", commit, work=top, index=index)
             new = await self._told("ls-files", "-z", "--others", "--exclude-standard", work=top, index=index)
@@ -167,7 +167,7 @@ class SnapshotStore:
 
     @contextlib.asynccontextmanager
     async def _copied(self, users_index: Path) -> AsyncIterator[Path]:
-        """Copy an index for as long as it is needed; without one, one that is not there either."""
+        """Copy an index temporarily; if there is none, the copy does not exist either."""
         index = self.index_of(f".users-{os.urandom(6).hex()}")
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -178,7 +178,7 @@ class SnapshotStore:
                 file.unlink(missing_ok=True)
 
     async def untracked(self, top: Path, users_index: Path, patterns: Path, *, ignored: bool) -> list[str]:
-        """Return the untracked files that a file of patterns names; with `ignored` only those git ignores."""
+        """Return the untracked files that a file of patterns names; with `ignored`, only those git ignores."""
         common = ("ls-files", "-z", "--others", "--ignored")
         async with self._copied(users_index) as index:
             named = set(_names(await self._told(*common, f"--exclude-from={patterns}", work=top, index=index)))
@@ -207,7 +207,7 @@ class SnapshotStore:
         return found.decode().strip()
 
     async def line_counts(self, old: str, new: str) -> dict[str, tuple[int, int]]:
-        """Return how many lines were added and removed by path; none of binary files."""
+        """Return path → number of lines added and removed; 0 for binary files."""
         raw = await self._told("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-textconv", old, new)
         found = {}
         for name in _names(raw):
@@ -216,7 +216,7 @@ class SnapshotStore:
         return found
 
     async def changes(self, old: str, new: str) -> dict[str, tuple[Entry, Entry]]:
-        """Return what differs between two trees, by path: a file's kind and content, before and after."""
+        """Return path → states before and after, for all differences between two trees."""
         raw = (await self._told("diff-tree", "-r", "-z", "--no-renames", old, new)).split(b"\0")
         found = {}
         for about, path in zip(raw[::2], raw[1::2], strict=False):
@@ -225,7 +225,7 @@ class SnapshotStore:
         return found
 
     async def patch(self, old: str, new: str, paths: Iterable[str]) -> bytes:
-        """Return the difference of some paths as a patch that holds binary content too."""
+        """Return the differences of some paths as a patch, including binary content."""
         options = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
         listed = list(paths)
         parts = [listed[at : at + 500] for at in range(0, len(listed), 500)]
@@ -234,7 +234,7 @@ class SnapshotStore:
         )
 
     async def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
-        """Return the content of blobs by their hashes."""
+        """Return blob hash → content."""
         wanted = sorted(set(filter(None, blobs)))
         found: dict[str, bytes] = {}
         for at in range(0, len(wanted), _CONTENT_PART):
@@ -253,8 +253,8 @@ class SnapshotStore:
     async def merged(
         self, files: tuple[Path, Path, Path], labels: tuple[str, str, str], *, markers: bool
     ) -> bytes | None:
-        """Merge three versions of a file: mine, the base, theirs. None where they conflict, unless conflicts are
-        to be marked, and where one is binary."""
+        """Merge three versions of a file: mine, base, theirs. Return None if one is binary, or if they conflict
+        and conflicts are not to be marked."""
         options = [word for label in labels for word in ("-L", label)]
         try:
             accept = tuple(range(128)) if markers else (0,)
@@ -273,7 +273,7 @@ class SnapshotStore:
 
 @contextlib.asynccontextmanager
 async def hold_lock(file: Path) -> AsyncIterator[None]:
-    """Hold the lock of a file. It is never taken over from a process that lives.
+    """Hold a file lock. It is never taken over from a living process.
 
     Raises:
         WorktreeError: another process has held it for minutes.
@@ -302,7 +302,7 @@ def index_of(store: Path, name: str) -> Path:
 
 
 def copy_index(users_index: Path, to: Path) -> None:
-    """Copy an index and what it shares with others, with its time: by that git knows what to read again.
+    """Copy an index and its shared parts with their times, by which git knows what to read again.
 
     Raises:
         OSError: it cannot be read.
@@ -315,7 +315,7 @@ def copy_index(users_index: Path, to: Path) -> None:
 
 
 def tracked_by(users_index: Path) -> list[bytes]:
-    """Return the files that an index tracks; none where it cannot be read."""
+    """Return the files that an index tracks; none if it cannot be read."""
     try:
         return [
             each.path for each in index_entries(read_regular(users_index, _LARGEST_INDEX)) if each.mode != GITLINK
@@ -325,7 +325,7 @@ def tracked_by(users_index: Path) -> list[bytes]:
 
 
 def _is_file(top: Path, path: bytes) -> bool:
-    """Return whether a file or link is at a path, and no link on the way to it."""
+    """Return True if a file or link is at a path, with no link in its parent folders."""
     whole = os.path.join(os.fsencode(os.path.realpath(top)), path)
     folder = os.path.dirname(whole)
     return (

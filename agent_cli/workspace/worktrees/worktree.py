@@ -1,5 +1,5 @@
-"""What a worktree is, as a value, and the record of it: on disk beside the worktrees, where whoever works in one
-cannot write."""
+"""The value type for a worktree, and its record on disk, stored next to the worktrees, where commands in a
+worktree cannot write."""
 
 import os
 import socket
@@ -15,19 +15,19 @@ _LARGEST_RECORD = 50_000_000
 
 
 class WorktreeError(Exception):
-    """A worktree cannot be made, read, merged or removed; the text says why."""
+    """A worktree cannot be created, read, merged or removed; the message says why."""
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The process that made a worktree."""
+    """The process that created a worktree."""
 
     pid: int
     started: str
-    """When it was started, as the system counts; empty where that is not known."""
+    """Start time as counted by the system; empty if unknown."""
     host: str
 
     def is_alive(self) -> bool:
-        """Return whether it may still be at work; of another machine nobody can tell."""
+        """Return True if it may still be running; for another machine this is unknown, so True."""
         if self.host != socket.gethostname():
             return True
         if self.started:
@@ -42,7 +42,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Worktree(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkout that is linked to a repository, with a detached HEAD: no branch is made."""
+    """A checkout linked to a repository, with a detached HEAD: no branch is created."""
 
     name: str
     root: str
@@ -50,26 +50,27 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """The top folder of the worktree."""
     folder: str
-    """The folder in it that stands for the one it was made for, which may lie below the top."""
+    """The folder that corresponds to the one the worktree was created for, which may be below the top."""
     entry: str
-    """Its folder in the git data of the repository, or in its private ones; empty for a copy of a plain folder."""
+    """Its folder in the git data of the repository, or in its private git data; empty for a copy of a plain
+    folder."""
     commit: str
-    """What HEAD names."""
+    """The commit of HEAD."""
     base: str
-    """The tree in the private store: all files as they were in the main checkout, byte for byte."""
+    """Tree in the private store with all files of the main checkout at creation, byte for byte."""
     uncommitted: tuple[str, ...] = ()
     """Files whose uncommitted changes are part of the base."""
     carried: tuple[str, ...] = ()
-    """Ignored files that `.worktreeinclude` names: copied, and never part of the patch."""
+    """Copied ignored files named by `.worktreeinclude`; never part of the patch."""
     left_out: tuple[str, ...] = ()
     """Repositories inside the main checkout, which the worktree lacks."""
     owner: Owner
     is_going: bool = False
-    """Its removal has begun: what lies there is no longer what was made in it."""
+    """True if its removal has begun: its files are no longer reliable."""
     saved: str = ""
-    """The tree that was merged or saved as a patch last; what differs from it would be lost by a removal."""
+    """Tree that was last merged or saved as a patch; a removal loses what differs from it."""
     saved_refs: str = ""
-    """What `merge.refs_of` gave then."""
+    """Result of `merge.refs_of` at that time."""
 
     @property
     def store(self) -> Path:
@@ -78,18 +79,18 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> GitFolder:
-        """The git data; those of a copy of a plain folder are not there."""
+        """The git data; a copy of a plain folder has none there."""
         entry = Path(self.entry or private_git(Path(self.path)) / "worktrees" / self.name)
         return GitFolder(self.path, str(entry), str(entry.parent.parent))
 
     @property
     def is_apart(self) -> bool:
-        """Whether it shares no more with the repository than objects, which it reads."""
+        """True if it shares only objects with the repository, read-only."""
         return self.place.common == str(private_git(Path(self.path)))
 
 
 def store_of(folder: Path) -> Path:
-    """Return the private store beside the worktrees of one repository."""
+    """Return the private store next to the worktrees of one repository."""
     return folder / ".store"
 
 
@@ -99,12 +100,12 @@ def private_git(path: Path) -> Path:
 
 
 def this_process() -> Owner:
-    """Return the process that runs."""
+    """Return the current process as an owner."""
     return Owner(os.getpid(), _started(os.getpid()), socket.gethostname())
 
 
 def _started(pid: int) -> str:
-    """Return when a process was started; empty where there is none, or it is not known."""
+    """Return the start time of a process; empty if it does not exist or the time is unknown."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
@@ -112,7 +113,7 @@ def _started(pid: int) -> str:
 
 
 def record_of(path: Path) -> Path:
-    """Return the file with the record of the worktree at a path."""
+    """Return the record file of the worktree at a path."""
     return store_of(path.parent) / f"{path.name}.json"
 
 
@@ -126,10 +127,10 @@ def write_record(worktree: Worktree) -> None:
 
 
 def open_worktree(path: Path) -> Worktree:
-    """Return the worktree at a path as it is recorded.
+    """Return the recorded worktree at a path.
 
     Raises:
-        WorktreeError: there is no record: this program did not make it.
+        WorktreeError: there is no record: this program did not create it.
     """
     try:
         return msgspec.json.decode(read_regular(record_of(path), _LARGEST_RECORD), type=Worktree)
@@ -138,7 +139,7 @@ def open_worktree(path: Path) -> Worktree:
 
 
 def worktrees(folder: Path) -> tuple[Worktree, ...]:
-    """Return all worktrees below the folder that `create` was given, by path."""
+    """Return all worktrees below the folder passed to `create`, sorted by path."""
     found = []
     for record in sorted(folder.glob("*/.store/*.json")):
         try:
