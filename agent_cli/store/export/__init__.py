@@ -1,1 +1,1 @@
-"""Write a session as Markdown, HTML or JSON."""
+"""Export of a session as Markdown, HTML or JSON."""
