@@ -1,1 +1,1 @@
-"""Find and mask secrets, in whole texts and in streams."""
+"""Detection and masking of secrets, in whole texts and in streams."""
