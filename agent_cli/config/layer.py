@@ -22,7 +22,7 @@ class ConfigError(Exception):
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """One source of values."""
+    """A source of values."""
 
     name: str
     """A file's path, or the flag or variable."""

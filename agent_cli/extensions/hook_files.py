@@ -87,7 +87,7 @@ def find_hooks(
         home: the user's home directory.
         trusts: returns True if the user has agreed to a place and its content.
         plugins: hooks of plug-ins that the user has agreed to.
-        reads: the owners whose other files are read.
+        reads: owners (`user`, `project`) whose files of other agents are read.
     """
     notes: list[str] = []
     usable = list(_own(own, own_source, notes))

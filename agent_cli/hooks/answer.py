@@ -45,7 +45,7 @@ class HookAnswer(msgspec.Struct, frozen=True):
     """True if the turn must end."""
     stop_reason: str = ""
     failure: str = ""
-    """What was wrong with the hook itself; empty if nothing."""
+    """Failure of the hook itself; empty if none."""
     merges_input: bool = False
     """True if the new input holds only the changed arguments."""
 

@@ -94,9 +94,9 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     all.
     """
     is_async: bool = False
-    """It runs in the background and decides nothing."""
+    """True if it runs in the background and decides nothing."""
     is_once: bool = False
-    """It is run once per session."""
+    """True if it runs only once per session."""
     status: str = ""
     """Its activity, shown to the user while it runs."""
     shell: str = ""

@@ -33,7 +33,7 @@ _MODES = {"plan": "plan", "ask": "default", "auto-edit": "acceptEdits", "yolo": 
 
 
 class HookRun(msgspec.Struct, frozen=True):
-    """One run of a hook, for lists and records."""
+    """A run of a hook, for lists and records."""
 
     hook: str
     event: Event
@@ -242,7 +242,7 @@ class HookEngine:
         if hook.callback is not None:
             return await hook.callback(given, hook.timeout_s)
         if hook.request is not None:
-            from .http import post  # the library behind it is large
+            from .http import post  # its library is slow to load
 
             return await post(hook.request, given, hook.timeout_s)
         env = {**self._environment(hook), **asked.env}

@@ -1,4 +1,4 @@
-"""One server of a session: started when first needed, restarted after it died, with the reason of any failure."""
+"""A server of a session: started when first needed, restarted after it died, with the reason of any failure."""
 
 import asyncio
 import contextlib
@@ -76,7 +76,7 @@ class _TooManyStarts(ServerError):
 
 
 class Connection:
-    """One server and the connection to it, if any."""
+    """A server and the connection to it, if any."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Connection:
         self._has_changed = False
         self._said_since_start = 0
         self._failure = ""
-        """How it ended the last time."""
+        """Description of how it ended last."""
         self._pace = pace
         self._clock = clock
         self._starts: deque[float] = deque()
@@ -282,8 +282,8 @@ class Connection:
         self.known = self._store.remember(self.definition, offer)
 
     async def _refresh_quietly(self) -> None:
-        """Fetch the offer until nothing has changed meanwhile. A server that is not running is asked when it is
-        started next."""
+        """Fetch the offer until nothing has changed during the fetch. A server that is not running is asked when
+        it is started next."""
         while self._has_changed:
             await asyncio.sleep(self._pace.between_refreshes_s)
             self._has_changed = False

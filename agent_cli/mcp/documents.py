@@ -76,7 +76,7 @@ class ServerDocuments:
         return (await self._asked(server, lambda client: client.get_prompt(definition.name, arguments))).text
 
     async def _asked(self, server: str, ask: Callable[[Client], Awaitable[CallOutcome]]) -> CallOutcome:
-        """Send a read-only request to a server; once more if it has died meanwhile."""
+        """Send a read-only request to a server; once more if it has died."""
         connection: Connection = self._servers.connections[server]
         try:
             try:

@@ -29,7 +29,7 @@ _PIECE = re.compile(r"\s*\S+\s*|\s+")
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """One recorded answer."""
+    """A recorded answer."""
 
     message: AssistantMessage
     usage: Usage | None = None

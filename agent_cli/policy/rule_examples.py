@@ -34,7 +34,7 @@ class ExampleError(ValueError):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """One example: an action, the expected verdict, and where it is written."""
+    """An action, the verdict expected on it, and where the example is written."""
 
     expected: Effect
     text: str

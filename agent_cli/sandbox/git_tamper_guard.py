@@ -116,7 +116,7 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         return self._file_restored(path) if path in self.marks else _removed(self.root, path)
 
     def _restored_own(self, path: str) -> bool:
-        """Restore a file that git's settings name. A new one is only renamed, because it may be somebody's
+        """Restore a file that git's settings name. A new one is only renamed, because it may be the user's
         work.
         """
         if path not in self.marks:
@@ -124,7 +124,7 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         return path in self.contents and _written(self.root, path, self.contents[path], self.marks[path][0])
 
     def _entry_restored(self, folder: str) -> bool:
-        """Restore a `.git` that was replaced: look for the old folder beside it, by inode."""
+        """Restore a `.git` that was replaced: look for the old folder next to it, by inode."""
         mark = self.marks[folder]
         if stat.S_ISREG(mark[0]):
             return self._file_restored(folder)

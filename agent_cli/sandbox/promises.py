@@ -33,7 +33,7 @@ MATRIX: Mapping[MechanismName, tuple[tuple[Cell, ...], ...]] = {
     "landlock": (_HELD, _NOT_HELD, *(_HELD,) * 3, *(_PUT_BACK,) * 2, *(_ASKS,) * 3),
     "none": (_ASKS,) * len(PROMISES),
 }
-"""One cell per entry of `COLUMNS` for each of `PROMISES`, by mechanism. The test does not cover Seatbelt."""
+"""Rows by mechanism: for each of `PROMISES` a cell per entry of `COLUMNS`. The test does not cover Seatbelt."""
 
 
 def promises(strength: EnforcedLevel, mode: Mode, asked_for: bool) -> dict[Cell, tuple[str, ...]]:

@@ -90,7 +90,7 @@ class Sessions:
         progress: Progress | None = None,
         connect: Callable[..., "Connection"] | None = None,
     ) -> None:
-        """Create a catalog. `cache` is the folder of the index, by default beside `folder`; `progress` is called
+        """Create a catalog. `cache` is the folder of the index, by default next to `folder`; `progress` is called
         while many sessions are read; `connect` replaces `sqlite3.connect`."""
         self.folder = folder
         self.progress = progress

@@ -1,4 +1,4 @@
-"""Reading of sub-agent sessions, which are stored beside their parent's."""
+"""Reading of sub-agent sessions, which are stored next to their parent's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ class ChildSession(msgspec.Struct, frozen=True):
     """Its answer, or its last text."""
     background: bool
     time: float
-    """When its last task ended, or began if the program ended meanwhile; seconds since the epoch."""
+    """When its last task ended, or began if the program ended before it; seconds since the epoch."""
     cwd: str
     """Its working directory; differs from the parent's for a sub-agent in a worktree."""
 

@@ -158,7 +158,7 @@ def _believable(call: ModelCalled) -> ModelCalled:
 
 
 def repair(path: Path) -> Repaired:
-    """Repair a damaged session: rewrite what can be read and keep a copy of the original file beside it. The
+    """Repair a damaged session: rewrite what can be read and keep a copy of the original file next to it. The
     modification time stays the same.
 
     Raises:

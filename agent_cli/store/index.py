@@ -63,7 +63,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Index:
-    """The cache in one file. Each call opens it anew, so that any thread may use it."""
+    """The cache in one file. Each call opens it again, so that any thread may use it."""
 
     def __init__(self, path: Path, connect: Callable[..., "Connection"] | None = None) -> None:
         """Create an index. `connect` replaces `sqlite3.connect`."""

@@ -61,7 +61,7 @@ class Loaded(msgspec.Struct, frozen=True):
     end: int = 0
     """Byte offset after the last complete line."""
     recovered: str = ""
-    """How a damaged first line was reconstructed, in words; empty if it is intact."""
+    """Description of how a damaged first line was reconstructed; empty if it is intact."""
     rewritten: bool = False
     """True if another program has reformatted the lines: the file can be read but not appended to."""
 
@@ -254,7 +254,7 @@ class SessionFile:
         return cls(path, descriptor, loaded.end, disk), loaded
 
     def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
-        """Append records and wait until they are on disk. A file that was removed meanwhile is written again. If
+        """Append records and wait until they are on disk. A file that has been removed is written again. If
         not `durable`, the next append or `sync` waits for these too; at most one append at a time is left
         unsynced, so that a power failure loses no more than the last one.
 

@@ -49,7 +49,7 @@ class Definition(msgspec.Struct, frozen=True):
     type: AgentType
     """The type under the name in the file, which another file may also use."""
     notes: tuple[str, ...] = ()
-    """What has no effect or is wrong without making the file unusable."""
+    """Settings without effect, and errors that do not make the file unusable."""
 
 
 def parse_agent(text: str, path: Path, place: Place) -> Definition:

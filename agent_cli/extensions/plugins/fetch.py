@@ -145,7 +145,7 @@ class Folder:
 
 
 class Repository:
-    """One commit of a git repository."""
+    """A commit of a git repository."""
 
     def __init__(self, folder: Path, run: RunProgram, env: Mapping[str, str], protocol: str) -> None:
         self._folder = folder

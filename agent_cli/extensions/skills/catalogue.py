@@ -13,7 +13,7 @@ from .find import FoundSkills
 from .skill import Skill
 
 SEARCHED_FROM = 150
-"""From this many skills on only names are listed, and `find_skills` finds them."""
+"""Number of skills from which on only names are listed, and `find_skills` finds them."""
 _SHARE = 0.01
 """Share of the context window for the list."""
 _LEAST_TOKENS = 1_000

@@ -126,7 +126,7 @@ class SkillCache:
 
 
 class _Scan:
-    """One scan of a place. Links in a project are followed only within it."""
+    """A scan of a place. Links in a project are followed only within it."""
 
     def __init__(self, place: Place, known: _KnownPlace, notes: list[tuple[str, str]]) -> None:
         self.now = _KnownPlace({}, {})

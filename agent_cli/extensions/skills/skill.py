@@ -30,7 +30,7 @@ class SkillHead(msgspec.Struct, frozen=True, omit_defaults=True):
     is_offered: bool = True
     """False: completion does not offer it to the user (`user-invocable`)."""
     notes: tuple[str, ...] = ()
-    """What is wrong with the file without making it unusable."""
+    """Defects of the file that do not make it unusable."""
     problem: str = ""
     """Why it cannot be used."""
 

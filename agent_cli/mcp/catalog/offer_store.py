@@ -17,7 +17,7 @@ _LOCK_S = 2.0
 
 
 class KnownServer(msgspec.Struct, frozen=True):
-    """What is known of a server from earlier connections."""
+    """Known facts about a server from earlier connections."""
 
     name: str
     address: str
@@ -27,8 +27,8 @@ class KnownServer(msgspec.Struct, frozen=True):
 
 
 class OfferStore:
-    """One file per server, named by the fingerprint of its definition: another command, address or variable makes
-    it another server."""
+    """Store with one file per server, named by the fingerprint of its definition: another command, address or
+    variable makes it another server."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,8 +62,8 @@ class OfferStore:
             return known
 
     def approve(self, definition: ServerDefinition, known: KnownServer, tool: ToolDefinition) -> KnownServer:
-        """Save that the user approved a tool's current definition; approvals by other sessions meanwhile are
-        kept.
+        """Save that the user approved a tool's current definition; approvals that other sessions have made
+        since are kept.
         """
         with self._locked(definition):
             latest = self.load(definition) or known
@@ -90,6 +90,6 @@ class OfferStore:
         with contextlib.ExitStack() as held:
             with contextlib.suppress(
                 OSError
-            ):  # a state folder that cannot be written keeps no server from working
+            ):  # a state folder that cannot be written must not prevent servers from working
                 held.enter_context(file_lock(self._path(definition), _LOCK_S))
             yield

@@ -32,7 +32,7 @@ class HttpFailure(msgspec.Struct, frozen=True):
 
     kind: Kind
     words: str
-    """What the server did, such as `answered with HTTP 500`."""
+    """Description of what the server did, such as `answered with HTTP 500`."""
     status: int = 0
     """0 if there was no response."""
 

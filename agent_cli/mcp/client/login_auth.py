@@ -51,8 +51,9 @@ class LoginAuth(httpx2.Auth):
 
 
 def refresh(definition: ServerDefinition, tokens: TokenStore, login: StoredLogin) -> StoredLogin:
-    """Return the login with a new access token, or unchanged if none is available. A token refreshed or a login
-    made by another program meanwhile takes precedence."""
+    """Return the login with a new access token, or unchanged if none is available. A token or login that another
+    program has renewed in the meantime takes precedence.
+    """
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(tokens.locked(definition))

@@ -79,7 +79,7 @@ async def login(
 
 
 class _Flow:
-    """One login, and the storage that the SDK's provider requires."""
+    """A login, and the storage that the SDK's provider requires."""
 
     def __init__(
         self,

@@ -221,7 +221,7 @@ class SdkClient:
                 yield session
 
     async def _or_ended(self, negotiation: Awaitable[None]) -> None:
-        """Negotiate, unless the connection is left meanwhile."""
+        """Negotiate until the connection is left."""
         working = asyncio.ensure_future(negotiation)
         leaving = asyncio.create_task(self._leave.wait())
         try:

@@ -85,7 +85,7 @@ class TokenStore:
 
     @contextlib.contextmanager
     def locked(self, definition: ServerDefinition) -> Iterator[None]:
-        """Prevent other programs from changing the login meanwhile.
+        """Prevent other programs from changing the login during the block.
 
         Raises:
             OSError: the folder cannot be written, or another program keeps it locked.

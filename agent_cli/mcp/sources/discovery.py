@@ -80,7 +80,7 @@ def find_servers(
         env: variables that entries may refer to.
         trusts: returns True if the user has agreed to a place and its content.
         plugins: servers of plug-ins that the user has agreed to.
-        reads: the owners whose other files are read.
+        reads: owners (`user`, `project`) whose files of other agents are read.
     """
     found = _Found(root, env, trusts, {each.name: each for each in configured(own, env, root, own_source)})
     for definition in plugins:

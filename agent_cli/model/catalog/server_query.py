@@ -148,7 +148,7 @@ class _Asker:
         self._headers = {"authorization": f"Bearer {route.api_key}"} if route.api_key else {}
 
     async def at_root(self, path: str, body: Any = None) -> Any:
-        """Return the JSON of an endpoint beside `/v1`; None if there is none."""
+        """Return the JSON of an endpoint at the server's root; None if there is none."""
         return await self._get(self.route.base_url.removesuffix("/v1"), path, body)
 
     async def at_base(self, path: str) -> Any:
@@ -221,7 +221,7 @@ async def _ollama_loaded(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
 
 
 async def _ollama_running(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
-    """Query Ollama behind its OpenAI endpoint, where no context window can be requested."""
+    """Query Ollama when its OpenAI endpoint is used, where no context window can be requested."""
     window = running_window(await asker.at_root("/api/ps"), asker.route.model)
     return Facts("server", context_window=window)
 

@@ -231,7 +231,7 @@ class Connection:
 
 
 class _Exchange:
-    """One request and its response on a connection."""
+    """A request and its response on a connection."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -247,7 +247,7 @@ class _Exchange:
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     async def send(self, request: h11.Request, content: bytes) -> None:
-        """Send a request. If the connection breaks meanwhile, `answer` raises the error, because a response may
+        """Send a request. If the connection breaks, `answer` raises the error, because a response may
         have arrived.
         """
         data = [self._http.send(request), self._http.send(h11.Data(content)), self._http.send(h11.EndOfMessage())]

@@ -150,7 +150,7 @@ def _read_body(body: Any, depth: int = 0) -> _Body:
 
 
 def _fields(body: Any) -> dict[str, Any]:
-    """Return the error object in a body, wherever a wire format puts it."""
+    """Return the error object in a body, in any wire format."""
     body = _first(body)
     if not isinstance(body, dict):
         return {}

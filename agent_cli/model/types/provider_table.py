@@ -32,7 +32,7 @@ class Quirks(msgspec.Struct, frozen=True):
     reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
     """Field of an assistant message in which its reasoning must be sent back; empty: it must not be sent."""
     effort_field: Literal["", "reasoning_effort", "reasoning"] = "reasoning_effort"
-    """Where the effort is sent: a plain field, `{"reasoning": {"effort": …}}`, or nowhere."""
+    """Form in which the effort is sent: a plain field, `{"reasoning": {"effort": …}}`, or nowhere."""
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh")
     """Supported efforts; others are mapped to the nearest lower one."""
     short_ids: bool = False

@@ -50,7 +50,7 @@ class EncodedRequest(msgspec.Struct, frozen=True):
 
 
 class Dialect(ABC):
-    """One wire format, for one model."""
+    """A wire format, for one model."""
 
     path: str
     """Path below the base URL."""

@@ -5,7 +5,7 @@ import msgspec
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One event of a stream."""
+    """An event of a stream."""
 
     event: str
     """Event name; empty if the server gives none."""

@@ -193,7 +193,7 @@ _OURSELVES = r"(?:-\w*m)?agent_cli(?:\.\w+)?|\S*/agent(?:_cli)?"
 
 
 class Cwd(msgspec.Struct, frozen=True):
-    """Where a command runs, and the folders it may change."""
+    """Context of a command: its working directory, and the folders it may change."""
 
     resolve: Callable[[str], str]
     roots: tuple[str, ...]

@@ -34,7 +34,7 @@ class Program(msgspec.Struct, frozen=True):
     paths: bool = True
     """True if its operands are files it reads."""
     globs: Literal["any", "suffix", "named", "none"] = "any"
-    """Which globs may start with a wildcard, because a matching file may be named like an option: `any` if no
+    """Globs that may start with a wildcard, given that a matching file may be named like an option: `any` if no
     option can do more than read; `suffix` if no option ends in `.ext`; `named` if options can write or run;
     `none`: no globs at all, because the second file is written to."""
     ends: bool = True

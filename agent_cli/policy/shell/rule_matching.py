@@ -35,8 +35,9 @@ def texts_of(part: SimpleCommand) -> tuple[str, ...]:
 
 
 def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
-    """Return the forms of a command for rules that forbid, including those without options wherever they are, with
-    or without values, so that `make -s release` also matches `make release`."""
+    """Return the forms of a command for rules that forbid, including those with any options left out, with or
+    without their values, so that `make -s release` also matches `make release`.
+    """
     words = normalize(part)
     if len(words) > _MOST_WORDS:
         return texts_of(part)

@@ -103,12 +103,12 @@ def send_signal(send: Callable[[int, int], None], pid: int, number: int) -> bool
 
 
 def freeze_and_kill(pids: Collection[int]) -> None:
-    """Stop all processes, then kill them: a stopped process cannot fork meanwhile."""
+    """Stop all processes, then kill them: a stopped process cannot fork in between."""
     _send_each(pids, _signal.SIGSTOP, _signal.SIGKILL)
 
 
 def freeze_and_end(pids: Collection[int]) -> None:
-    """Send SIGTERM to all processes. They are stopped meanwhile, or a shell would go on to its next command once
+    """Send SIGTERM to all processes. They are stopped first, or a shell would go on to its next command once
     the current one has ended."""
     _send_each(pids, _signal.SIGSTOP, _signal.SIGTERM, _signal.SIGCONT)
 

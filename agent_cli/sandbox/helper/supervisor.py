@@ -160,7 +160,7 @@ class Supervisor:
         self._obey()
 
     def _obey(self) -> None:
-        """Handle the received messages; those for a command that has ended meanwhile do nothing."""
+        """Handle the received messages; those for a command that has already ended do nothing."""
         for kind, *facts in self._inbox.messages():
             if kind == "start":
                 self._say("hello", os.getpid())

@@ -35,7 +35,7 @@ _BREAKING_CAPABILITIES = (
 )
 """Capabilities of root that defeat the mounts."""
 _OF_THE_SYSTEM = ("/run/current-system", "/run/opengl-driver")
-"""Where some systems keep their programs in `/run`."""
+"""Folders in `/run` where some systems keep their programs."""
 _FOLDER_LISTS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "MANPATH")
 _FOLDERS = ("HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "NVM_DIR", "GOROOT", "JAVA_HOME", "RUSTUP_HOME")
 _SOCKETS = (

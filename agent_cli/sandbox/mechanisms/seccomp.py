@@ -95,7 +95,7 @@ MACHINES: dict[str, tuple[int, dict[str, int], dict[str, int]]] = {
         {"ioctl": 29, "socket": 198, "socketpair": 199, "clone": 220, "clone3": 435, "prlimit64": 261},
     ),
 }
-"""By machine name: its audit architecture number, the refused calls, and those that depend on arguments."""
+"""For each machine name, the audit architecture number, the refused calls, and those that depend on arguments."""
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""Start of processes, from this module only.
+"""Process creation: no other module starts processes.
 
 Every process gets its own session and process group, no terminal and, unless input is given, an empty standard
 input. A run returns when its main process exits, even if a child left behind still holds the output pipe. Each
@@ -36,7 +36,7 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash")
 _START_S = 10.0
 """Time limit for starting a program, which normally takes 1 ms."""
 _TRIES = 7
-"""Number of attempts to set up a sandbox whose mounts were tampered with meanwhile."""
+"""Number of retries to set up a sandbox whose mounts were tampered with during setup."""
 _LONGEST_REQUEST = 16 * 1024 * 1024
 
 

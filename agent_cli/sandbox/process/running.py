@@ -317,7 +317,7 @@ class Running:
 
 
 async def to_the_end(work: Coroutine[Any, Any, object]) -> None:
-    """Await `work` to its end, shielded from cancellation; a cancellation meanwhile is raised afterwards."""
+    """Await `work` to its end, shielded from cancellation; a cancellation in the meantime is raised afterwards."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():

@@ -1,4 +1,4 @@
-"""What a sandboxed command may reach, and how much of that this machine can enforce."""
+"""The access of a sandboxed command, and how much of it this machine can enforce."""
 
 from typing import Literal
 

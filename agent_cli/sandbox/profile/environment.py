@@ -18,7 +18,7 @@ _QUIET = {
 }
 
 _GIT_SAFETY = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
-"""Settings that stop git from running a program out of a directory that somebody else created."""
+"""Settings that stop git from running a program out of a directory created by another user."""
 
 _MISLEADING = frozenset({"CDPATH"})
 """With `CDPATH`, `cd src` may enter another directory than the one that was approved."""

@@ -37,7 +37,7 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 class _Entry:
-    """One entry of `messages`: blocks of one role, each with the id of its message."""
+    """An entry of `messages`: blocks of one role, each with the id of its message."""
 
     def __init__(self, role: str) -> None:
         self.role = role
@@ -103,8 +103,8 @@ def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: Le
 
 
 def _fitting(max_tokens: int, route: Route, info: ModelInfo, request: ModelRequest, entries: list[_Entry]) -> int:
-    """Return the longest answer that fits the window beside the prompt, for models that otherwise refuse the
-    request. Halved until it fits, so that it rarely changes as the conversation grows."""
+    """Return the longest answer that fits the window together with the prompt, for models that otherwise refuse
+    the request. Halved until it fits, so that it rarely changes as the conversation grows."""
     window = info.context_window
     if window is None or not must_fit(route.model):
         return max_tokens

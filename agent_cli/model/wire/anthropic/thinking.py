@@ -1,5 +1,5 @@
-"""Differences between the models behind Anthropic Messages, as data: how thinking is controlled, and the maximum
-answer length if nothing else is known.
+"""Differences between the models with the Anthropic Messages format, as data: how thinking is controlled, and the
+maximum answer length if nothing else is known.
 
 Sources: Anthropic's documentation of thinking, effort and the migration guides of each model.
 """
@@ -13,7 +13,7 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 
 
 class Thinking(msgspec.Struct, frozen=True):
-    """How a family of models is told how much to think."""
+    """Thinking controls of a family of models."""
 
     kind: Literal["none", "budget", "adaptive"]
     """`budget`: a number of tokens. `adaptive`: the model decides, guided by an effort."""
@@ -37,7 +37,7 @@ _FAMILIES: tuple[tuple[str, Thinking], ...] = (
     (r"claude-", Thinking("adaptive", _ALL)),
     (r"", Thinking("budget")),
 )
-"""By model name, first match wins; the last row is for other vendors' models behind the same format."""
+"""Patterns of model names, first match wins; the last row is for other vendors' models with this format."""
 
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 24_576, "max": 32_000}
 """Tokens for each effort, for models that take a budget."""
