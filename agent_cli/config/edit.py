@@ -1,5 +1,6 @@
-"""Editing of one key in the text of a configuration file. Everything else stays as written, including comments:
-the text is changed in one place, parsed again, and rejected unless only that key has changed."""
+"""Edit one key in the text of a configuration file. Everything else stays as written, including comments: the text
+is changed in one place, parsed again, and rejected unless only that key has changed.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

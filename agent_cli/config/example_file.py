@@ -1,5 +1,6 @@
-"""Generator of `config.example.yaml` from the schema: every key at its default, with the schema's docstrings as
-comments."""
+"""Generate `config.example.yaml` from the schema: every key at its default, with the schema's docstrings as
+comments.
+"""
 
 import ast
 from pathlib import Path

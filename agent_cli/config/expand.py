@@ -1,4 +1,4 @@
-"""Expansion of variables in the configuration: `${NAME}`, and `${NAME:-default}` for optional ones.
+"""Expand variables in the configuration: `${NAME}`, and `${NAME:-default}` for optional ones.
 
 Values are expanded only when they are used, so that displays of the configuration show the names, never the
 values.

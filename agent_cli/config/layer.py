@@ -1,5 +1,6 @@
-"""One source of configuration values and its validation: an unknown key or a wrong type is an error that names
-file, line and what to write instead."""
+"""A source of configuration values, and its validation: an unknown key or a wrong type is an error that names
+file, line and what to write instead.
+"""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Restriction of a project's own configuration file.
+"""Restrict what a project's own configuration file may set.
 
 The file comes with the repository, so its author is whoever wrote the repository. The user has seen and approved
 it, but approving "tighten my permissions" must not mean approving "send my keys elsewhere" or "run this". So

@@ -1,4 +1,4 @@
-"""Expansion of command and skill texts into prompts: placeholders are replaced with arguments, and embedded shell
+"""Expand command and skill texts into prompts: placeholders are replaced with arguments, and embedded shell
 commands are found. Each product has its own syntax.
 
 Inserted text is never scanned again, so an argument can neither name a file nor run a command by itself.

@@ -1,5 +1,6 @@
-"""Listing and reading of extension files, within limits, since projects may contain them too. Outside the user's
-own folders no links are allowed: neither the folder, nor anything on the way to it or below it."""
+"""List and read extension files, within limits, since projects may contain them too. Outside the user's own
+folders no links are allowed: neither the folder, nor anything on the way to it or below it.
+"""
 
 import os
 from collections import deque

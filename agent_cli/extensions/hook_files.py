@@ -1,4 +1,4 @@
-"""Discovery of hooks: those of our configuration, and those of the user's other agents.
+"""Find hooks: those of our configuration, and those of the user's other agents.
 
 User files need no trust. A repository's hooks are inert until the user has agreed to their exact definition and to
 the content of the workspace files that their commands name.

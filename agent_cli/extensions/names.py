@@ -9,7 +9,7 @@ _LONGEST_NAME = 64
 
 
 def unique_name(name: str, place: Place, is_taken: Callable[[str], bool]) -> str:
-    """Return the bare name if it is free, otherwise one that includes the origin."""
+    """Return the bare name if it is free, otherwise a name that includes the origin."""
     return next(each for each in _candidates(name, place) if not is_taken(each))
 
 

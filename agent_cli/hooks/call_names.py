@@ -1,4 +1,4 @@
-"""Translation of a tool call into the terms of another agent: its names and input there, and back.
+"""Translate a tool call into the terms of another agent: its names and input there, and back.
 
 Hooks written for other agents test `tool_name` and read `tool_input`; they return new input in the same terms.
 """

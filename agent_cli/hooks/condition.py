@@ -24,7 +24,7 @@ def holds(hook: Hook, call: ToolCallFacts, named: NamedCall) -> bool:
 
 
 def problem(hook: Hook) -> str:
-    """Return what is wrong with the condition of a hook; empty if nothing is."""
+    """Return the problem with the condition of a hook; empty if there is none."""
     if not hook.condition:
         return ""
     if hook.event not in CALL_EVENTS:

@@ -1,4 +1,4 @@
-"""Execution of the hooks of an event, and combination of their answers.
+"""Run the hooks of an event and combine their answers.
 
 All hooks of an event run concurrently, each as a process tree with limits, and their answers are combined in the
 order of the configuration. The strictest decision counts; an allow never overrides a rule.

@@ -1,4 +1,4 @@
-"""Diff of the changes that hooks make to a call, for display and for the record."""
+"""Show the changes that hooks make to a call as a diff, for display and for the record."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Assembly of an answer from its events."""
+"""Assemble an answer from its events."""
 
 from typing import assert_never
 

@@ -1,4 +1,4 @@
-"""Selection of the client for a model name, from configuration, environment and provider table, in that order."""
+"""Select the client for a model name, from configuration, environment and provider table, in that order."""
 
 import ipaddress
 import re

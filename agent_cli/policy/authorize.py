@@ -94,7 +94,7 @@ def _external_verdict(action: CallExternal, policy: Policy) -> Verdict:
 
 
 def _memory_verdict(action: WriteMemory, policy: Policy) -> Verdict:
-    """Return the verdict on a memory change. Memory is no file of the workspace: a change is shown, and undone
+    """Return the verdict on a memory change. Memory is not a workspace file: a change is shown, and undone
     with its turn. A change to what later conversations receive asks like an edit."""
     if policy.mode == "plan":
         return Deny("mode plan", "plan mode changes nothing", by_mode=True)

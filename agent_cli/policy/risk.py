@@ -1,5 +1,6 @@
-"""One-line description of the worst an action could do, for a user who is about to approve it. If several apply to
-a command line, the gravest are given."""
+"""Describe in one line the worst an action could do, for a user who is about to approve it. If several apply to a
+command line, the gravest are given.
+"""
 
 import os
 import re

@@ -1,1 +1,1 @@
-"""Detection and masking of secrets, in whole texts and in streams."""
+"""Detect and mask secrets, in whole texts and in streams."""

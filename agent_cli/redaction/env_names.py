@@ -1,5 +1,5 @@
-"""Detection of environment variables that are secrets, by name and by the shape of their values, and of those that
-lead to other programs of the user. Separate because it is needed only when a command is confined.
+"""Detect environment variables that are secrets, by name and by the shape of their values, and those that lead to
+other programs of the user. Separate because it is needed only when a command is confined.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Recognition of secrets by keyed hashes when their values are no longer available.
+"""Recognize secrets by keyed hashes when their values are no longer available.
 
 For each encoding of a value only a fingerprint is stored, never the value: a keyed hash, the length, and a
 twelve-bit checksum of its start. The last two make the search linear: few positions of a text match a checksum,

@@ -1,5 +1,5 @@
-"""Replacement of secrets by their names: `[masked: DB_PASSWORD]` for known values, `[masked: GitHub token]` for
-text with the shape of a secret.
+"""Replace secrets by their names: `[masked: DB_PASSWORD]` for known values, `[masked: GitHub token]` for text with
+the shape of a secret.
 
 `Redactor.spans` finds secrets in a whole text, `Redactor.stream` is for text that arrives in pieces. Pure; a
 separate package because display, logs and requests all need it. It prevents accidental leaks and is no security

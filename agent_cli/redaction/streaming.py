@@ -1,4 +1,4 @@
-"""Masking of a stream: however a text is cut into pieces, the result equals that for the whole text. Separate from
+"""Mask a stream: however a text is cut into pieces, the result equals that for the whole text. Separate from
 `redactor`, since only this module must know what incomplete text may become.
 """
 

@@ -1,5 +1,5 @@
-"""Detection of tokens with a recognizable prefix; a new kind of token is one row. Separate from `patterns`, which
-is slow to load, because variables are checked against these at every start.
+"""Detect tokens with a recognizable prefix; a new kind of token is one row. Separate from `patterns`, which is
+slow to load, because variables are checked against these at every start.
 """
 
 import re
@@ -196,7 +196,7 @@ def _around(text: str, tail: re.Pattern[str], head: re.Pattern[str], length: int
 
 
 def _at_edge(text: str, at: int) -> bool:
-    r"""Return True if a token may start here: not inside a word, unless the word is the end of a color code or of
+    r"""Return True if a token may start here: not inside a word, unless the word is the end of a colour code or of
     `\n`."""
     if at == 0:
         return True

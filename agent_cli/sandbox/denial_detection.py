@@ -1,5 +1,5 @@
-"""Detection of sandbox denials: tell from a failed command's output whether it would have succeeded unconfined.
-Pure, except that the caller passes in a function that answers what this user may do.
+"""Detect sandbox denials: tell from a failed command's output whether it would have succeeded unconfined. Pure,
+except that the caller passes in a function that answers what this user may do.
 
 Precision is preferred to recall: a false positive makes the user run the command outside the sandbox for nothing.
 So an error counts only if it names a path that the confinement withholds and the user could access, or uses words

@@ -1,6 +1,6 @@
-"""Detection of changes by a confined command that would run code later, outside the sandbox: git settings and
-hooks, new repositories, tasks of editors and shells. Compares the state before with the state after, cheaply
-enough for every command.
+"""Detect changes by a confined command that would run code later, outside the sandbox: git settings and hooks, new
+repositories, tasks of editors and shells. Compares the state before with the state after, cheaply enough for
+every command.
 
 Git's own files are restored, in nested repositories too. Changes to the other files are only reported, because
 they are the work itself. Everything is done relative to open folders and never through a link, because started

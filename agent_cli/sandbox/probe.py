@@ -1,5 +1,5 @@
-"""Measurement of how well commands can be confined on this machine: a probe process tries to break out, because a
-kernel, a container or a security module may not do what its manual promises.
+"""Measure how well commands can be confined on this machine: a probe process tries to break out, because a kernel,
+a container or a security module may not do what its manual promises.
 
 Mechanisms are tried from the strongest to none. A mechanism that lets the probe write outside, read hidden files,
 read our environment or reach a socket of the host is not used at all.

@@ -1,5 +1,5 @@
-"""Protection of this process from others of the same user: its initial environment, which stays readable in
-`/proc` after changes to `os.environ`, and its memory in a core dump.
+"""Protect this process from others of the same user: its initial environment, which stays readable in `/proc`
+after changes to `os.environ`, and its memory in a core dump.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Reading of sub-agent sessions, which are stored next to their parent's."""
+"""Read sub-agent sessions, which are stored next to their parent's."""
 
 from collections.abc import Iterator
 from pathlib import Path

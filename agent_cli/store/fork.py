@@ -1,4 +1,4 @@
-"""Fork of a conversation: the records of a new session that continues from before a prompt of another. Pure."""
+"""Fork a conversation: build the records of a new session that continues from before a prompt of another. Pure."""
 
 from collections.abc import Sequence
 

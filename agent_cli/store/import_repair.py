@@ -1,4 +1,4 @@
-"""Import of sessions from elsewhere, and repair of damaged ones.
+"""Import sessions from elsewhere, and repair damaged ones.
 
 Only the conversation is imported: permissions granted there, commands that ran there, queued prompts and file
 checkpoints are left out, and the mode is set to the one that asks.

@@ -1,5 +1,4 @@
-"""Conversion of records of older format versions into those of the current one; only this module knows old
-formats.
+"""Convert records of older format versions to the current one; only this module knows old formats.
 
 In version 1 the reader decided which messages a compaction keeps; since version 2 the record names them. Version 1
 stored full paths in results (`seen`, `cwd`); since version 2 paths inside the session's directory are relative to

@@ -1,5 +1,5 @@
-"""Retention of sessions, and deletion of everything that belongs to one: its spilled output, notes and log, and,
-through `OnDelete`, its checkpoints.
+"""Delete old sessions with everything that belongs to them: their spilled output, notes and logs, and,
+through `OnDelete`, their checkpoints.
 
 The oldest go first. Sessions in use and those named by the user are never removed.
 """

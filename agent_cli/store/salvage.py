@@ -1,4 +1,4 @@
-"""Recovery of data from a damaged line: the records in it and, for the first line of a session, the intact header
+"""Recover data from a damaged line: the records in it and, for the first line of a session, the intact header
 fields. Separate because intact files do not need it. Pure except for `_neighbour`, which reads other sessions
 of the same directory.
 """

@@ -1,5 +1,6 @@
-"""Conversion of other agents' sub-agent permissions to a mode and permission rules of ours. The result never
-grants a right: the mode is the widest it may run in, and the rules ask or deny."""
+"""Convert other agents' sub-agent permissions to a mode and permission rules of ours. The result never grants a
+right: the mode is the widest it may run in, and the rules ask or deny.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Conversion of other agents' tool names, such as `Bash` or `run_shell_command`, to ours."""
+"""Convert other agents' tool names, such as `Bash` or `run_shell_command`, to ours."""
 
 import re
 from collections.abc import Iterable, Mapping

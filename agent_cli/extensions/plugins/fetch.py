@@ -1,4 +1,4 @@
-"""Fetching of plug-ins: copy a folder, or fetch one commit of a git repository, within limits of size and time.
+"""Fetch plug-ins: copy a folder, or fetch one commit of a git repository, within limits of size and time.
 
 git runs only with our configuration: no hooks, filters, submodules, prompts or helpers, and only the protocol of
 the address. The size of a commit is checked before any of it is written.

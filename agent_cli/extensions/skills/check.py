@@ -1,4 +1,4 @@
-"""Check of a skill against the rules of the Agent Skills format, which are stricter than our parser."""
+"""Check a skill against the rules of the Agent Skills format, which are stricter than our parser."""
 
 import os
 import re

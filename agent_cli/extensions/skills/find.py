@@ -1,4 +1,4 @@
-"""Discovery of the skills of the project, the user and plug-ins; each gets a unique name.
+"""Find the skills of the project, the user and plug-ins, and give each a unique name.
 
 Of several with one name the one with the highest precedence keeps it, and the others remain callable by longer
 names: no skill disappears.

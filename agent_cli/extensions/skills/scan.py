@@ -1,4 +1,4 @@
-"""Search for skills in a folder and below it, reading only what has changed since the last scan.
+"""Search a folder and its subfolders for skills, reading only what has changed since the last scan.
 
 A folder is listed again if its mtime or inode has changed, a file is read again if its size, mtime or inode has; a
 known skill costs one `stat`.

@@ -38,7 +38,7 @@ class OfferStore:
         """
 
     def load(self, definition: ServerDefinition) -> KnownServer | None:
-        """Return what is known of a server; None if nothing is."""
+        """Return the known facts about a server; None if there are none."""
         try:
             data = read_regular(self._path(definition), _MAX_BYTES)
             return msgspec.json.decode(data, type=KnownServer)
@@ -72,7 +72,7 @@ class OfferStore:
             return now
 
     def forget(self, definition: ServerDefinition) -> None:
-        """Delete what is known of a server, including approvals."""
+        """Delete the known facts about a server, including approvals."""
         self._in_session.pop(definition.fingerprint, None)
         with contextlib.suppress(FileNotFoundError):
             self._path(definition).unlink()

@@ -1,4 +1,6 @@
-"""Selection of the server tools sent in every request and those found by search; their names for the model."""
+"""Select which server tools are sent in every request and which are found by search, and name them for the
+model.
+"""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Search among the tools of MCP servers by function."""
+"""Search the tools of MCP servers by what they do."""
 
 from collections.abc import Iterator, Sequence
 

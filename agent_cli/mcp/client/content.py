@@ -1,4 +1,4 @@
-"""Conversion of servers' responses from the protocol's JSON to our types."""
+"""Convert servers' responses from the protocol's JSON to our types."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

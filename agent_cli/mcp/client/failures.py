@@ -1,4 +1,4 @@
-"""Conversion of the SDK's exceptions to errors that name the server and the cause."""
+"""Convert the SDK's exceptions to errors that name the server and the cause."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""Discovery of servers in configuration files: ours first, then those of other agents. The nearest definition of a
-name counts. A repository's servers are inert until the user has agreed to the exact entry and to the content of
-the workspace files that it names.
+"""Find servers in configuration files: ours first, then those of other agents. The nearest definition of a name
+counts. A repository's servers are inert until the user has agreed to the exact entry and to the content of the
+workspace files that it names.
 """
 
 import re

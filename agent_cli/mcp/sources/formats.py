@@ -1,4 +1,4 @@
-"""Server definitions in the formats of other programs, converted to ours.
+"""Convert server definitions from the formats of other programs.
 
 Formats: Claude Code and Cursor (`mcpServers`), VS Code (`servers`), Codex (TOML), Gemini CLI, OpenCode.
 """

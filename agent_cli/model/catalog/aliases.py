@@ -1,4 +1,4 @@
-"""Resolution of a model family's short name to its newest model in the catalogue; no server is contacted."""
+"""Resolve a model family's short name to its newest model in the catalogue; no server is contacted."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""One model as a row of `catalog.json`, and conversion from an entry of LiteLLM's table.
+"""A model as a row of `catalog.json`, and conversion from an entry of LiteLLM's table.
 
 Separate from the catalogue because its generator and the reader of the table share it.
 """

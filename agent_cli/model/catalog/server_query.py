@@ -1,5 +1,5 @@
-"""Queries a server about its model: once, in parallel with the first answer, within time limits, and never
-delaying it. Separate from the clients because each server has its own endpoints.
+"""Query a server about its model: once, in parallel with the first answer, within time limits, and never delaying
+it. Separate from the clients because each server has its own endpoints.
 
 If the result changes how the request is written, as with Ollama's own endpoint, the server is asked first. Hosted
 providers with known figures are not asked at all.

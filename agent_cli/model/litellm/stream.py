@@ -1,4 +1,4 @@
-"""LiteLLM's chunks as model events, and signed reasoning in both directions."""
+"""Convert LiteLLM's chunks to model events, and signed reasoning in both directions."""
 
 from collections.abc import Iterator
 from typing import Any

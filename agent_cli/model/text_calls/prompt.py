@@ -1,5 +1,5 @@
-"""Conversion of a request for a server that does not support tools: they are described in the system prompt, and
-earlier calls and results become text. `finder` finds the calls in the answer.
+"""Convert a request for a server that does not support tools: they are described in the system prompt, and earlier
+calls and results become text. `finder` finds the calls in the answer.
 
 Deterministic, and each request stays a prefix of the next one.
 """

@@ -1,4 +1,4 @@
-"""Creation of a route's HTTP connection."""
+"""Create a route's HTTP connection."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Decompression of responses: gzip and deflate as in RFC 9110 §8.4.1. Loaded only for compressed responses."""
+"""Decompress responses: gzip and deflate as in RFC 9110 §8.4.1. Loaded only for compressed responses."""
 
 import zlib
 

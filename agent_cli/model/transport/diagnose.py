@@ -1,4 +1,4 @@
-"""Diagnosis of the connection to a server, hop by hop with sockets of our own, for `agent doctor`.
+"""Diagnose the connection to a server, hop by hop with sockets of our own, for `agent doctor`.
 
 Separate from the client, which connects in one go and reports only the result; this module stops at each hop,
 reports what it saw, and examines the failing one more closely.

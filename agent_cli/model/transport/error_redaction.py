@@ -1,4 +1,4 @@
-"""Redaction of secrets in error messages: servers repeat keys, libraries repeat addresses and headers."""
+"""Redact secrets in error messages: servers repeat keys, libraries repeat addresses and headers."""
 
 import base64
 import contextlib

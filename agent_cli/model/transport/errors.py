@@ -1,4 +1,4 @@
-"""Explanation of a failed model call for the user: what happened, the provider's message, the next step."""
+"""Explain a failed model call to the user: what happened, the provider's message, the next step."""
 
 from typing import Literal, assert_never
 

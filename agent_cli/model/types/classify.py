@@ -1,4 +1,4 @@
-"""Conversion of a provider's error response to a `ModelError`.
+"""Convert a provider's error response to a `ModelError`.
 
 Status and the provider's own codes decide first; message texts are read only through the table `error_table`, for
 providers that give nothing else.

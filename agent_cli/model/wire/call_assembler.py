@@ -1,4 +1,4 @@
-"""Assembly of tool calls from streamed fragments, even if a server omits indices, ids or names."""
+"""Assemble tool calls from streamed fragments, even if a server omits indices, ids or names."""
 
 from collections.abc import Iterator
 from typing import Any

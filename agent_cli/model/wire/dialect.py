@@ -1,4 +1,4 @@
-"""Interface of a wire format: writing requests and reading responses.
+"""Interface of a wire format: write requests and read responses.
 
 Everything else of a call (connection, time limits, repairs, missing ends) is the same for all formats and
 implemented in `http_model`.

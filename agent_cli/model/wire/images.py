@@ -1,4 +1,4 @@
-"""Provider limits for images, checked by their headers alone."""
+"""Check images against provider limits, by their headers alone."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""Conversion of other agents' permission rules, such as `Bash(git diff:*)`, into ours."""
+"""Convert other agents' permission rules, such as `Bash(git diff:*)`, into ours."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -75,7 +75,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def is_unbounded(self) -> bool:
-        """True if commands run with full rights, as the user wants."""
+        """True if commands run with full rights because no sandbox is required."""
         return self.mode == "yolo" and not self.sandboxed and not self.lacking
 
     @property

@@ -1,6 +1,7 @@
-"""Search for commands carried inside a command: in code passed to an interpreter, in a script file, in the recipe
-of a target, behind an alias. For rules that forbid: text that looks like the command counts, and a command
-assembled at run time is not found."""
+"""Find the commands carried inside a command: in code passed to an interpreter, in a script file, in the recipe of
+a target, behind an alias. For rules that forbid: text that looks like the command counts, and a command
+assembled at run time is not found.
+"""
 
 import os
 import re

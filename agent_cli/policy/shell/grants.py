@@ -1,5 +1,6 @@
-"""Choice of the rule to offer when the user answers "always": a prefix only if the rest of the command cannot turn
-it into something else, otherwise the exact command."""
+"""Choose the rule to offer when the user answers "always": a prefix only if the rest of the command cannot turn it
+into something else, otherwise the exact command.
+"""
 
 import re
 

@@ -1,5 +1,6 @@
-"""Matching of rules with simple commands. Deny and ask rules match any form the command may take, allow rules only
-the written form, and only while nothing in the session has changed what its name means."""
+"""Match rules against simple commands. Deny and ask rules match any form the command may take, allow rules only
+the written form, and only while nothing in the session has changed what its name means.
+"""
 
 import re
 

@@ -1,5 +1,5 @@
-"""Removal of wrappers to find what a simple command really runs, including scripts of nested shells and commands
-of `find`.
+"""Remove wrappers to find what a simple command really runs, including scripts of nested shells and commands of
+`find`.
 
 Each wrapper has a table of its options; an option missing from it makes the line `Unsure`, because the program
 after it would be a guess.
@@ -93,7 +93,7 @@ _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
 class UnwrappedCommand(msgspec.Struct, frozen=True):
-    """`commands`: the command as written, then all that it runs. `scripts`: lines it passes to a shell."""
+    """`commands`: the command as written, then every command it runs. `scripts`: lines it passes to a shell."""
 
     commands: tuple[SimpleCommand, ...]
     scripts: tuple[str, ...]

@@ -1,5 +1,5 @@
-"""Self-confinement of a process before it becomes a command. With Landlock the kernel restricts the process and
-its children to the given files, without capabilities and irrevocably.
+"""Confine the current process before it becomes a command. With Landlock the kernel restricts the process and its
+children to the given files, without capabilities and irrevocably.
 
 Runs in a fork of the supervisor, so nothing here may import slow modules. `ctypes` is slow; its inner module
 `_ctypes`, which the reaper has already loaded, is enough.

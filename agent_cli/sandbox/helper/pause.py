@@ -1,4 +1,4 @@
-"""Pausing of a command's process tree: stopped processes can change nothing, and can be resumed later."""
+"""Pause and resume a command's process tree: stopped processes can change nothing."""
 
 import asyncio
 import os

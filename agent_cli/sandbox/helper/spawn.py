@@ -1,4 +1,4 @@
-"""Start of a command's program as a child of its supervisor, confined or not.
+"""Start a command's program as a child of its supervisor, confined or not.
 
 Part of the supervisor: nothing here may import slow modules.
 """

@@ -1,4 +1,4 @@
-"""Choice of mechanism: builds the request with which a supervisor starts a confined command on this machine. The
+"""Build the request with which a supervisor starts a confined command, with the mechanism of this machine. The
 mechanisms are `bubblewrap`, `landlock` and `seatbelt`; `probe` measures which of them holds.
 """
 

@@ -1,4 +1,4 @@
-"""Search for the processes of a tool call without its supervisor, which was killed or hangs.
+"""Find the processes of a tool call without its supervisor, which was killed or hangs.
 
 A process belongs to a call by its group or session, by descent, or by a tag in its environment, which survives
 `setsid` and double forks. All three are read from `/proc`; without it, only the process group is known.

@@ -8,7 +8,7 @@ MechanismName = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
 
 class Confinement(msgspec.Struct, frozen=True):
-    """Access of one command. All paths are absolute and real; later fields take precedence over earlier ones."""
+    """Access of a command. All paths are absolute and real; later fields take precedence over earlier ones."""
 
     writable: tuple[str, ...]
     """Folders it may change; everything else is read-only. Empty: it changes nothing but its private `/tmp`."""

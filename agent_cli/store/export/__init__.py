@@ -1,1 +1,1 @@
-"""Export of a session as Markdown, HTML or JSON."""
+"""Export a session as Markdown, HTML or JSON."""

@@ -1,4 +1,4 @@
-"""Export of a session as one HTML file: no network, readable on a phone, in light and dark mode. Pure except for
+"""Export a session as one HTML file: no network, readable on a phone, in light and dark mode. Pure except for
 reading its style sheet and script.
 
 Everything said is treated as data: control characters are removed, everything is escaped, Markdown is rendered

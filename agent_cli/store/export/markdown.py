@@ -1,4 +1,4 @@
-"""Export of a session as Markdown: prompts, answers, tool calls with their results and diffs. Pure."""
+"""Export a session as Markdown: prompts, answers, tool calls with their results and diffs. Pure."""
 
 import re
 import time

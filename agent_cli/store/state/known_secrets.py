@@ -29,7 +29,7 @@ class _Content(msgspec.Struct, frozen=True):
 
 
 class KnownSecretsFile:
-    """The secrets of all runs. Concurrent programs lose nothing of each other's."""
+    """The secrets of all runs. Concurrent programs do not overwrite each other's data."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

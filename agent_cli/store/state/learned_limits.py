@@ -30,7 +30,7 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LearntFile:
-    """The `Memory` of the model clients. Concurrent programs lose nothing of each other's."""
+    """The `Memory` of the model clients. Concurrent programs do not overwrite each other's data."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Conversion of a neutral request to the body of an Anthropic Messages call.
+"""Convert a neutral request to the body of an Anthropic Messages call.
 
 Pure and deterministic: apart from the cache marks, the same message always becomes the same bytes, and `messages`
 is the last key, so that a body without its closing brackets is a byte prefix of the next one.

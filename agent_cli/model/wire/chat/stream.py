@@ -1,4 +1,4 @@
-"""Conversion of the bytes of a Chat Completions response to model events.
+"""Convert the bytes of a Chat Completions response to model events.
 
 Servers agree on little beyond `choices[0].delta`. Known variants are parsed; anything that cannot be parsed is an
 error, never a shorter answer.

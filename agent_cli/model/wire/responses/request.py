@@ -1,4 +1,4 @@
-"""Conversion of a neutral request to the body of an OpenAI Responses call.
+"""Convert a neutral request to the body of an OpenAI Responses call.
 
 Pure and deterministic: the same message always becomes the same bytes, and `input` is the last key, so that a body
 without its closing brackets is a byte prefix of the next one. Nothing is stored at the provider, so reasoning is

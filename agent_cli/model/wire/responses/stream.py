@@ -1,4 +1,4 @@
-"""Conversion of the bytes of an OpenAI Responses response to model events.
+"""Convert the bytes of an OpenAI Responses response to model events.
 
 Everything is sent at least twice: in pieces, and whole when a part, an item and the answer are done. The pieces
 are used; the whole supplies only what is missing from them.
