@@ -1,1 +1,1 @@
-"""The configuration: schema, layers with the origin of each value, trust, API keys."""
+"""Configuration: schema, layers with the origin of each value, trust, API keys."""

@@ -1,12 +1,12 @@
-"""Keys to model providers: from the environment, else from the user's key file, else from the system's keyring
-where that file says so. They stay in values of this program: never in its environment, a command line, a session
-or a log.
+"""API keys of model providers: from the environment, else from the user's key file, else from the system's keyring
+if that file refers to it. They stay in this program's memory: never in its environment, a command line, a
+session or a log.
 
     # <config dir>/keys.yaml, mode 0600
     ANTHROPIC_API_KEY: sk-…
     OPENAI_API_KEY: {keyring: SERVICE/USER}
 
-Apart from the configuration, which may be shown, shared and kept under version control.
+Separate from the configuration, which may be shown, shared and kept under version control.
 """
 
 import errno
@@ -26,39 +26,39 @@ from .layer import ConfigError
 KEY_FILE = "keys.yaml"
 KEYRING_TIMEOUT_S = 2.0
 KEYRING_SERVICE = "agent-cli"
-"""Under which keys are saved in the keyring; the user is the name of the variable."""
+"""Service name of saved keys in the keyring; the user name is the variable's name."""
 _KEYRING_SAVE_TIMEOUT_S = 60.0
-"""The system may ask for a password to unlock it."""
+"""Longer, because the system may ask for a password to unlock it."""
 _LARGEST_BYTES = 65_536
 _VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXAMPLE = "write lines such as `ANTHROPIC_API_KEY: …`"
 
 
 class KeyringEntry(msgspec.Struct, frozen=True):
-    """Where in the system's keyring a key lies."""
+    """Location of a key in the system's keyring."""
 
     service: str
     user: str
 
 
 class KeyFile(msgspec.Struct, frozen=True):
-    """What a key file says, by variable."""
+    """Content of a key file, by variable."""
 
     path: str
     values: Mapping[str, str] = {}
     entries: Mapping[str, KeyringEntry] = {}
 
     def __repr__(self) -> str:
-        """Without the keys."""
+        """Return a representation without the keys."""
         return f"KeyFile({self.path!r}, {sorted([*self.values, *self.entries])})"
 
 
 class KeyedEnvironment(Mapping[str, str]):
-    """The environment, and behind it the keys of a file and of the keyring. As a mapping it is the environment
-    alone, so that no other setting comes out of a key file; `key` looks everywhere.
+    """The environment with the keys of a key file and the keyring. As a mapping it is the environment alone, so
+    that no other setting can come from a key file; `key` searches all sources.
 
     Attributes:
-        problems: what went wrong with the keyring, in words for the user.
+        problems: failures of the keyring, in words for the user.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class KeyedEnvironment(Mapping[str, str]):
         return len(self._environ)
 
     def __repr__(self) -> str:
-        """Without any value."""
+        """Return a representation without any value."""
         return f"KeyedEnvironment({self._file!r})"
 
     def key(self, name: str) -> str:
-        """Return the key a variable stands for; empty when there is none. Asks the keyring at most once for each,
-        and not again after it has failed."""
+        """Return the key of a variable; empty if there is none. Asks the keyring at most once per variable, and
+        not again after a lasting failure."""
         if value := self._environ.get(name, "").strip():
             return value
         if name in self._unsaved:
@@ -103,7 +103,7 @@ class KeyedEnvironment(Mapping[str, str]):
         return self._asked.get(name, "")
 
     def source(self, name: str) -> str:
-        """Return where the key of a variable comes from, in words; empty when there is none."""
+        """Return the source of a variable's key, in words; empty if there is none."""
         if not self.key(name):
             return ""
         if self._environ.get(name, "").strip():
@@ -116,11 +116,11 @@ class KeyedEnvironment(Mapping[str, str]):
         return f"the keyring ({entry.service}/{entry.user}, for {name} in {self._file.path})"
 
     def held(self) -> dict[str, str]:
-        """Return the keys that are known and are not in the environment; the keyring is not asked for more."""
+        """Return the known keys that are not in the environment, without asking the keyring for more."""
         return {**self._file.values, **{name: key for name, key in self._asked.items() if key}, **self._unsaved}
 
     def expected(self) -> dict[str, str]:
-        """Return the environment with a value for each key that there should be, to see what can be used. The
+        """Return the environment with a value for each expected key, to determine which providers are usable. The
         keyring, which may take seconds, is not asked: its keys are `?`."""
         keys = {**dict.fromkeys(self._file.entries, "?"), **self.held()}
         return {
@@ -141,12 +141,12 @@ class KeyedEnvironment(Mapping[str, str]):
 
 
 def key_of(env: Mapping[str, str], name: str) -> str:
-    """Return the key that a variable of an environment stands for; empty when there is none."""
+    """Return the key of a variable in an environment; empty if there is none."""
     return env.key(name) if isinstance(env, KeyedEnvironment) else env.get(name, "").strip()
 
 
 def source_of(env: Mapping[str, str], name: str) -> str:
-    """Return where that key comes from, in words; empty when there is none."""
+    """Return the source of a variable's key, in words; empty if there is none."""
     if isinstance(env, KeyedEnvironment):
         return env.source(name)
     return f"the variable {name}" if env.get(name, "").strip() else ""
@@ -156,13 +156,13 @@ def keyed(environ: Mapping[str, str], config_dir: Path) -> KeyedEnvironment:
     """Return the environment together with the user's key file.
 
     Raises:
-        ConfigError: the key file may be read by others, or is none.
+        ConfigError: the key file is accessible to others, or invalid.
     """
     return KeyedEnvironment(environ, read_key_file(config_dir / KEY_FILE), unsaved=_unsaved)
 
 
 _unsaved: dict[str, str] = {}
-"""Keys that the user has given this process alone. Not in its environment, which commands inherit."""
+"""Keys the user has given to this process alone. Not in its environment, which commands inherit."""
 
 
 def use_unsaved_key(name: str, key: str) -> None:
@@ -171,26 +171,26 @@ def use_unsaved_key(name: str, key: str) -> None:
 
 
 def unsaved_names() -> frozenset[str]:
-    """Return the variables of such keys."""
+    """Return the variables of the unsaved keys."""
     return frozenset(_unsaved)
 
 
 def read_key_file(path: Path) -> KeyFile:
-    """Return a key file; an empty one where there is none.
+    """Read a key file; a missing file is empty.
 
     Raises:
-        ConfigError: it belongs to or may be opened by somebody else, is no YAML, or no mapping of variables to
-            keys. The text never has anything that stands in the file but names.
+        ConfigError: it belongs to or is accessible to another user, or is not a YAML mapping of variables to keys.
+            The text contains nothing from the file but names.
     """
     return _parsed(_private_text(path), path)
 
 
 def _private_text(path: Path, *, follow: bool = True) -> str:
-    """Return the text of a key file; empty where there is none.
+    """Return the text of a key file; empty if it is missing.
 
     Raises:
-        ConfigError: it belongs to or may be opened by somebody else, is too large or no text; without `follow`
-            also a link.
+        ConfigError: it belongs to or is accessible to another user, is too large or not text; without `follow`,
+            also if it is a link.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -213,17 +213,18 @@ def _private_text(path: Path, *, follow: bool = True) -> str:
 
 
 def save_key(path: Path, name: str, key: str) -> None:
-    """Save a key in a key file under the name of a variable. All else in the file stays, comments included.
+    """Save a key in a key file under the name of a variable. The rest of the file is unchanged, including
+    comments.
 
     Raises:
-        ConfigError: the file is a link, may be opened by somebody else, cannot be written, or holds what a key
-            cannot be added to. The text never has the key.
+        ConfigError: the file is a link, accessible to another user, not writable, or has content that a key cannot
+            be added to. The text never contains the key.
     """
     _save(path, name, msgspec.json.encode(key).decode())
 
 
 def save_in_keyring(path: Path, name: str, key: str) -> None:
-    """Save a key in the system's keyring, and where it lies there in a key file.
+    """Save a key in the system's keyring, and a reference to it in a key file.
 
     Raises:
         KeyringError: the keyring failed, or did not answer in time.
@@ -252,8 +253,10 @@ def _save(path: Path, name: str, written: str) -> None:
 
 
 def _check_privacy(status: os.stat_result, path: Path) -> None:
-    """Raises:
-    ConfigError: others may read or change the file.
+    """Check that only the user can access a key file.
+
+    Raises:
+        ConfigError: others may read or change the file.
     """
     if not stat.S_ISREG(status.st_mode):
         raise ConfigError(f"{path}: not a regular file")
@@ -270,7 +273,7 @@ def _check_privacy(status: os.stat_result, path: Path) -> None:
 
 
 def _parsed(text: str, path: Path) -> KeyFile:
-    if not text.strip():  # mostly there is no file, and YAML takes long to load
+    if not text.strip():  # usually there is no file, and YAML takes long to load
         return KeyFile(str(path))
     import yaml
 
@@ -279,7 +282,7 @@ def _parsed(text: str, path: Path) -> KeyFile:
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ConfigError(f"{place}: not valid YAML; {_EXAMPLE}") from None  # its own words may quote a key
+        raise ConfigError(f"{place}: not valid YAML; {_EXAMPLE}") from None  # the message may quote a key
     if root is None:
         return KeyFile(str(path))
     if not isinstance(root, yaml.MappingNode):
@@ -301,8 +304,10 @@ def _parsed(text: str, path: Path) -> KeyFile:
 
 
 def _key_text(text: str, name: str, place: str) -> str:
-    """Raises:
-    ConfigError: it can be no key.
+    """Return a key without surrounding white space.
+
+    Raises:
+        ConfigError: the text cannot be a key.
     """
     key = text.strip()
     if not key or not key.isascii() or not key.isprintable():
@@ -311,8 +316,10 @@ def _key_text(text: str, name: str, place: str) -> str:
 
 
 def _entry(node: object, name: str, place: str) -> KeyringEntry:
-    """Raises:
-    ConfigError: not `{keyring: SERVICE/USER}`.
+    """Parse a keyring entry.
+
+    Raises:
+        ConfigError: not `{keyring: SERVICE/USER}`.
     """
     pairs = getattr(node, "value", None) or []
     pair = pairs[0] if len(pairs) == 1 and isinstance(pairs[0], tuple) else None
@@ -325,7 +332,7 @@ def _entry(node: object, name: str, place: str) -> KeyringEntry:
 
 
 class KeyringError(Exception):
-    """The keyring gave no key; the text says why. `lasting`: it will give no other one either."""
+    """The keyring returned no key; the text says why. `lasting`: it will not return any other key either."""
 
     def __init__(self, message: str, *, lasting: bool) -> None:
         super().__init__(message)
@@ -333,7 +340,7 @@ class KeyringError(Exception):
 
 
 def keyring_works() -> bool:
-    """Return whether the package `keyring` is installed and has found a keyring of the system."""
+    """Return True if the package `keyring` is installed and has found a system keyring."""
     try:
         return bool(_ask_keyring(lambda ring: ring.get_keyring().priority > 0, KEYRING_TIMEOUT_S))
     except KeyringError:
@@ -341,7 +348,7 @@ def keyring_works() -> bool:
 
 
 def keyring_password(entry: KeyringEntry, timeout_s: float) -> str:
-    """Return what the system's keyring holds.
+    """Return a password from the system's keyring.
 
     Raises:
         KeyringError: as `_ask_keyring`, or there is no such entry.
@@ -353,8 +360,7 @@ def keyring_password(entry: KeyringEntry, timeout_s: float) -> str:
 
 
 def _ask_keyring(use: Callable[[Any], object], timeout_s: float) -> object:
-    """Return what the package `keyring` answers. It is asked in a thread of its own, since it may wait for a
-    dialog that nobody sees.
+    """Call the package `keyring` in a separate thread, since it may wait for a dialog that nobody sees.
 
     Raises:
         KeyringError: not installed, no answer in time, or it failed.
@@ -366,7 +372,7 @@ def _ask_keyring(use: Callable[[Any], object], timeout_s: float) -> object:
     def ask() -> None:
         try:
             answer.append(use(import_module("keyring")))
-        except BaseException as error:  # whatever a keyring of the system raises, the program goes on without
+        except BaseException as error:  # whatever a keyring backend raises, the program goes on without it
             answer.append(error)
 
     thread = threading.Thread(target=ask, name="keyring", daemon=True)

@@ -1,4 +1,4 @@
-"""The rules a machine can check, as the configuration writes them: one kind each, and what it speaks of."""
+"""Schema of the enforced rules in the configuration: one kind each, with its parameters."""
 
 from typing import Annotated
 
@@ -17,27 +17,29 @@ class ToolRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `mcp(SERVER/TOOL)`.
 
     Raises:
-        ValueError: not exactly one kind, or a part that the kind needs is missing, or one it has no use for.
+        ValueError: not exactly one kind, a missing part that the kind requires, or a part it does not use.
     """
 
     never_run: Pattern | None = None
     """Commands that never run: a shell pattern such as `git push *`."""
     never_edit: Pattern | None = None
-    """Files that are never changed: a path pattern."""
+    """Files that must never be changed: a path pattern."""
     needs_approval: Pattern | None = None
-    """A CALL that asks, whatever allows it."""
+    """A CALL that always asks, whatever rule allows it."""
     after_edit_run: Pattern | None = None
-    """A command run after each edit of a file in `paths`; `{file}` stands for the file."""
+    """A command to run after each edit of a file in `paths`; `{file}` stands for the file."""
     run_first: Several | None = None
-    """CALLs one of which must succeed before anything else is called."""
+    """CALLs, one of which must succeed before any other call."""
     only_after: Several | None = None
-    """CALLs one of which must have succeeded since the last edit before `call` may be made."""
+    """CALLs, one of which must have succeeded since the last edit before `call` may be made."""
     then_only: Several | None = None
-    """CALLs, one of which alone may follow `call`; with `if_output`, only when its result matches."""
+    """CALLs, only one of which may follow `call`; with `if_output`, only if its result matches."""
     at_most: Annotated[int, msgspec.Meta(gt=0)] | None = None
-    """How often `call` may be made per prompt."""
+    """Maximum number of times `call` may be made per prompt."""
     required_before_end: Several | None = None
-    """CALLs one of which must have succeeded before a turn ends; with `paths`, after the last edit of them."""
+    """CALLs, one of which must have succeeded before a turn ends; with `paths`, after the last edit of those
+    files.
+    """
     ends_turn: Several | None = None
     """CALLs whose success ends the turn."""
     call: Pattern | None = None
@@ -69,10 +71,10 @@ class ToolRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     @property
     def kind(self) -> str:
-        """Which of the kinds it is."""
+        """The kind of the rule."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
 
 def several(value: "Several | None") -> tuple[str, ...]:
-    """One or several CALLs, as a tuple."""
+    """Return one or several CALLs as a tuple."""
     return (value,) if isinstance(value, str) else value or ()

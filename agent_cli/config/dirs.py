@@ -1,4 +1,4 @@
-"""Where the agent's own files live on this machine."""
+"""Locations of the agent's own files on this machine."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ _NAME = "agent-cli"
 
 
 def config_dir() -> Path:
-    """Return the user's configuration folder; `AGENT_CONFIG_DIR` moves it."""
+    """Return the user's configuration folder; `AGENT_CONFIG_DIR` overrides it."""
     if moved := os.environ.get("AGENT_CONFIG_DIR"):
         return Path(moved).absolute()
     if place := _xdg_dir("XDG_CONFIG_HOME", ".config"):
@@ -19,7 +19,7 @@ def config_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """Return the folder of sessions, checkpoints and logs; `AGENT_STATE_DIR` moves it."""
+    """Return the folder of sessions, checkpoints and logs; `AGENT_STATE_DIR` overrides it."""
     if moved := os.environ.get("AGENT_STATE_DIR"):
         return Path(moved).absolute()
     if place := _xdg_dir("XDG_STATE_HOME", ".local/state"):
@@ -30,8 +30,8 @@ def state_dir() -> Path:
 
 
 def _xdg_dir(variable: str, below_home: str) -> Path | None:
-    """Return the folder that XDG gives on Linux, as platformdirs does, whose import is a twentieth of the way to
-    the first paint; None elsewhere."""
+    """Return the XDG folder on Linux, as platformdirs does, whose import takes a twentieth of the time to the
+    first paint; None elsewhere."""
     if sys.platform != "linux" or "ANDROID_DATA" in os.environ:
         return None
     base, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
@@ -41,43 +41,43 @@ def _xdg_dir(variable: str, below_home: str) -> Path | None:
 
 
 def plugins_dir(state: Path) -> Path:
-    """Return the folder of plug-ins, beside that of the state: commands in the sandbox may read the scripts of a
-    plug-in, and nothing of the state."""
+    """Return the folder of plug-ins, beside the state folder, because sandboxed commands may read the scripts of a
+    plug-in but nothing of the state."""
     return state.with_name(f"{state.name}-plugins")
 
 
 def worktrees_dir(state: Path) -> Path:
-    """Return the folder of git worktrees, beside that of the state: commands in the sandbox of a session in one
-    may write there, and nothing to the state."""
+    """Return the folder of git worktrees, beside the state folder, because sandboxed commands of a session in a
+    worktree may write there but not to the state."""
     return state.with_name(f"{state.name}-worktrees")
 
 
 def unsent_traces_dir(state: Path) -> Path:
-    """Return the folder of traces that no collector has taken yet."""
+    """Return the folder of traces not yet accepted by a collector."""
     return state / "traces"
 
 
 def has_plugins(state: Path) -> bool:
-    """Return whether a plug-in was ever added."""
+    """Return True if a plug-in was ever added."""
     return os.path.exists(plugins_dir(state) / PLUGIN_LIST)
 
 
 PLUGIN_LIST = "installed.json"
-"""The file in that folder which names them."""
+"""The file in the plug-in folder that lists the plug-ins."""
 MANIFESTS = {
     "claude": ".claude-plugin/plugin.json",
     "codex": ".codex-plugin/plugin.json",
     "gemini": "gemini-extension.json",
 }
-"""The file that names a plug-in of a product, in the order they are looked for."""
+"""Manifest files of plug-ins by product, in search order."""
 MARKET_FILES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
-"""Files that name the plug-ins of a marketplace."""
+"""Files that list the plug-ins of a marketplace."""
 PLUGIN_SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
-"""Files of a project that may ask for plug-ins."""
+"""Files of a project that may request plug-ins."""
 
 
 def declares_plugins(root: Path) -> bool:
-    """Return whether there is a file with which a project may declare plug-ins."""
+    """Return True if a file exists in which a project may declare plug-ins."""
     return any(os.path.lexists(root / name) for name in (*MANIFESTS.values(), *MARKET_FILES, *PLUGIN_SETTINGS))
 
 
@@ -85,34 +85,34 @@ SERVER_FILES_OF_PROJECTS = (
     *(".mcp.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", "opencode.jsonc"),
     *(".cursor/mcp.json", ".vscode/mcp.json"),
 )
-"""Files of a project in which other agents look for MCP servers, the nearest first."""
+"""Project files in which other agents define MCP servers, in order of precedence."""
 SERVER_FILES_OF_USERS = (
     *(".claude.json", ".codex/config.toml", ".gemini/settings.json", ".config/opencode/opencode.json"),
     ".cursor/mcp.json",
 )
-"""Those in a home directory."""
+"""Files in a home directory in which other agents define MCP servers."""
 
 
 HOOK_FILES = (
     *(".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json", ".codex/config.toml"),
     *(".gemini/settings.json", ".cursor/hooks.json"),
 )
-"""Files of a project or a home directory in which other agents look for hooks."""
+"""Files of a project or home directory in which other agents define hooks."""
 
 
 def defines_hooks(root: Path) -> bool:
-    """Return whether there is a file in which another agent may define hooks."""
+    """Return True if a file exists in which another agent may define hooks."""
     home = home_dir()
     return any(os.path.exists(folder / name) for folder in (root, home) for name in HOOK_FILES)
 
 
 def home_dir() -> Path:
-    """Return the user's home directory; one that is not there where it is not known."""
+    """Return the user's home directory; a nonexistent path if it is unknown."""
     return Path(os.path.expanduser("~"))
 
 
 def defines_servers(root: Path) -> bool:
-    """Return whether there is a file in which another agent may define MCP servers."""
+    """Return True if a file exists in which another agent may define MCP servers."""
     home = home_dir()
     places = [
         *(root / name for name in SERVER_FILES_OF_PROJECTS),

@@ -1,5 +1,6 @@
-"""Set or remove one key in the text of a configuration file. All else stays as it is written, comments included:
-the text is changed in one place, read again, and refused unless that key alone has another value than before."""
+"""Edit one key in the text of a configuration file. Everything else stays as written, including comments: the text
+is changed in one place, parsed again, and rejected unless only that key has changed.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +11,14 @@ from .yaml_file import load_yaml, read_value
 
 
 class CannotEdit(ConfigError):
-    """A file is written in a way that one key cannot be set in."""
+    """The file is written in a way that does not allow setting one key."""
 
 
 def set_key(text: str, key: str, written: str, path: Path) -> str:
-    """Return the text of the file at `path` with a dotted key set to a value as it is written in YAML.
+    """Return the text of the file at `path` with a dotted key set to a YAML value.
 
     Raises:
-        ConfigError: the text or the value is no YAML, or the key cannot be set without touching others.
+        ConfigError: the text or the value is not YAML, or the key cannot be set without changing others.
     """
     load_yaml(text, path)
     try:
@@ -28,10 +29,10 @@ def set_key(text: str, key: str, written: str, path: Path) -> str:
 
 
 def set_value(text: str, names: Sequence[str], value: Any, path: Path) -> str:
-    """Return the text of the file at `path` with a key, given by the names that lead to it, set to a value.
+    """Return the text of the file at `path` with a key, given as a list of nested names, set to a value.
 
     Raises:
-        ConfigError: the text is no YAML, or the key cannot be set without touching others.
+        ConfigError: the text is not YAML, or the key cannot be set without changing others.
     """
     return _set(text, names, _dump(value), value, path)
 
@@ -53,10 +54,10 @@ def _set(text: str, parts: Sequence[str], written: str, value: Any, path: Path) 
 
 
 def remove_key(text: str, names: Sequence[str], path: Path) -> str:
-    """Return the text of the file at `path` without a key, given by the names that lead to it.
+    """Return the text of the file at `path` without a key, given as a list of nested names.
 
     Raises:
-        ConfigError: the text is no YAML, the key is not in it, or it cannot be removed without touching others.
+        ConfigError: the text is not YAML, the key is not in it, or it cannot be removed without changing others.
     """
     before, _ = load_yaml(text, path)
     dotted = ".".join(names)
@@ -84,11 +85,11 @@ class _Edit:
         self._newline = "\r\n" if "\r\n" in text else "\n"
 
     def refusal(self) -> CannotEdit:
-        """Say that it cannot be done here."""
+        """Return the error for an edit that is not possible."""
         return CannotEdit(f"{self._key} cannot be set by itself in this file; `agent config edit` opens all of it")
 
     def apply(self, parts: Sequence[str], value: str) -> tuple[str, list[str]]:
-        """Return the new text, and the names under which the value is found."""
+        """Return the new text, and the nested names under which the value is stored."""
         import yaml
 
         node: Any = yaml.compose(self._text, Loader=yaml.SafeLoader)
@@ -109,7 +110,7 @@ class _Edit:
         return self._replaced(node, value), names
 
     def without(self, names: list[str]) -> str:
-        """Return the text without an entry. The last one of a mapping goes with the mapping."""
+        """Return the text without an entry. The last entry of a mapping is removed together with the mapping."""
         import yaml
 
         node: Any = yaml.compose(self._text, Loader=yaml.SafeLoader)
@@ -129,13 +130,13 @@ class _Edit:
         return self._text[:start] + self._text[end:]
 
     def _lines_of(self, entry: Any) -> tuple[int, int]:
-        """Return where the lines of an entry of a block begin and end."""
+        """Return start and end of the lines of an entry in block style."""
         start = self._text.rfind("\n", 0, entry[0].start_mark.index) + 1
         end = self._text.find("\n", max(_end(entry[1]) - 1, entry[0].end_mark.index))
         return start, end + 1 if end >= 0 else len(self._text)
 
     def _in_flow(self, mapping: Any, entry: Any) -> tuple[int, int]:
-        """Return where an entry between braces begins and ends, one of its commas included."""
+        """Return start and end of an entry in flow style, including one of its commas."""
         at = mapping.value.index(entry)
         if at + 1 < len(mapping.value):
             place = entry[0].start_mark.index, mapping.value[at + 1][0].start_mark.index
@@ -144,12 +145,12 @@ class _Edit:
         else:
             raise self.refusal()
         cut = self._text[slice(*place)]
-        if "#" in cut and "\n" in cut:  # a comment would go as well
+        if "#" in cut and "\n" in cut:  # a comment would be removed too
             raise self.refusal()
         return place
 
     def _replaced(self, node: Any, value: str) -> str:
-        """Put a value in the place of another that stands in one line."""
+        """Replace a value that is written in one line."""
         start, end = node.start_mark.index, node.end_mark.index
         is_long = isinstance(node.value, list) and not node.flow_style
         if is_long or "\n" in self._text[start:end]:
@@ -158,7 +159,7 @@ class _Edit:
         return self._text[:start] + gap + value + self._text[end:]
 
     def _added(self, mapping: Any, rest: Sequence[str], value: str) -> str:
-        """Add a key behind the last one of a mapping."""
+        """Add a key after the last one of a mapping."""
         if mapping.flow_style:
             end = mapping.end_mark.index - 1
             comma = ", " if mapping.value else ""
@@ -171,7 +172,7 @@ class _Edit:
         return self._inserted(_end(mapping), mapping.value[0][0].start_mark.column, rest, value)
 
     def _inserted(self, behind: int, indent: int, names: Sequence[str], value: str) -> str:
-        """Put lines behind the one that a place is in."""
+        """Insert lines after the line that contains a position."""
         text = self._text
         if behind and text[behind - 1] != "\n":
             line_end = text.find("\n", behind)
@@ -182,8 +183,8 @@ class _Edit:
 
 
 def _find(mapping: Any, parts: Sequence[str]) -> tuple[int, str, Any] | None:
-    """Return the entry that the first names lead to, and how many they are. A name may hold dots itself, as those
-    of models do."""
+    """Return the entry that the first names lead to, and how many they are. A name may itself contain dots, as
+    those of models do."""
     for taken in range(len(parts), 0, -1):
         name = ".".join(parts[:taken])
         for key, node in mapping.value:
@@ -193,12 +194,12 @@ def _find(mapping: Any, parts: Sequence[str]) -> tuple[int, str, Any] | None:
 
 
 def _is_empty(node: Any) -> bool:
-    """Return whether a key stands without a value."""
+    """Return True if a key has no value."""
     return bool(node.tag == "tag:yaml.org,2002:null" and node.start_mark.index == node.end_mark.index)
 
 
 def _end(node: Any) -> int:
-    """Return where the last value in a block ends; what a parser says of the block itself has comments in it."""
+    """Return the end of the last value in a block; the parser's own end of the block includes comments."""
     while isinstance(node.value, list) and not node.flow_style and node.value:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
@@ -206,7 +207,7 @@ def _end(node: Any) -> int:
 
 
 def _dump(value: Any) -> str:
-    """Write a value in one line, as it may stand anywhere."""
+    """Return a value as one line of YAML that is valid in any position."""
     import yaml
 
     line = yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, sort_keys=False, width=1 << 30)
@@ -214,12 +215,12 @@ def _dump(value: Any) -> str:
 
 
 def _flow(names: Sequence[str], value: str) -> str:
-    """Write a value below names in one line."""
+    """Return a value below nested names as one line of YAML."""
     return "".join(f"{{{_dump(name)}: " for name in names) + value + "}" * len(names)
 
 
 def _is_one_line(written: str, value: Any) -> bool:
-    """Return whether a value may stand in a file as it was typed."""
+    """Return True if a value may be written to a file as it was typed."""
     try:
         return written.strip() != "" and "\n" not in written and bool(read_value(f"[{written}]") == [value])
     except ValueError:
@@ -240,7 +241,7 @@ def _with(values: dict[str, Any], names: Sequence[str], value: Any) -> dict[str,
 
 
 def _without(values: Any, names: Sequence[str]) -> list[Any]:
-    """Return what may be left of values without one: with or without the mappings that it was alone in."""
+    """Return the possible results of removing a value: with or without the mappings that held nothing else."""
     plain = _unshared(values)
     inner = plain
     for name in names[:-1]:
@@ -259,7 +260,7 @@ def _without(values: Any, names: Sequence[str]) -> list[Any]:
 
 
 def _unshared(value: Any) -> Any:
-    """Return a copy in which what an alias repeats is there twice."""
+    """Return a copy in which values repeated by an alias are duplicated."""
     if isinstance(value, list):
         return [_unshared(each) for each in value]
     return {key: _unshared(each) for key, each in value.items()} if isinstance(value, dict) else value

@@ -1,5 +1,6 @@
-"""`config.example.yaml`, made from the schema: every key at its default, with the schema's own words as
-comments."""
+"""Generate `config.example.yaml` from the schema: every key at its default, with the schema's docstrings as
+comments.
+"""
 
 import ast
 from pathlib import Path
@@ -25,7 +26,7 @@ def example() -> str:
 
 
 def words(owner: str, name: str) -> str:
-    """Return what `schema.py` says below a field of a class, in one line; empty when nothing."""
+    """Return the docstring of a field in `schema.py`, in one line; empty if there is none."""
     return " ".join(_COMMENTS.get(f"{owner}.{name}", "").split())
 
 
@@ -48,7 +49,7 @@ def _value(value: Any) -> str:
 
 
 def _comments() -> dict[str, str]:
-    """`Class.field` → the words below the field in `schema.py`."""
+    """Return the field docstrings of `schema.py` by `Class.field`."""
     tree = ast.parse((Path(__file__).parent / "schema.py").read_text(encoding="utf-8"))
     found: dict[str, str] = {}
     for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):

@@ -1,6 +1,7 @@
-"""Expand variables in the configuration: `${NAME}`, and `${NAME:-default}` where it may be missing.
+"""Expand variables in the configuration: `${NAME}`, and `${NAME:-default}` for optional ones.
 
-Values are expanded when they are used, so that what shows the configuration shows the names, never what they hold.
+Values are expanded only when they are used, so that displays of the configuration show the names, never the
+values.
 """
 
 from collections.abc import Mapping
@@ -13,12 +14,12 @@ _REFERENCE = lazy_regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def expand(text: str, env: Mapping[str, str], key: str) -> str:
-    """Put in what variables hold.
+    """Replace variable references with their values.
 
     Args:
-        text: the value.
+        text: the configuration value.
         env: environment variables.
-        key: the dotted key it stands at, for the message.
+        key: the dotted key of the value, for the message.
 
     Raises:
         ConfigError: a variable without a default is not set.
@@ -31,5 +32,5 @@ def expand(text: str, env: Mapping[str, str], key: str) -> str:
 
 
 def expanded(text: str, env: Mapping[str, str]) -> str:
-    """Put in what variables hold, and nothing for those that are not set."""
+    """Replace variable references with their values, unset ones with an empty string."""
     return _REFERENCE.sub(lambda found: env.get(found[1]) or found[2] or "", text)

@@ -1,4 +1,4 @@
-"""JSON as editors write it: with comments, and with commas before a closing bracket."""
+"""JSON as editors write it: with comments and trailing commas."""
 
 import re
 from typing import Any
@@ -7,15 +7,15 @@ import msgspec
 
 _TEXT = r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
 _COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
-"""A text or a comment without an end goes on to the end of the file, so that none is read twice."""
+"""An unterminated string or comment extends to the end of the file, so that nothing is scanned twice."""
 _LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def json_with_comments(data: bytes, kind: Any = Any) -> Any:
-    """Decode JSON that may hold comments and commas before a closing bracket.
+    """Decode JSON that may contain comments and trailing commas.
 
     Raises:
-        msgspec.DecodeError: it is none, or not of this type.
+        msgspec.DecodeError: it is invalid, or not of this type.
     """
     try:
         return msgspec.json.decode(data, type=kind)

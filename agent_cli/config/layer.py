@@ -1,5 +1,6 @@
-"""One source of configuration values, and holding it against the schema: an unknown key or a wrong type is
-an error that names file, line and what to write instead."""
+"""A source of configuration values, and its validation: an unknown key or a wrong type is an error that names
+file, line and what to write instead.
+"""
 
 import re
 from collections.abc import Iterator
@@ -14,21 +15,21 @@ from .schema import Config
 
 _SHORT = 40
 _SWITCHES = (("sandbox",), ("ui", "notify"), ("ui", "links"))
-"""The keys that have `on` or `off` among their words."""
+"""The keys whose values include the words `on` and `off`."""
 
 
 class ConfigError(Exception):
-    """The configuration is wrong; the text gives file, line and what to write instead."""
+    """The configuration is invalid; the text gives file, line and what to write instead."""
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """One source of values."""
+    """A source of values."""
 
     name: str
     """A file's path, or the flag or variable."""
     values: dict[str, Any]
     lines: dict[str, int] = {}
-    """Dotted key → line, for files."""
+    """Line of each dotted key, for files."""
 
     def place(self, key: str) -> str:
         """Return where a key was set, such as `config.yaml:12`."""
@@ -39,7 +40,9 @@ class Layer(msgspec.Struct, frozen=True):
         return self.name
 
     def named(self, key: str) -> str:
-        """Return a key and where it was set, the key once: `config.yaml:12: mode`, but `--set mode` alone."""
+        """Return a key and where it was set, without repeating the key: `config.yaml:12: mode`, but `--set mode`
+        alone.
+        """
         place = self.place(key)
         return place if not key or place.endswith((f" {key}", f"--{key.replace('_', '-')}")) else f"{place}: {key}"
 
@@ -52,7 +55,7 @@ def nest(parts: list[str], value: Any) -> Any:
 
 
 def check(layer: Layer) -> None:
-    """Hold a layer against the schema. Flags may give numbers and booleans as text.
+    """Validate a layer. Flags may give numbers and booleans as text.
 
     Raises:
         ConfigError: unknown key or wrong type, with its place and the nearest valid key.
@@ -66,7 +69,7 @@ def check(layer: Layer) -> None:
 
 
 def _write_out_switches(values: dict[str, Any]) -> None:
-    """Put back the words `on` and `off` where a word is meant: YAML takes them for booleans."""
+    """Restore the words `on` and `off`, which YAML parses as booleans."""
     for *folders, name in _SWITCHES:
         inner: Any = values
         for folder in folders:
@@ -96,7 +99,7 @@ def _explain(layer: Layer, message: str, strict: bool) -> str:
 
 
 def _nearest(word: str, known: list[str]) -> str:
-    """Return the key that was meant, swapped letters before others; empty when none is near."""
+    """Return the key that was probably meant, preferring swapped letters; empty if none is similar."""
     import difflib
 
     swapped = [key for key in known if sorted(key) == sorted(word)]
@@ -104,7 +107,7 @@ def _nearest(word: str, known: list[str]) -> str:
 
 
 def _culprits(values: dict[str, Any], parts: list[str], strict: bool) -> Iterator[list[str]]:
-    """Yield the paths that fit `parts`, where `*` is any key of a mapping, and whose value is wrong."""
+    """Yield the paths with invalid values that match `parts`, where `*` is any key of a mapping."""
     for path, value in _fitting(values, parts):
         try:
             msgspec.convert(nest(path, value), Config, strict=strict)
@@ -128,7 +131,7 @@ def _fitting(value: Any, parts: list[str]) -> Iterator[tuple[list[str], Any]]:
 
 
 def _kind(parts: list[str]) -> Any:
-    """Return the schema's type at a path, `null` left aside."""
+    """Return the schema's type at a path, ignoring `null`."""
     kind: Any = Config
     for part in parts:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -157,7 +160,7 @@ _KINDS = {
 
 
 _VALUES = {**_KINDS, "null": "nothing"}
-"""As what was found is called."""
+"""Names for the kinds of values found."""
 
 
 _BOUNDS = {">=": "of at least", ">": "greater than", "<=": "of at most", "<": "less than"}
@@ -172,12 +175,12 @@ _ENUM = lazy_regex(r"Invalid enum value (?P<value>.*)")
 
 
 def validation_message(message: str, choices: tuple[str, ...], value: object = None) -> str:
-    """Return what to write, not what was found: `write a whole number or null, not text`.
+    """Return advice such as `write a whole number or null, not text`.
 
     Args:
-        message: of the library, without the place.
-        choices: the words that are possible, if there are only some.
-        value: what was found, where it is known.
+        message: the library's message, without the place.
+        choices: the valid words, if the set is closed.
+        value: the value found, if known.
     """
     if choices:
         enum = _ENUM.fullmatch(message)
@@ -194,8 +197,7 @@ def validation_message(message: str, choices: tuple[str, ...], value: object = N
 
 
 def _named(kind: str, value: object) -> str:
-    """Return what was found: short values as they are, since `the text 'many'` is recognised sooner than
-    `text`."""
+    """Return the value found: short ones literally, since `the text 'many'` is recognized sooner than `text`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -1,6 +1,6 @@
-"""Configuration in layers, later wins: built-in, user file, trusted project file, `AGENT_*`, `--config`,
-flags. Every value remembers where it came from. A file that cannot be read, an unknown key or a wrong type
-is an error with its place; it never means "no configuration"."""
+"""Configuration in layers, later ones take precedence: built-in, user file, trusted project file, `AGENT_*`,
+`--config`, flags. Every value remembers its origin. An unreadable file, an unknown key or a wrong type is an
+error with its place; it never means "no configuration"."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ ADDING = (
     *(f"permissions.examples.{effect}" for effect in _EFFECTS),
     "rules",
 )
-"""Lists that add up over the layers instead of replacing one another."""
+"""Lists that are concatenated over the layers instead of replaced."""
 PROJECT_FILE = Path(".agent") / "config.yaml"
 
 
@@ -31,17 +31,17 @@ class Loaded(msgspec.Struct, frozen=True):
     config: Config
     layers: tuple[Layer, ...]
     ignored: tuple[tuple[str, str], ...] = ()
-    """Key and place of what the project's file says and may not."""
+    """Key and place of project settings that were ignored because a project must not set them."""
 
     def place(self, key: str) -> str:
-        """Return where the effective value of a dotted key comes from; all places of a list that adds up."""
+        """Return the origin of a dotted key's effective value; all origins of a concatenated list."""
         places = [layer.place(key) for layer in self.layers if _has(layer.values, key)]
         if not places:
             return "built-in default"
         return ", ".join(places) if key in ADDING else places[-1]
 
     def tool_rules(self) -> list[tuple[ToolRule, str]]:
-        """Return the rules that are enforced, each with its place."""
+        """Return the enforced rules, each with its place."""
         found = []
         for layer in self.layers:
             for index, rule in enumerate(layer.values.get("rules", ())):
@@ -76,10 +76,10 @@ def load(
     explicit: Path | None = None,
     flags: Sequence[Layer] = (),
 ) -> Loaded:
-    """Return all layers put together.
+    """Merge all layers.
 
     Raises:
-        ConfigError: any of them is wrong, or a named file is missing.
+        ConfigError: a layer is invalid, or a named file is missing.
     """
     layers: list[Layer] = []
     ignored: tuple[tuple[str, str], ...] = ()
@@ -104,7 +104,7 @@ def load(
 
 
 def assignment(text: str) -> Layer:
-    """Return a layer from `--set key.path=value`; the value is read as YAML.
+    """Return a layer from `--set key.path=value`; the value is parsed as YAML.
 
     Raises:
         ConfigError: no `=`, or a value that is not YAML.
@@ -132,7 +132,7 @@ def _together(layers: Iterable[Layer]) -> Config:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether there is a file, or something that is meant to be one and cannot be read."""
+    """Return True if a file exists, even if it is not readable."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -168,7 +168,7 @@ def _copy(value: Any) -> Any:
 
 
 def _has(values: Any, key: str) -> bool:
-    """Return whether a dotted key is set. A name may hold dots itself, as those of models do."""
+    """Return True if a dotted key is set. A name may itself contain dots, as those of models do."""
     if not isinstance(values, dict):
         return False
     return any(

@@ -1,8 +1,8 @@
-"""What a project's own configuration file may say.
+"""Restrict what a project's own configuration file may set.
 
-The file comes with the repository, so whoever wrote the repository wrote it. The user has seen it and said
-yes, but a yes to "tighten my permissions" must not be a yes to "send my keys elsewhere" or "run this". What
-may be said is therefore listed; everything else, future keys included, is left out and told.
+The file comes with the repository, so its author is whoever wrote the repository. The user has seen and approved
+it, but approving "tighten my permissions" must not mean approving "send my keys elsewhere" or "run this". So
+allowed settings are listed; everything else, including future keys, is ignored and reported.
 """
 
 from collections.abc import Callable
@@ -20,23 +20,22 @@ _SANDBOXES = ("read-only", "workspace-write", "off")
 
 
 class RestrictedConfig(msgspec.Struct, frozen=True):
-    """A project's file as it counts."""
+    """The effective part of a project's file."""
 
     layer: Layer
     ignored: tuple[str, ...]
-    """Dotted keys left out."""
+    """The ignored dotted keys."""
 
 
 def tightened(project: Layer, before: Config) -> RestrictedConfig:
-    """Return a project's file without what could harm the user; `before` is what holds without it.
+    """Return a project's file without settings that could harm the user; `before` is the configuration without it.
 
-    Left out are: allow rules; a mode or sandbox looser than before; limits higher than before; tools that
-    were not offered before; `providers` (a base URL, key variable or header would send the user's keys and
-    code to somebody else); a model that is a recording, an address, or of another provider than the user's own
-    choice; `tools.shell.env` (LD_PRELOAD, PATH or GIT_EXTERNAL_DIFF turn a harmless command into any
-    other); `sessions` (a folder of prepared sessions brings its own grants and system prompt, and short
-    keeping deletes the user's); `context.instructions` that lead out of the folder they are looked for in;
-    `hooks` and `mcp_servers` (they start programs).
+    Ignored are: allow rules; a mode or sandbox looser than before; limits higher than before; tools not offered
+    before; `providers` (a base URL, key variable or header would send the user's keys and code to someone else); a
+    model that is a recording, an address, or from another provider than the user's own choice; `tools.shell.env`
+    (LD_PRELOAD, PATH or GIT_EXTERNAL_DIFF turn a harmless command into any other); `sessions` (a folder of
+    prepared sessions brings its own grants and system prompt, and a short retention deletes the user's);
+    `context.instructions` that lead out of their folder; `hooks` and `mcp_servers` (they start programs).
     """
     ignored: list[str] = []
     values = _kept(project.values, before, "", ignored)
@@ -80,8 +79,8 @@ def _same_providers(value: Any, before: Any) -> bool:
 
 
 def _fewer(value: Any, before: Any) -> bool:
-    """Return whether a choice of tools offers nothing that was not offered before: plain names of those that were,
-    or names to leave out where everything was. What presets hold is not known here."""
+    """Return True if a tool selection offers nothing that was not offered before: plain names from the earlier
+    selection, or only exclusions if everything was offered. The content of presets is not known here."""
     if not value or any(name in _PRESETS for name in (*value, *before)):
         return False
     without = {name for name in before if name.startswith("-")}

@@ -1,5 +1,5 @@
-"""Every configuration key, its type and its default. `config.example.yaml` shows the same, and a test
-keeps the two alike. Unknown keys and wrong types are errors with a place: see `load`."""
+"""Every configuration key with its type and default. `config.example.yaml` is generated from this file, and a test
+compares them. Unknown keys and wrong types are errors with a place (see `load`)."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ Wire = Literal["chat_completions", "ollama_chat", "anthropic_messages", "openai_
 Count = Annotated[int, msgspec.Meta(gt=0)]
 Amount = Annotated[float, msgspec.Meta(gt=0)]
 Price = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-"""The upper bound is there to refuse `.inf`; a bound at all refuses `.nan`."""
+"""The upper bound rejects `.inf`; any bound rejects `.nan`."""
 
 
 class Examples(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Which of the files that a project brings the user has agreed to, by place and content."""
+"""The user's consent to files that projects bring, by place and content."""
 
 import hashlib
 import os
@@ -17,24 +17,24 @@ TOOLS_FOLDER = Path(".agent") / "tools"
 _MAX_TOOL_FILES = 200
 _MAX_BYTES = 1_000_000
 _NEVER = "never:"
-"""Before the hash of what the user does not want to be asked about again."""
+"""Prefix of the hash of content the user does not want to be asked about again."""
 _DOUBTFUL = "others:"
-"""Before the hash of what was written while text from others was in the conversation."""
+"""Prefix of the hash of content written while untrusted text was in the conversation."""
 
 
 class Trust:
-    """What the user has said to what projects bring, kept in one file of the state directory: for each place the
-    hash of the very content that was shown, and whether the answer was yes or never."""
+    """The user's decisions about project files, in one file of the state directory: for each place the hash of the
+    exact content that was shown, and the answer, yes or never."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def project_layer(self, root: Path) -> tuple[Layer | None, bytes | None]:
-        """Return the project's configuration when the user has agreed to this very content; else the content of
-        the file that is there and does not count.
+        """Return the project's configuration if the user has agreed to its exact content; otherwise the content of
+        the ignored file, if there is one.
 
         Raises:
-            ConfigError: a trusted file is wrong, or one that is there cannot be read.
+            ConfigError: a trusted file is invalid, or an existing one cannot be read.
         """
         file = root / PROJECT_FILE
         if not file.is_file():
@@ -47,37 +47,37 @@ class Trust:
         return parse(data, file), None
 
     def knows(self, place: str, content: bytes) -> bool:
-        """Return whether the user has agreed to this very content of a place.
+        """Return True if the user has agreed to the exact content of a place.
 
         Raises:
-            ConfigError: the answers cannot be read.
+            ConfigError: the decisions cannot be read.
         """
         return self._answer(place) == _digest(content)
 
     def refuses(self, place: str, content: bytes) -> bool:
-        """Return whether the user does not want to be asked about this very content again.
+        """Return True if the user does not want to be asked about this exact content again.
 
         Raises:
-            ConfigError: the answers cannot be read.
+            ConfigError: the decisions cannot be read.
         """
         return self._answer(place) == _NEVER + _digest(content)
 
     def doubts(self, place: str, content: Callable[[], bytes]) -> bool:
-        """Return whether this very content of a place may come from others and the user has not agreed to it.
-        `content` is asked only where there is a doubt about the place.
+        """Return True if the exact content of a place may come from untrusted text and the user has not agreed to
+        it. `content` is called only if there is a doubt about the place.
 
         Raises:
-            ConfigError: the answers cannot be read.
+            ConfigError: the decisions cannot be read.
         """
         known = self._answer(place)
         return known.startswith((_DOUBTFUL, _NEVER)) and known.endswith(f":{_digest(content())}")
 
     def has_doubts(self) -> bool:
-        """Return whether there is a doubt about any place."""
+        """Return True if there is a doubt about any place."""
         return any(known.startswith((_DOUBTFUL, _NEVER)) for known in self._known().values())
 
     def doubt(self, place: str, content: bytes) -> None:
-        """Note that this content of a place may come from others.
+        """Record that the content of a place may come from untrusted text.
 
         Raises:
             ConfigError: it could not be saved.
@@ -85,7 +85,7 @@ class Trust:
         self._note(place, _DOUBTFUL + _digest(content))
 
     def remember(self, place: str, content: bytes, *, agreed: bool = True) -> None:
-        """The user's answer to this content; what was said to other content of the place counts no longer.
+        """Record the user's answer to this content; it replaces answers to other content of the place.
 
         Raises:
             ConfigError: the answer could not be saved.
@@ -113,14 +113,14 @@ class Trust:
 
 
 def _key(place: str) -> str:
-    """Return a place as JSON can hold it, one of its own for each path that is not UTF-8."""
+    """Return a place in a form that JSON can hold, unique for each path that is not UTF-8."""
     return place.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def tool_sources(root: Path) -> dict[str, bytes]:
-    """Return the Python files of `.agent/tools` and of its subfolders by their path from the root. What is no
-    small regular file is left out, since a repository must not be able to keep the program from starting; so is
-    a folder that is a link."""
+    """Return the Python files in `.agent/tools` and its subfolders by their path from the root. Files that are not
+    small and regular are left out, since a repository must not be able to prevent the program from starting; so
+    is a folder that is a link."""
     folder = root / TOOLS_FOLDER
     files = sorted(folder.rglob("*.py")) if os.path.realpath(folder) == str(folder) else []
     found = {str(file.relative_to(root)): _small_file(file) for file in files[:_MAX_TOOL_FILES]}

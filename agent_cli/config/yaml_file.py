@@ -1,6 +1,6 @@
-"""A YAML file as a layer. YAML says too little about its own mistakes: a key given twice silently loses the
-first, aliases can blow up or bite their own tail, a date that is none is a crash, and so is too deep a nesting,
-of the whole process. Here each is an error with its line."""
+"""YAML files as layers, with strict errors. YAML itself does not report some mistakes: a duplicate key silently
+replaces the first, aliases can expand exponentially or refer to themselves, and an invalid date or too deep a
+nesting crashes the process. Here each is an error with its line."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,14 +12,14 @@ _DEEPEST = 40
 _MOST_KEYS = 20_000
 _LARGEST_BYTES = 1_000_000
 _LONGEST_NUMBER = 1_000
-"""Characters; Python writes no number of more than 4,300 digits."""
+"""In characters; Python writes no number of more than 4,300 digits."""
 _TEXT = "tag:yaml.org,2002:str"
 _INTEGER = "tag:yaml.org,2002:int"
 _MERGE = "tag:yaml.org,2002:merge"
 
 
 def read_file(path: Path) -> Layer:
-    """Return a configuration file as a layer, checked against the schema.
+    """Read a configuration file as a layer and validate it.
 
     Raises:
         ConfigError: not readable, not YAML, not a mapping, unknown key or wrong type.
@@ -32,7 +32,7 @@ def read_file(path: Path) -> Layer:
 
 
 def parse(data: bytes, path: Path) -> Layer:
-    """Return the bytes of the configuration file at `path` as a layer, checked against the schema.
+    """Parse the bytes of the configuration file at `path` as a layer and validate it.
 
     Raises:
         ConfigError: as `read_file`.
@@ -55,7 +55,7 @@ def parse(data: bytes, path: Path) -> Layer:
 
 
 def read_value(text: str) -> Any:
-    """One YAML value, as on the command line.
+    """Parse one YAML value, as given on the command line.
 
     Raises:
         ValueError: not YAML.
@@ -69,7 +69,7 @@ def read_value(text: str) -> Any:
 
 
 def settle_paths(layer: Layer, folder: Path) -> None:
-    """`sessions.dir` is relative to the file that says so."""
+    """Resolve `sessions.dir` relative to the file that sets it."""
     sessions = layer.values.get("sessions")
     if isinstance(sessions, dict) and isinstance(sessions.get("dir"), str):
         sessions["dir"] = str(folder.absolute() / Path(sessions["dir"]).expanduser())
@@ -79,7 +79,7 @@ def load_yaml(text: str, path: Path) -> tuple[Any, dict[str, int]]:
     """Return the value of a YAML text, and the line of each dotted key; `path` names it in errors.
 
     Raises:
-        ConfigError: as `read_file`, but for the schema.
+        ConfigError: as `read_file`, except for the schema.
     """
     import yaml
 
@@ -95,20 +95,20 @@ def load_yaml(text: str, path: Path) -> tuple[Any, dict[str, int]]:
         mark = getattr(error, "problem_mark", None)
         position = getattr(error, "position", None)
         line = mark.line + 1 if mark else text.count("\n", 0, position) + 1 if position is not None else None
-        last = len(text.splitlines())  # an end that comes too early is reported behind it
+        last = len(text.splitlines())  # an unexpected end is reported after the last line
         place = f"{path}:{min(line, last)}" if line else str(path)
         raise ConfigError(f"{place}: not valid YAML: {_problem(error)}") from error
-    except ValueError as error:  # a date or number that is none
+    except ValueError as error:  # an invalid date or number
         raise ConfigError(f"{path}: not valid YAML: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{path}: nested too deeply") from error
 
 
 def _refuse_deep(events: Iterable[Any], path: Path) -> None:
-    """Before anything recurses into it.
+    """Reject deep nesting before anything recurses into it.
 
     Raises:
-        ConfigError: lists and mappings in each other, further than in any configuration.
+        ConfigError: lists and mappings are nested deeper than in any real configuration.
     """
     from yaml import CollectionEndEvent, CollectionStartEvent
 
@@ -126,10 +126,10 @@ def _problem(error: Exception) -> str:
 
 
 def _walk(node: Any, prefix: str, path: Path, lines: dict[str, int]) -> None:
-    """Note the line of each dotted key.
+    """Record the line of each dotted key.
 
     Raises:
-        ConfigError: a key given twice, one that is no text, or more than any configuration has.
+        ConfigError: a duplicate key, a key that is not text, or more keys than any real configuration has.
     """
     if not isinstance(node.value, list):
         if node.tag == _INTEGER and len(node.value) > _LONGEST_NUMBER:

@@ -1,1 +1,1 @@
-"""What the user and the project add in files: found, read, and trusted before it counts."""
+"""Extensions that the user and the project add in files: discovery, parsing and trust."""

@@ -1,5 +1,5 @@
-"""Read files that stand for prompts, one a slash command: Markdown, or TOML as Gemini CLI has it. They are read
-when they are asked for, within bounds, since a project brings them too."""
+"""Parser for slash command files: Markdown, or TOML as in Gemini CLI. They are read on demand, within limits,
+since projects may contain them too."""
 
 import os
 import re
@@ -19,42 +19,42 @@ _LONGEST_NAME = 60
 
 
 class CommandFile(msgspec.Struct, frozen=True):
-    """One file as it is now."""
+    """A command file in its current state."""
 
     name: str
-    """Of the command: the file's, behind those of its folders; empty where it can be none."""
+    """The command's name: the file's after those of its folders; empty if that is not a valid name."""
     path: str
     place: Place
     text: str = ""
     content: bytes = b""
-    """All of the file."""
+    """The whole file."""
     description: str = ""
     hint: str = ""
-    """What to write behind the name."""
+    """Usage hint shown after the name."""
     arguments: tuple[str, ...] = ()
-    """The names of its arguments, by their positions."""
+    """Names of its arguments, by position."""
     allowed: tuple[str, ...] = ()
-    """Rules of the product it was written for, which are to hold while it is carried out."""
+    """Permission rules of the product it was written for, in force while it runs."""
     unused: tuple[str, ...] = ()
-    """Keys of its front matter that have no effect here."""
+    """Front matter keys without effect here."""
     problem: str = ""
     """Why it cannot be used."""
 
 
 def command_files(place: Place) -> Iterator[CommandFile]:
-    """Yield the files in and below a folder, by name."""
+    """Yield the command files in and below a folder, by name."""
     for count, (names, path) in enumerate(found_files(place, _suffix(place))):
         if count == MOST_FILES:
             too_many = f"there are more than {MOST_FILES} files; the rest is left out"
             yield CommandFile("", str(place.folder), place, problem=too_many)
             return
-        if place.product == "claude":  # there, folders only group
+        if place.product == "claude":  # there, folders are only for grouping
             names = names[-1:]
         yield _file(_named(names), path, place)
 
 
 def count_commands(place: Place) -> int:
-    """Return how many files of a folder may be commands; none is read."""
+    """Return the number of possible command files in a folder without reading any."""
     return count_files(place, _suffix(place))
 
 
@@ -63,7 +63,7 @@ def _suffix(place: Place) -> str:
 
 
 def _named(names: tuple[str, ...]) -> str:
-    """Return the command's name; empty where it could not be typed."""
+    """Return the command's name; empty if it could not be typed."""
     parts = [unicodedata.normalize("NFC", name).lower() for name in names]
     name = ":".join(parts)
     fits = all(_PART.fullmatch(part) for part in parts) and len(name) <= _LONGEST_NAME
@@ -121,7 +121,7 @@ def _from_toml(file: CommandFile, text: str) -> CommandFile:
 
 
 def _listed(value: Any) -> tuple[str, ...]:
-    """Return a list of names or rules, which many write as one text; within brackets nothing is parted."""
+    """Return a list of names or rules, which is often written as one text; brackets protect their content."""
     if isinstance(value, list):
         return tuple(str(item) for item in value)
     return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", value)) if isinstance(value, str) else ()

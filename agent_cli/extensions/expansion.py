@@ -1,7 +1,7 @@
-"""Expand a text that stands for a prompt: arguments take the places of their placeholders, and the shell commands
-in it are found. Each product writes both in its own way.
+"""Expand command and skill texts into prompts: placeholders are replaced with arguments, and embedded shell
+commands are found. Each product has its own syntax.
 
-What is put in is never looked at again, so an argument can neither name a file nor run a command by itself.
+Inserted text is never scanned again, so an argument can neither name a file nor run a command by itself.
 """
 
 import re
@@ -27,15 +27,15 @@ _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Expanded(msgspec.Struct, frozen=True):
-    """A text with its arguments."""
+    """A text after expansion."""
 
     text: str
     insertions: tuple[InsertedCommand, ...] = ()
-    """The commands in it, in their order."""
+    """The commands in it, in order."""
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A piece of a text: words, or a command with what stands around it."""
+    """A piece of a text: plain text, or a command with its delimiters."""
 
     before: str
     text: str
@@ -51,13 +51,14 @@ def expand(
     names: Sequence[str] = (),
     variables: Mapping[str, str] = _NO_VARIABLES,
 ) -> Expanded:
-    """Return the prompt that a text stands for. A text without a placeholder has the arguments after a blank line.
+    """Return the prompt for a text. If the text has no placeholder, the arguments are appended after an empty
+    line.
 
     Args:
         text: the file without its front matter.
-        argument: what was typed after the name.
-        product: whose placeholders the text has.
-        names: what its arguments are called, by their positions.
+        argument: the text typed after the name.
+        product: the product whose placeholder syntax the text uses.
+        names: names of its arguments, by position.
         variables: values of `${NAME}`.
     """
     places = (
@@ -80,7 +81,7 @@ def expand(
 
 
 def _parts(text: str) -> Iterator[_Part]:
-    """Yield the parts of a text; a fenced block is words, unless it is marked as one to run."""
+    """Yield the parts of a text; a fenced block is plain text unless it is marked as a command."""
     end = 0
     for opening, closing in _fences(text):
         yield from _inline(text[end : opening.start()])
@@ -94,7 +95,7 @@ def _parts(text: str) -> Iterator[_Part]:
 
 
 def _fences(text: str) -> "Iterator[tuple[re.Match[str], re.Match[str] | None]]":
-    """Yield the first and last line of each fenced block; one that does not end goes on to the end of the text."""
+    """Yield the first and last line of each fenced block; an unclosed block extends to the end of the text."""
     lines = _FENCE_LINE.finditer(text)
     for opening in lines:
         closing = next((line for line in lines if _closes(line, opening[1])), None)
@@ -132,7 +133,7 @@ def _braced(text: str) -> Iterator[_Part]:
 
 
 def _closings(text: str) -> dict[int, int]:
-    """Return where each brace closes, by where it opens; those that do not are left out."""
+    """Return the position of the closing brace by that of the opening one; unclosed braces are left out."""
     waiting: list[int] = []
     found = {}
     for brace in re.finditer(r"[{}]", text):
@@ -144,7 +145,7 @@ def _closings(text: str) -> dict[int, int]:
 
 
 class _Braces:
-    """Puts arguments in place of `{{args}}`, quoted where a shell reads them."""
+    """Replaces `{{args}}` with the arguments, quoted inside shell commands."""
 
     def __init__(self, argument: str) -> None:
         self._argument = argument
@@ -156,7 +157,7 @@ class _Braces:
 
 
 class _Dollars:
-    """Puts arguments in place of `$ARGUMENTS`, `$1` and names."""
+    """Replaces `$ARGUMENTS`, `$1` and names with arguments."""
 
     def __init__(
         self, text: str, argument: str, product: Product, names: tuple[str, ...], variables: Mapping[str, str]
@@ -211,7 +212,7 @@ class _Dollars:
 
 
 def words_of(argument: str) -> list[str]:
-    """Split arguments as a shell would; where a quote is not closed, at the blanks."""
+    """Split arguments as a shell does; if a quote is unclosed, at white space."""
     try:
         return shlex.split(argument)
     except ValueError:

@@ -1,5 +1,6 @@
-"""List and read the files of a folder of extensions, within bounds, since a project brings them too. In a folder
-that is not the user's there may be no link: not the folder, none on the way to it or below it, no file."""
+"""List and read extension files, within limits, since projects may contain them too. Outside the user's own
+folders no links are allowed: neither the folder, nor anything on the way to it or below it.
+"""
 
 import os
 from collections import deque
@@ -13,18 +14,18 @@ from .places import Place
 
 MOST_FILES = 200
 _MOST_ENTRIES = 5_000
-"""Names that are looked at."""
+"""Maximum number of directory entries examined."""
 _DEEPEST = 4
 _LARGEST_BYTES = 100_000
 
 
 class UnusableError(Exception):
-    """A file that cannot be used, and why."""
+    """A file that cannot be used; the text says why."""
 
 
 def found_files(place: Place, suffix: str) -> Iterator[tuple[tuple[str, ...], Path]]:
-    """Yield each file, with its names from the top folder on, the upper ones first; a plug-in may name one file in
-    place of a folder."""
+    """Yield each file with its names from the top folder down, breadth first; a plug-in may name a single file
+    instead of a folder."""
     follows = _follows_links(place)
     if not follows and os.path.realpath(place.folder) != os.fspath(place.folder):
         return
@@ -47,15 +48,15 @@ def found_files(place: Place, suffix: str) -> Iterator[tuple[tuple[str, ...], Pa
 
 
 def count_files(place: Place, suffix: str) -> int:
-    """Return how many files there are, up to `MOST_FILES`; none is read."""
+    """Return the number of files, up to `MOST_FILES`, without reading any."""
     return sum(1 for _ in islice(found_files(place, suffix), MOST_FILES))
 
 
 def read_file(path: Path, place: Place) -> bytes:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Raises:
-        UnusableError: it cannot be read, is a link where there may be none, or is too large.
+        UnusableError: it cannot be read, is a forbidden link, or is too large.
     """
     try:
         content = read_regular(os.path.realpath(path) if _follows_links(place) else path, _LARGEST_BYTES + 1)
@@ -69,7 +70,7 @@ def read_file(path: Path, place: Place) -> bytes:
 
 
 def read_text(content: bytes) -> str:
-    """Return the text of a file, its lines ended by a line feed.
+    """Return the text of a file with LF line endings.
 
     Raises:
         UnusableError: it is not UTF-8.
@@ -85,7 +86,7 @@ def _follows_links(place: Place) -> bool:
 
 
 def _entries(folder: Path, most: int) -> list["os.DirEntry[str]"]:
-    """Nothing of a folder that cannot be read."""
+    """Return the sorted entries of a folder; none if it cannot be read."""
     try:
         with os.scandir(folder) as scan:
             return sorted(islice(scan, most), key=lambda entry: entry.name)
@@ -96,5 +97,5 @@ def _entries(folder: Path, most: int) -> list["os.DirEntry[str]"]:
 def _is_folder(entry: "os.DirEntry[str]", follows: bool) -> bool:
     try:
         return entry.is_dir(follow_symlinks=follows)
-    except OSError:  # links that lead in a circle
+    except OSError:  # circular links
         return False

@@ -1,7 +1,7 @@
-"""Read the front matter of a Markdown file: the YAML between two lines of `---` at its beginning.
+"""Parser for the front matter of a Markdown file: the YAML between two lines of `---` at its start.
 
-Many write what is not quite YAML, such as `argument-hint: [file] [line]` or a description with a colon. What
-cannot be read as YAML is read line by line.
+Many files contain almost-YAML, such as `argument-hint: [file] [line]` or a description with a colon. Front matter
+that is not valid YAML is read line by line.
 """
 
 import re
@@ -14,7 +14,7 @@ from agent_cli.config.layer import ConfigError
 from agent_cli.config.yaml_file import load_yaml
 
 _LONGEST = 16_000
-"""Characters of what stands before the text."""
+"""Maximum length of the front matter in characters."""
 _BLOCK = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 
 
@@ -24,7 +24,7 @@ class FrontMatter(msgspec.Struct, frozen=True):
     values: dict[str, Any]
     body: str
     problem: str = ""
-    """Why the front matter is no YAML or cannot be used; empty where nothing is wrong."""
+    """Why the front matter is invalid or unusable; empty if nothing is wrong."""
 
 
 def read_front_matter(text: str, path: Path) -> FrontMatter:
@@ -50,7 +50,7 @@ def _line_by_line(block: str) -> dict[str, str]:
 
 
 def one_line(value: Any) -> str:
-    """Return a value in one line; a list is how some write `[file]`."""
+    """Return a value on one line; a list is restored to the text `[file]`."""
     if isinstance(value, list):
         return "[" + " ".join(str(item) for item in value) + "]"
     return "" if value is None else " ".join(str(value).split())

@@ -1,7 +1,7 @@
-"""Find hooks: those of our configuration, and those that users of other agents have in theirs.
+"""Find hooks: those of our configuration, and those of the user's other agents.
 
-User files need no trust. What a repository brings is inert until the user has agreed to that very definition, and
-to the bytes of the files of the workspace that its command names.
+User files need no trust. A repository's hooks are inert until the user has agreed to their exact definition and to
+the content of the workspace files that their commands name.
 """
 
 import os
@@ -23,7 +23,7 @@ from agent_cli.protocol.records import storable_json
 
 _MAX_BYTES = 8_000_000
 _MAX_PROJECT_BYTES = 500_000
-"""Of a file of a project: before anybody agrees to it, each word of its commands is looked for on the disk."""
+"""Limit for a project file: before the user is asked, each word of its commands is looked up on the disk."""
 _END_S = 2.0
 _LONGEST_S = 86_400.0
 _USUAL_S: dict[Dialect, float] = {"native": 60.0, "claude": 600.0, "codex": 600.0, "gemini": 60.0, "cursor": 60.0}
@@ -37,7 +37,7 @@ HOOK_FILES_OF_PROJECTS: Mapping[str, Dialect] = {
     ".gemini/settings.json": "gemini",
     ".cursor/hooks.json": "cursor",
 }
-"""Below a project's root, in the order they are read."""
+"""Files below a project's root, in reading order."""
 HOOK_FILES_OF_USERS: Mapping[str, Dialect] = {
     ".claude/settings.json": "claude",
     ".codex/hooks.json": "codex",
@@ -45,13 +45,13 @@ HOOK_FILES_OF_USERS: Mapping[str, Dialect] = {
     ".gemini/settings.json": "gemini",
     ".cursor/hooks.json": "cursor",
 }
-"""Below the home directory."""
+"""Files below the home directory."""
 PLACE = "hooks of "
-"""Before the path of a file in the place of a yes; places of servers in the same file begin with the path."""
+"""Prefix of a file path in a trust place; places of servers in the same file begin with the path."""
 
 
 class ProjectHooks(msgspec.Struct, frozen=True):
-    """The hooks of one file of a project, and what a yes to them is bound to."""
+    """The hooks of a project file, with the content that the user's consent is bound to."""
 
     place: str
     content: bytes
@@ -59,13 +59,13 @@ class ProjectHooks(msgspec.Struct, frozen=True):
 
 
 class FoundHooks(msgspec.Struct, frozen=True):
-    """What configuration files define."""
+    """The hooks found in configuration files."""
 
     usable: tuple[Hook, ...]
     inert: tuple[ProjectHooks, ...]
-    """Of the project, and not trusted."""
+    """Hooks of the project that are not trusted."""
     notes: tuple[str, ...]
-    """What cannot be read or run, with its place."""
+    """Entries that cannot be parsed or run, with their place."""
 
 
 def find_hooks(
@@ -82,12 +82,12 @@ def find_hooks(
 
     Args:
         own: entries under `hooks`, by event.
-        own_source: where these stand, for people.
+        own_source: where these are defined, for display.
         root: the workspace.
         home: the user's home directory.
-        trusts: whether the user has agreed to a place and its content.
+        trusts: returns True if the user has agreed to a place and its content.
         plugins: hooks of plug-ins that the user has agreed to.
-        reads: whose files beside the configuration are read.
+        reads: owners (`user`, `project`) whose files of other agents are read.
     """
     notes: list[str] = []
     usable = list(_own(own, own_source, notes))
@@ -130,11 +130,11 @@ def _own(own: Mapping[str, Sequence[HookEntry]], source: str, notes: list[str]) 
 def plugin_hooks(
     root: Path, dialect: Dialect, plugin: str, file: Path | Mapping[str, Any]
 ) -> tuple[tuple[Hook, ...], tuple[str, ...]]:
-    """Return the hooks of a plug-in, and what of them is not run and why.
+    """Return the hooks of a plug-in, and notes on those that are not run.
 
     Args:
         root: the folder of the plug-in.
-        dialect: whose plug-in it is.
+        dialect: the agent it was written for.
         plugin: its name.
         file: the file that defines them, or that part of its manifest.
     """
@@ -154,7 +154,7 @@ def _read_file(path: Path, dialect: Dialect, notes: list[str], most_bytes: int =
 
 
 def _content_of(path: Path, source: str, notes: list[str], most_bytes: int = _MAX_BYTES) -> Any:
-    """Return what a file holds; None where there is none, or it cannot be read."""
+    """Return the decoded content of a file; None if it is missing or unreadable."""
     try:
         data = read_regular(path, most_bytes + 1, follow=True)
     except OSError:
@@ -209,7 +209,7 @@ def _handler(
         notes.append(f"{source}: a hook of the type {kind} for {name} is not run")
         return
     arguments = handler.get("args")
-    command = command.replace("${/}", os.sep)  # what Gemini CLI writes for it
+    command = command.replace("${/}", os.sep)  # path separator in Gemini CLI
     yield Hook(
         event,
         (command, *map(str, arguments)) if isinstance(arguments, list) else command,
@@ -234,7 +234,7 @@ def _text(handler: Mapping[str, Any], key: str) -> str:
 
 
 def _request(handler: Mapping[str, Any]) -> HttpRequest | None:
-    """Return where a handler posts to; None where it does not."""
+    """Return the HTTP request of a handler; None if it has none."""
     url, headers, names = handler.get("url"), handler.get("headers"), handler.get("allowedEnvVars")
     if not isinstance(url, str) or not url.strip():
         return None
@@ -247,7 +247,7 @@ _ABOUT_SHELL = ("beforeshellexecution", "aftershellexecution")
 
 
 def _matcher(name: str, written: Any) -> str:
-    """Return the matcher of a group; some events of Cursor are for one tool by their name."""
+    """Return the matcher of a group; some events of Cursor imply the tool."""
     if name.lower() in _ABOUT_SHELL:
         return "Shell"
     fixed = {"beforereadfile": "Read", "afterfileedit": "Write", "beforemcpexecution": "^MCP:"}
@@ -260,20 +260,20 @@ def _matcher(name: str, written: Any) -> str:
 
 def _timeout_s(event: Event, written: Any, dialect: Dialect) -> float:
     if isinstance(written, int | float) and written > 0:
-        longest_s = min(written, _LONGEST_S * 1000)  # a whole number may be too large for any other
+        longest_s = min(written, _LONGEST_S * 1000)  # an integer may be too large for a float
         return min(longest_s / 1000 if dialect == "gemini" else float(longest_s), _LONGEST_S)
     short = _CLAUDE_SHORT_S.get(event) if dialect == "claude" else None
     return short or (_END_S if event == "SessionEnd" else _USUAL_S[dialect])
 
 
 def _content(hooks: Sequence[Hook], root: Path) -> bytes:
-    """Return what a yes to hooks is bound to: themselves, and the files of the workspace that they name."""
+    """Return the content that consent to hooks is bound to: the hooks, and the workspace files they name."""
     words = [word for hook in hooks for word in words_of(hook, root)]
     return storable_json([hooks, named_files(words, root)], "sorted")
 
 
 def words_of(hook: Hook, root: Path) -> list[str]:
-    """Return the words of a hook's command, the project's folder put in for its variable."""
+    """Return the words of a hook's command, with the project folder's variable expanded."""
     return [
         word.replace("${CLAUDE_PROJECT_DIR}", str(root)).replace("$CLAUDE_PROJECT_DIR", str(root))
         for word in _words(hook.command)

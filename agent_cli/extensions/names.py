@@ -1,4 +1,4 @@
-"""Give every extension a name that nothing else has."""
+"""Unique names for extensions."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ _LONGEST_NAME = 64
 
 
 def unique_name(name: str, place: Place, is_taken: Callable[[str], bool]) -> str:
-    """Return the bare name for the first that has it; for others one that says where they come from."""
+    """Return the bare name if it is free, otherwise a name that includes the origin."""
     return next(each for each in _candidates(name, place) if not is_taken(each))
 
 
@@ -30,7 +30,7 @@ def _candidates(name: str, place: Place) -> Iterator[str]:
 
 
 def callable_name(name: str) -> str:
-    """Return a name as it can be typed: small letters, digits, `-` and `_`."""
+    """Return a name in a form that can be typed: lower-case letters, digits, `-` and `_`."""
     import unicodedata
 
     plain = re.sub(r"[^\w-]+", "-", unicodedata.normalize("NFKC", name).lower())

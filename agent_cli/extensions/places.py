@@ -1,6 +1,6 @@
-"""Folders in which this agent and others look for skills, commands and agents, the strongest first.
+"""Folders in which this agent and others look for skills, commands and agents, in order of precedence.
 
-Those of a project lie in the working directory and every folder above it up to the root of its repository.
+Those of a project are in the working directory and every folder above it up to the root of its repository.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ import msgspec
 
 Kind = Literal["skills", "commands", "agents"]
 Product = Literal["agent", "agents", "claude", "codex", "gemini", "opencode", "cursor", "kimi", "pi"]
-"""Whose format the files of a folder have; `agents` is the folder that several products share."""
+"""Product whose file format a folder uses; `agents` is the folder shared by several products."""
 Origin = Literal["project", "user", "plugin"]
 
 _PROJECT: Mapping[Kind, tuple[tuple[str, Product], ...]] = {
@@ -81,7 +81,7 @@ class Place(msgspec.Struct, frozen=True):
     """A folder that may hold extensions of one kind."""
 
     folder: Path
-    """Of a plug-in it may be a single file."""
+    """For a plug-in this may be a single file."""
     product: Product
     origin: Origin
     plugin: str = ""
@@ -91,12 +91,12 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def places(kind: Kind, *, root: Path, home: Path, config_dir: Path) -> tuple[Place, ...]:
-    """Return the folders that are there: those of the project, the nearest first, then the user's.
+    """Return the existing folders: those of the project, the nearest first, then the user's.
 
     Args:
-        kind: what they hold.
+        kind: the kind of extension.
         root: the working directory.
-        home: the user's home directory; a folder of it is the user's even where the project lies in it.
+        home: the user's home directory; its folders are the user's even if the project is in it.
         config_dir: the user's configuration folder.
     """
     found = [
@@ -110,8 +110,8 @@ def places(kind: Kind, *, root: Path, home: Path, config_dir: Path) -> tuple[Pla
 
 
 def _upward(root: Path, home: Path) -> Iterator[Path]:
-    """Yield the working directory and the folders above it up to the root of its repository; the home directory is
-    none of them."""
+    """Yield the working directory and the folders above it up to the root of its repository, except the home
+    directory."""
     above = [root, *root.parents][:_MOST_FOLDERS_UP]
     last = next((at for at, folder in enumerate(above) if (folder / ".git").exists()), 0)
     yield from (folder for folder in above[: last + 1] if folder != home)

@@ -1,1 +1,1 @@
-"""Hooks: programs of the user that are asked, or told, at fixed points of a session."""
+"""Hooks: programs of the user that are run at fixed points of a session to decide or to be notified."""

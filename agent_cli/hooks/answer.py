@@ -1,4 +1,4 @@
-"""What a hook answered: its exit code and its output, read as its dialect means them."""
+"""The answer of a hook: exit code and output, interpreted by the rules of its dialect."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -11,12 +11,12 @@ from .definition import DECIDING, Hook, HookProcess
 
 Decision = Literal["allow", "ask", "deny"]
 MAX_OUTPUT = 1_000_000
-"""Bytes that a hook may print."""
+"""Maximum number of bytes that a hook may print."""
 _MOST_SAID = 300
-"""Characters shown of what a hook says that runs beside the turn."""
+"""Maximum number of characters shown of a background hook's message."""
 _MOST_CHARS = 10_000
 _CONTEXT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})
-"""Whose plain output is text for the model."""
+"""Events at which plain output is text for the model."""
 _NO_START = (126, 127)
 _DENIES = ("deny", "block")
 _ASKS = ("ask", "defer")
@@ -24,35 +24,35 @@ _ALLOWS = ("allow", "approve")
 
 
 class _MeaninglessError(Exception):
-    """A part of an answer that means nothing."""
+    """A meaningless part of an answer."""
 
 
 class HookAnswer(msgspec.Struct, frozen=True):
-    """What a hook wants."""
+    """The decision and effects requested by a hook."""
 
     decision: Decision | None = None
     reason: str = ""
-    """For the model; for the user where a prompt is refused."""
+    """For the model; for the user if a prompt is refused."""
     context: str = ""
     """Text for the model."""
     message: str = ""
-    """For the user."""
+    """Text for the user."""
     new_input: dict[str, Any] | None = None
-    """Of a call, in the hook's dialect."""
+    """New arguments of a call, in the hook's dialect."""
     new_output: str | None = None
-    """What the model reads in place of a result."""
+    """Text the model reads instead of the result."""
     stop: bool = False
-    """The turn ends."""
+    """True if the turn must end."""
     stop_reason: str = ""
     failure: str = ""
-    """What was wrong with the hook itself; empty when nothing was."""
+    """Failure of the hook itself; empty if none."""
     merges_input: bool = False
-    """Whether the new input holds only what changes."""
+    """True if the new input holds only the changed arguments."""
 
 
 def read_answer(hook: Hook, ended: HookProcess) -> HookAnswer:
-    """Return what a hook answered. One that failed at an event that decides refuses, unless its definition says
-    otherwise: a broken guard does not open the gate."""
+    """Return the answer of a hook. A failed hook at a deciding event refuses, unless its definition says
+    otherwise: a broken guard must not open the gate."""
     answer = _read(hook, ended)
     if hook.can_decide:
         return answer
@@ -89,7 +89,7 @@ def _read(hook: Hook, ended: HookProcess) -> HookAnswer:
 
 
 def _json_in(hook: Hook, text: str) -> str:
-    """Return the JSON of an output; where plain text means nothing it may follow lines of a log."""
+    """Return the JSON of an output; at events without plain output it may follow log lines."""
     if text.startswith("{") or hook.event in _CONTEXT_EVENTS:
         return text if text.startswith("{") else ""
     begin = text.find("\n{")
@@ -97,7 +97,9 @@ def _json_in(hook: Hook, text: str) -> str:
 
 
 def _failed(hook: Hook, what: str, *, is_broken: bool) -> HookAnswer:
-    """Return the answer of a hook that failed. What other agents' files call harmless passes, and is said."""
+    """Return the answer for a failed hook. Failures that another agent's format treats as harmless are allowed and
+    reported.
+    """
     failure = f"The hook {hook.label} ({hook.source}) {what.rstrip(': ')}."
     strict = is_broken or hook.dialect == "native"
     on_error = hook.on_error or ("block" if strict and hook.event in DECIDING else "allow")
@@ -131,10 +133,10 @@ def _from_json(hook: Hook, given: Mapping[str, Any]) -> HookAnswer:
 
 
 def _decision(given: Mapping[str, Any], specific: Mapping[str, Any]) -> Decision | None:
-    """Return the strictest of the decisions in an answer, in the words of every dialect.
+    """Return the strictest of the decisions in an answer, in the terms of any dialect.
 
     Raises:
-        _MeaninglessError: one of them is none that is known.
+        _MeaninglessError: one of them is unknown.
     """
     written = (
         specific.get("permissionDecision"), given.get("permissionDecision"), given.get("decision"),

@@ -1,7 +1,6 @@
-"""A tool call in the words of another agent: its names there, its input, and the way back.
+"""Translate a tool call into the terms of another agent: its names and input there, and back.
 
-Hooks written for other agents test `tool_name` and read `tool_input`; what they answer as new input comes back in
-the same words.
+Hooks written for other agents test `tool_name` and read `tool_input`; they return new input in the same terms.
 """
 
 import os
@@ -25,33 +24,33 @@ class ToolCallFacts(msgspec.Struct, frozen=True):
     tool: str
     arguments: Json
     folder: str
-    """Absolute path that relative paths start from."""
+    """Absolute path to which relative paths refer."""
     server: str = ""
-    """The MCP server, for a call of its tool."""
+    """The MCP server if the call is for one of its tools."""
     server_tool: str = ""
     paths: tuple[str, ...] = ()
     """Absolute paths that a patch writes."""
     actions: tuple[Action, ...] = ()
-    """What it would do."""
+    """The actions of the call."""
 
 
 class NamedCall(msgspec.Struct, frozen=True):
-    """A call, or a part of one, as another agent would name it."""
+    """A call, or a part of one, in the terms of another agent."""
 
     name: str
     aliases: tuple[str, ...]
     input: Json
     back: Callable[[Json], Json] | None = None
-    """Makes our arguments out of a changed input; None where it cannot be changed."""
+    """Converts a changed input to our arguments; None if it cannot be changed."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that a matcher may call it."""
+        """All names that a matcher may use."""
         return (self.name, *self.aliases)
 
 
 def named_calls(call: ToolCallFacts, dialect: Dialect) -> tuple[NamedCall, ...]:
-    """Return what a call is in a dialect: one value, or one for each file of a patch."""
+    """Return a call in the terms of a dialect: one value, or one for each file of a patch."""
     if dialect == "native":
         return (NamedCall(call.tool, (), dict(call.arguments), dict),)
     if call.server:
@@ -207,6 +206,6 @@ def _absolute(call: ToolCallFacts, path: str) -> str:
 
 
 def _relative(call: ToolCallFacts, path: Any) -> str:
-    """Return a path as the call wrote it where the hook left it alone."""
+    """Return a path as written in the call if the hook left it unchanged."""
     before = str(call.arguments.get("path", ""))
     return before if path == _absolute(call, before) or not isinstance(path, str) else path

@@ -1,6 +1,6 @@
-"""The condition of a hook: a permission rule that says which calls it is run for.
+"""Condition of a hook: a permission rule that selects the calls it is run for.
 
-It saves starting a program for calls that it does not look at. What cannot be read holds for every call.
+It avoids starting a program for calls of no interest. An unreadable condition applies to every call.
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ from .definition import CALL_EVENTS, Dialect, Hook
 
 
 def holds(hook: Hook, call: ToolCallFacts, named: NamedCall) -> bool:
-    """Return whether a hook is for a call. A command that cannot be read may be any."""
+    """Return True if a hook applies to a call. A command that cannot be parsed may match anything."""
     if not hook.condition:
         return True
     pattern = _parsed(hook.condition, hook.dialect)
@@ -24,7 +24,7 @@ def holds(hook: Hook, call: ToolCallFacts, named: NamedCall) -> bool:
 
 
 def problem(hook: Hook) -> str:
-    """Return what is wrong with the condition of a hook; empty for nothing."""
+    """Return the problem with the condition of a hook; empty if there is none."""
     if not hook.condition:
         return ""
     if hook.event not in CALL_EVENTS:

@@ -1,4 +1,4 @@
-"""What a hook is: an event, what it is for, and the program that is asked."""
+"""Definition of a hook: an event, a matcher, and the program to run."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection
@@ -13,13 +13,13 @@ Event = Literal[
     "Notification",
 ]  # fmt: skip
 CALL_EVENTS: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
-"""Events about a tool call; at others a condition on the call never holds."""
+"""Events about a tool call; at other events a condition on the call never holds."""
 TOLD: frozenset[Event] = frozenset({"Notification", "SessionEnd", "StopFailure", "PostCompact"})
-"""Events at which a hook is only told: what it answers decides nothing."""
+"""Events at which a hook is only notified: its answer decides nothing."""
 DECIDING: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreCompact"})
-"""Events at which something is about to happen: a hook that fails there keeps it from happening."""
+"""Events at which something is about to happen: a failing hook prevents it."""
 Dialect = Literal["native", "claude", "codex", "gemini", "cursor"]
-"""Whose names, input and exit codes a hook expects."""
+"""The agent whose names, input and exit codes a hook expects."""
 OnError = Literal["allow", "ask", "block"]
 
 _ALIASES: dict[str, Event] = {
@@ -40,14 +40,14 @@ _ALIASES: dict[str, Event] = {
 }
 _BY_FOLDED_NAME: dict[str, Event] = {name.lower(): name for name in get_args(Event)} | _ALIASES
 _LIST = re.compile(r"[\w\- ,|]*")
-"""A matcher of such characters is a list of names; any other is a regular expression."""
+"""A matcher of only these characters is a list of names; any other is a regular expression."""
 
 
 class HookProcess(msgspec.Struct, frozen=True):
-    """How the program of a hook ended."""
+    """The result of a hook's program."""
 
     exit_code: int | None = None
-    """None when it did not start, or was stopped for the time it took."""
+    """None if it did not start, or was stopped for exceeding its time limit."""
     stdout: str = ""
     stderr: str = ""
     problem: str = ""
@@ -55,57 +55,59 @@ class HookProcess(msgspec.Struct, frozen=True):
 
 
 Callback = Callable[[bytes, float], Awaitable[HookProcess]]
-"""Takes the event as JSON and the seconds it may take; answers as a program would."""
+"""Receives the event as JSON and the time limit in seconds; returns the result a program would give."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an event is posted to, for a hook that is no program."""
+    """Destination of an event, for a hook that is a server instead of a program."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
-    """Names and values; `$NAME` in a value stands for a variable that is listed below."""
+    """Names and values; `$NAME` in a value refers to a variable listed in `env`."""
     env: tuple[str, ...] = ()
-    """Variables that headers may name; any other is empty in them."""
+    """Variables that headers may use; others are replaced with nothing."""
 
 
 class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
-    """A program that is run at an event, or a server that the event is posted to."""
+    """A program that is run at an event, or a server that receives the event by POST."""
 
     event: Event
     command: str | tuple[str, ...]
-    """A line for the shell, or a program with its arguments; empty for a server."""
+    """A shell command line, or a program with its arguments; empty for a server."""
     matcher: str = ""
-    """Which tools, sources or reasons it is for; empty for all."""
+    """The tools, sources or reasons it applies to; empty for all."""
     timeout_s: float = 60.0
     dialect: Dialect = "native"
     on_error: OnError | None = None
-    """What holds when it fails; None for the usual of its event and dialect."""
+    """Effect of a failure; None for the default of its event and dialect."""
     name: str = ""
     source: str = ""
     """The file that defines it."""
     written_event: str = ""
-    """The event in the words of its file, such as `beforeShellExecution`."""
+    """The event as named in its file, such as `beforeShellExecution`."""
     root: str = ""
-    """The folder of the plug-in that brings it; empty for none."""
+    """The folder of the plug-in it belongs to; empty if none."""
     variables: tuple[tuple[str, str], ...] = ()
     """Variables of that plug-in."""
     condition: str = ""
-    """A permission rule in the words of its dialect; it is run for calls that the rule covers. Empty for all."""
+    """A permission rule in the syntax of its dialect; the hook is run for calls that the rule covers. Empty for
+    all.
+    """
     is_async: bool = False
-    """It runs beside the turn, and decides nothing."""
+    """True if it runs in the background and decides nothing."""
     is_once: bool = False
-    """It is run once a session."""
+    """True if it runs only once per session."""
     status: str = ""
-    """What it does, for people, while it runs."""
+    """Its activity, shown to the user while it runs."""
     shell: str = ""
-    """The shell for its line; empty for the usual one."""
+    """The shell for its command line; empty for the default."""
     request: HttpRequest | None = None
     callback: "Callback | None" = None
-    """A function of the program that embeds the agent, in place of a command."""
+    """A function of the embedding program, instead of a command."""
 
     @property
     def line(self) -> str:
-        """What is run, or where the event goes, in one line."""
+        """The command, or the destination of the event, in one line."""
         if self.callback is not None:
             return "a function of the program"
         if self.request is not None:
@@ -114,12 +116,12 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return self.name or " ".join(self.line.split())[:60]
 
     @property
     def can_decide(self) -> bool:
-        """Whether what it answers counts."""
+        """True if its answer counts."""
         return not self.is_async and self.event not in TOLD
 
     @cached_property
@@ -131,11 +133,11 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
     @property
     def has_bad_matcher(self) -> bool:
-        """Whether its matcher is a regular expression that cannot be read; it then matches everything."""
+        """True if its matcher is an invalid regular expression; it then matches everything."""
         return self.matcher != "*" and not _LIST.fullmatch(self.matcher) and self._pattern is None
 
     def is_for(self, names: Collection[str]) -> bool:
-        """Return whether it is for something that goes by these names."""
+        """Return True if the hook applies to something with these names."""
         if self.matcher in ("", "*"):
             return True
         if _LIST.fullmatch(self.matcher):
@@ -145,5 +147,5 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
 
 def event_named(text: str) -> Event | None:
-    """Return the event of a name in any dialect, written in any case; None when there is none."""
+    """Return the event of a name in any dialect and case; None if there is none."""
     return _BY_FOLDED_NAME.get(re.sub(r"[_\-]", "", text).lower())

@@ -1,7 +1,7 @@
-"""Run the hooks of an event and combine what they answer.
+"""Run the hooks of an event and combine their answers.
 
-All hooks of one event run at the same time, each as a process tree with a bound, and their answers are combined in
-the order of the configuration. The strictest decision counts; an allow never beats a rule.
+All hooks of an event run concurrently, each as a process tree with limits, and their answers are combined in the
+order of the configuration. The strictest decision counts; an allow never overrides a rule.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from .definition import Event, Hook, HookProcess
 
 _RUNS_KEPT = 200
 _SLOW_S = 0.5
-"""A hook that takes longer is named to the user."""
+"""Seconds after which a running hook is named to the user."""
 T = TypeVar("T")
 _FOLDER = re.compile(r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT|extensionPath|workspacePath)\}")
 _STRICTNESS: dict[Decision | None, int] = {None: 0, "allow": 1, "ask": 2, "deny": 3}
@@ -33,7 +33,7 @@ _MODES = {"plan": "plan", "ask": "default", "auto-edit": "acceptEdits", "yolo": 
 
 
 class HookRun(msgspec.Struct, frozen=True):
-    """One run of a hook, for lists and records."""
+    """A run of a hook, for lists and records."""
 
     hook: str
     event: Event
@@ -43,11 +43,11 @@ class HookRun(msgspec.Struct, frozen=True):
     decision: Decision | None
     failure: str = ""
     rewrite: str = ""
-    """Diff of what it wants changed in the arguments of a call."""
+    """Diff of the changes it requests in the arguments of a call."""
 
 
 class HookResult(msgspec.Struct, frozen=True):
-    """What the hooks of an event want together."""
+    """The combined answer of an event's hooks."""
 
     decision: Decision | None = None
     reason: str = ""
@@ -55,32 +55,32 @@ class HookResult(msgspec.Struct, frozen=True):
     messages: tuple[str, ...] = ()
     """For the user."""
     new_arguments: dict[str, Any] | None = None
-    """Ours, of a call that is to be made in place of the one asked about."""
+    """Our arguments of the call to make instead."""
     rewriter: str = ""
     rewrite: str = ""
-    """Diff of what hooks want changed in the arguments, each named, whether or not it is done."""
+    """Diff of the changes that hooks request in the arguments, each named, whether applied or not."""
     new_output: str | None = None
     stop: bool = False
     stop_reason: str = ""
     deciders: str = ""
-    """The hooks that decided, by name."""
+    """Names of the hooks that decided."""
     runs: tuple[HookRun, ...] = ()
     later: "tuple[asyncio.Task[HookResult], ...]" = ()
-    """What hooks will say that run beside the turn."""
+    """Answers of the hooks that run in the background."""
 
 
 class HookSession(msgspec.Struct, frozen=True):
-    """The facts that every hook is told."""
+    """The facts that every hook receives."""
 
     session_id: str
     transcript: str
-    """Path of the session's file."""
+    """Path of the session file."""
     root: Path
     environment: Mapping[str, str]
     mode: Callable[[], str]
     model: Callable[[], str]
     agent_id: str = ""
-    """The sub-agent's, in whose session they run; empty in any other."""
+    """Id of the sub-agent whose session they run in; empty otherwise."""
     agent_type: str = ""
 
 
@@ -96,30 +96,32 @@ class HookEngine:
         notes: tuple[str, ...] = (),
         changed_file: Callable[[Hook], str] = lambda hook: "",
     ) -> None:
-        """`changed_file` names the file of a hook that is another than when the session began; empty for none."""
+        """Create an engine. `changed_file` returns the file of a hook that has changed since the session began;
+        empty if none.
+        """
         self.notes = notes
-        """What is wrong with definitions in files."""
+        """Problems in the definition files."""
         self._changed_file = changed_file
         self.hooks = tuple(dict.fromkeys(hooks))
         self.runs: deque[HookRun] = deque(maxlen=_RUNS_KEPT)
         self.is_off: set[str] = set()
-        """Labels of those that the user has switched off for this session."""
+        """Labels of the hooks the user has switched off for this session."""
         self._session = session
         self._processes = processes
         self._ran_once: set[Hook] = set()
         self._begun: dict[float, Hook] = {}
-        """The hooks that are waited for, by the time at which they were begun."""
+        """The hooks being awaited, by their start time."""
         self._beside: set[asyncio.Task[Any]] = set()
 
     async def aclose(self) -> None:
-        """Stop the hooks that run beside the turn, with all that they have started."""
+        """Stop the background hooks with everything they have started."""
         tasks = tuple(self._beside)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def beside(self, work: "Coroutine[Any, Any, T]") -> "asyncio.Task[T]":
-        """Do something while the turn goes on, until the session ends at the latest."""
+        """Run something in the background, at most until the session ends."""
         task = asyncio.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._ended_beside)
@@ -128,30 +130,30 @@ class HookEngine:
     def _ended_beside(self, task: "asyncio.Task[Any]") -> None:
         self._beside.discard(task)
         if not task.cancelled():
-            task.exception()  # looked at here: what failed is no business of the turn
+            task.exception()  # retrieved here: the failure does not concern the turn
 
     @property
     def slowest(self) -> str:
-        """What the hook does that has been waited for longest, or its name; empty while none takes long."""
+        """The status or name of the hook awaited longest; empty while none takes long."""
         began, hook = next(iter(self._begun.items()), (0.0, None))
         if hook is None or time.monotonic() - began < _SLOW_S:
             return ""
         return hook.status or hook.label
 
     def has(self, event: Event) -> bool:
-        """Return whether anything is to be run at an event."""
+        """Return True if any hook is to be run at an event."""
         return any(hook.event == event and hook.label not in self.is_off for hook in self.hooks)
 
     async def before_call(self, call: ToolCallFacts) -> HookResult:
-        """Ask about a call that is about to be made."""
+        """Run the hooks for a call about to be made."""
         return await self._about_call("PreToolUse", call, {})
 
     async def on_permission(self, call: ToolCallFacts) -> HookResult:
-        """Ask about a call that a person would be asked about."""
+        """Run the hooks for a call that requires the user's approval."""
         return await self._about_call("PermissionRequest", call, {"permission_suggestions": []})
 
     async def after_call(self, call: ToolCallFacts, response: Any, *, ok: bool, duration_s: float) -> HookResult:
-        """Tell of a call that was made."""
+        """Notify the hooks of a call that was made."""
         timing = {"duration_ms": round(duration_s * 1000)}
         if ok:
             return await self._about_call("PostToolUse", call, {"tool_response": response, **timing})
@@ -164,8 +166,8 @@ class HookEngine:
         names: Iterable[str] = (),
         env: Mapping[str, str] = MappingProxyType({}),
     ) -> HookResult:
-        """Ask, or tell, at an event that is about no call. `names` are what a matcher is held against, `env` are
-        further variables for the hooks that are waited for."""
+        """Run the hooks at an event that is not about a call. `names` are compared with matchers, `env` are
+        further variables for the hooks that are awaited."""
         listed = tuple(names)
         chosen = [hook for hook in self._of(event) if not hook.condition and (not listed or hook.is_for(listed))]
         own = {True: MappingProxyType({}), False: env}
@@ -183,7 +185,7 @@ class HookEngine:
         return [hook for hook in self.hooks if hook.event == event and hook.label not in self.is_off]
 
     async def _result(self, chosen: "Sequence[Asked]", arguments: Mapping[str, Any] | None = None) -> HookResult:
-        """Ask hooks together; those that run beside the turn are only begun."""
+        """Run hooks concurrently; background hooks are only started."""
         asked = [each for each in chosen if each.hook not in self._ran_once]
         self._ran_once.update(each.hook for each in asked if each.hook.is_once)
         later = tuple(self.beside(self._said_later(each)) for each in asked if each.hook.is_async)
@@ -240,7 +242,7 @@ class HookEngine:
         if hook.callback is not None:
             return await hook.callback(given, hook.timeout_s)
         if hook.request is not None:
-            from .http import post  # the library behind it is large
+            from .http import post  # its library is slow to load
 
             return await post(hook.request, given, hook.timeout_s)
         env = {**self._environment(hook), **asked.env}
@@ -269,7 +271,7 @@ class HookEngine:
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A hook and what it is asked about."""
+    """A hook and its input."""
 
     hook: Hook
     facts: dict[str, Any]
@@ -278,7 +280,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A hook, what it was asked about, and its answer."""
+    """A hook, its input, and its answer."""
 
     hook: Hook
     answer: HookAnswer
@@ -287,8 +289,8 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 def combined(answers: Sequence[Answered], arguments: Mapping[str, Any] | None = None) -> HookResult:
-    """Combine answers in their order: the strictest decision, all texts. Two that rewrite a call differently leave
-    it as it was and ask."""
+    """Combine answers in order: the strictest decision, all texts. If two rewrite a call differently, it stays
+    unchanged and asks."""
     strictest = max(answers, key=lambda each: _STRICTNESS[each.answer.decision], default=None)
     decision = strictest.answer.decision if strictest else None
     reasons = [each.answer.reason for each in answers if each.answer.decision == decision and each.answer.reason]
@@ -318,26 +320,26 @@ def combined(answers: Sequence[Answered], arguments: Mapping[str, Any] | None = 
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """The arguments that a hook wants instead of those of a call."""
+    """The arguments that a hook requests instead of those of a call."""
 
     by: Answered
     arguments: dict[str, Any]
 
 
 def _rewritten(each: Answered, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the arguments that a hook wants, in our words; None where it wants no others."""
+    """Return the arguments that a hook requests, in our terms; None if unchanged."""
     if each.answer.new_input is None or each.named is None or each.named.back is None:
         return None
     given = {**each.named.input, **each.answer.new_input} if each.answer.merges_input else each.answer.new_input
     try:
         made = each.named.back(given)
     except (AttributeError, TypeError, ValueError):
-        made = given  # the tool refuses it, which names the hook
+        made = given  # the tool refuses it, naming the hook
     return made if made != arguments else None
 
 
 def _diffs(changes: "Sequence[_Change]", arguments: Mapping[str, Any]) -> dict[int, str]:
-    """Return what each answer would change, by the identity of the answer."""
+    """Return the diff of each answer's changes, by the identity of the answer."""
     if not changes:
         return {}
     from .rewrites import rewrite_diff
@@ -368,7 +370,7 @@ def _call_facts(hook: Hook, call: ToolCallFacts, named: NamedCall) -> dict[str, 
 
 
 def _argv(hook: Hook, env: Mapping[str, str]) -> Sequence[str]:
-    """Return what is run. Folders that a program without a shell names by a variable are put in for it."""
+    """Return the command to run. Folder variables are expanded for a program that is run without a shell."""
     line = hook.command
     if not isinstance(line, str):
         return [_FOLDER.sub(lambda found: env.get(found[1], found[0]), word) for word in line]

@@ -1,4 +1,4 @@
-"""Post an event to a server and read its answer as that of a hook."""
+"""Hooks over HTTP: post an event to a server and interpret its response as the answer of a hook."""
 
 import os
 import re
@@ -13,8 +13,8 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 async def post(request: HttpRequest, event: bytes, timeout_s: float) -> HookProcess:
-    """Post an event. Only an answer of 2xx counts; anything else is a failed hook. The user has named the address,
-    so it may lie on a private network. Redirects are not followed."""
+    """Post an event. Only a 2xx response counts; anything else is a failed hook. The address may be on a private
+    network because the user has named it. Redirects are not followed."""
     try:
         headers = {"content-type": "application/json", **_headers(request)}
         document = await fetch(
@@ -34,7 +34,7 @@ async def post(request: HttpRequest, event: bytes, timeout_s: float) -> HookProc
 
 
 def _headers(request: HttpRequest) -> dict[str, str]:
-    """Return the headers with the variables that they may name put in."""
+    """Return the headers with the permitted variables expanded."""
 
     def value(found: "re.Match[str]") -> str:
         name = found[1] or found[2]

@@ -1,4 +1,4 @@
-"""What hooks change in a call, as a diff for people and for the record."""
+"""Show the changes that hooks make to a call as a diff, for display and for the record."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,8 +9,8 @@ from agent_cli.workspace.editing.unified_diff import unified_diff
 
 
 def rewrite_diff(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> str:
-    """Return the unified diff of the arguments of a call, one value a line; of a text each of its lines. `name`
-    says what was changed."""
+    """Return the unified diff of a call's arguments, one value per line, texts split into their lines. `name`
+    identifies what was changed."""
     return unified_diff(_text(before), _text(after), name).text.rstrip("\n")
 
 

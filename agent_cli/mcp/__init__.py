@@ -1,1 +1,1 @@
-"""MCP servers: where they are defined, what they offer, and calls of their tools."""
+"""MCP servers: their definitions, what they offer, and calls of their tools."""

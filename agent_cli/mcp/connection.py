@@ -1,4 +1,4 @@
-"""One server of a session: started when first needed, restarted when it died, always with a reason at hand."""
+"""A server of a session: started when first needed, restarted after it died, with the reason of any failure."""
 
 import asyncio
 import contextlib
@@ -27,35 +27,35 @@ from .types.definition import ServerDefinition
 from .types.offer import CallOutcome, ToolDefinition
 
 Connect = Callable[[ServerDefinition, Handlers, str], Awaitable[Client]]
-"""The third value is the revision of the protocol that the server spoke last; empty when that is not known."""
+"""The third argument is the protocol revision that the server spoke last; empty if unknown."""
 Elicit = Callable[[str, Elicitation], Awaitable[ElicitationAnswer]]
 Sample = Callable[[str, SamplingRequest], Awaitable[SamplingAnswer]]
 State = Literal["off", "untrusted", "broken", "idle", "starting", "ready", "failed", "login needed"]
 
 _LOG_LINES = 40
 _LAST_LINES = 3
-"""How many of its last lines are shown with what went wrong."""
+"""Number of its last log lines shown with a failure."""
 _CLOSE_S = 2.5
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How often a server is started again."""
+    """Limits on restarts of a server."""
 
     most_starts: int = 5
     within_s: float = 600.0
     first_pause_s: float = 0.5
-    """Before the second restart; the first is made at once, each later one after twice the pause."""
+    """Before the second restart; the first happens at once, and each later pause is doubled."""
     longest_pause_s: float = 30.0
     between_refreshes_s: float = 0.5
-    """The least time between two looks at what a server offers, however often it says that this changed."""
+    """Minimum time between two fetches of a server's offer, however often it reports changes."""
 
     def pause_s(self, starts: int) -> float:
-        """Return how long to wait before the next start, after so many."""
+        """Return the wait before the next start, given the number of starts so far."""
         return min(self.longest_pause_s, self.first_pause_s * 2 ** (starts - 2)) if starts > 1 else 0.0
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
-    """A server as it is shown to people."""
+    """State of a server for display."""
 
     name: str
     state: State
@@ -63,7 +63,7 @@ class ServerStatus(msgspec.Struct, frozen=True):
     source: str
     tools: tuple[str, ...]
     tokens: int
-    """Estimated size of its tools' definitions, were they all in the request."""
+    """Estimated size of the definitions of all its tools in a request."""
     error: str = ""
     server: str = ""
     protocol: str = ""
@@ -72,11 +72,11 @@ class ServerStatus(msgspec.Struct, frozen=True):
 
 
 class _TooManyStarts(ServerError):
-    """A server ends again and again."""
+    """A server dies repeatedly."""
 
 
 class Connection:
-    """One server and the connection to it, if there is one."""
+    """A server and the connection to it, if any."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Connection:
         self.state: State = "idle"
         self.error = definition.problem
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
-        """Its last words on stderr."""
+        """Its last lines on stderr."""
         self._store = store
         self._connect = connect
         self._client: Client | None = None
@@ -104,7 +104,7 @@ class Connection:
         self._has_changed = False
         self._said_since_start = 0
         self._failure = ""
-        """How it came to an end the last time."""
+        """Description of how it ended last."""
         self._pace = pace
         self._clock = clock
         self._starts: deque[float] = deque()
@@ -112,7 +112,7 @@ class Connection:
 
     @property
     def asks(self) -> "_ServerRequests":
-        """What answers the server's own questions."""
+        """The handler of the server's own requests."""
         return self._handlers
 
     def turn(self, *, on: bool) -> None:
@@ -120,17 +120,17 @@ class Connection:
         self.state = "idle" if on else "off"
 
     def restarted(self) -> None:
-        """Let the server start anew, whatever happened before."""
+        """Allow the server to start again, whatever happened before."""
         self._is_over = False
         self._starts.clear()
         self.state, self.error = "idle", self.definition.problem
 
     async def ready(self) -> Client:
-        """Return a connection to the running server; it is started where it does not run. Several callers wait for
-        the same start, and a caller that stops waiting does not stop it.
+        """Return a connection to the server, starting it if needed. Concurrent callers share one start, and a
+        caller that stops waiting does not stop it.
 
         Raises:
-            ServerError: it cannot be used, and why.
+            ServerError: it cannot be used.
         """
         if self._is_over:
             raise ServerError(f"The MCP server {self.definition.name} is not used any more: the session ends.")
@@ -146,10 +146,10 @@ class Connection:
     async def call(
         self, tool: ToolDefinition, arguments: Mapping[str, Any], on_progress: Callable[[str], None]
     ) -> CallOutcome:
-        """Call a tool. Where the connection breaks, a call that may be repeated is made once more.
+        """Call a tool. If the connection breaks, a repeatable call is made once more.
 
         Raises:
-            ServerError: it could not be done, and why.
+            ServerError: the call failed.
         """
         before = self.current(tool.name)
         for may_retry in (tool.may_be_repeated, False):
@@ -181,36 +181,36 @@ class Connection:
         self._take(await client.list_offer())
 
     def offer_changed(self) -> None:
-        """Fetch the new offer beside what is going on, once for many changes."""
+        """Fetch the new offer in the background, once for many changes."""
         self._has_changed = True
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh_quietly())
 
     def current(self, name: str) -> ToolDefinition | None:
-        """Return a tool as the server described it last; None when it offers it no longer."""
+        """Return a tool as the server described it last; None if it no longer offers it."""
         tools = self.known.offer.tools if self.known else ()
         return next((tool for tool in tools if tool.name == name), None)
 
     def asking(self, elicit: Elicit | None) -> contextlib.AbstractContextManager[None]:
-        """Have questions of the server put to the user of a call while it is under way."""
+        """Pass questions of the server to the user of a call while it is in progress."""
         return self._handlers.during(elicit)
 
     def approved(self, name: str) -> ToolDefinition | None:
-        """Return a tool as the user has approved it; None for one that was not."""
+        """Return a tool as approved by the user; None if it was not approved."""
         return self.known.approved.get(name) if self.known else None
 
     def approve(self, tool: ToolDefinition) -> None:
-        """Note that the user approved a tool as it is now."""
+        """Record that the user approved a tool's current definition."""
         if self.known is not None:
             self.known = self._store.approve(self.definition, self.known, tool)
 
     def take_words(self, lines: list[str]) -> None:
-        """Keep what the server says beside its answers."""
+        """Store log lines of the server."""
         self.log.extend(lines)
         self._said_since_start += len(lines)
 
     async def aclose(self) -> None:
-        """End the connection, and the server if it is ours. It is not started again."""
+        """End the connection, and the server if we started it. It is not started again."""
         self._is_over = True
         if self._client is not None:
             self._drop(self._client)
@@ -221,7 +221,7 @@ class Connection:
             await asyncio.wait(ending, timeout=_CLOSE_S)
 
     def _drop(self, client: Client) -> None:
-        """Use a connection no more; it is closed beside what is going on."""
+        """Stop using a connection and close it in the background."""
         if self._client is client:
             self._client = None
         task = asyncio.create_task(self._close(client))
@@ -230,7 +230,7 @@ class Connection:
 
     @staticmethod
     async def _close(client: Client) -> None:
-        with contextlib.suppress(Exception):  # it may be gone in any way
+        with contextlib.suppress(Exception):  # it may fail in any way
             await asyncio.wait_for(client.aclose(), _CLOSE_S)
 
     async def _start(self) -> Client:
@@ -245,7 +245,7 @@ class Connection:
             self.state, self.error = "failed", str(error)
             raise
         except LoginNeeded as error:
-            self._starts.pop()  # it did not die: it is asked again as soon as there is a login
+            self._starts.pop()  # it did not die: it is asked again once there is a login
             self.state, self.error = "login needed", str(error)
             raise
         except ServerError as error:
@@ -262,10 +262,10 @@ class Connection:
         return client
 
     async def _wait_for_turn(self) -> None:
-        """Pause before a restart, longer each time, up to a number of them.
+        """Pause before a restart, longer each time, up to a maximum number of restarts.
 
         Raises:
-            ServerError: these were made.
+            ServerError: the maximum is reached.
         """
         pace, now = self._pace, self._clock()
         while self._starts and self._starts[0] < now - pace.within_s:
@@ -282,8 +282,8 @@ class Connection:
         self.known = self._store.remember(self.definition, offer)
 
     async def _refresh_quietly(self) -> None:
-        """Fetch the offer until nothing has changed meanwhile. A server that is not there is asked when it is
-        started the next time."""
+        """Fetch the offer until nothing has changed during the fetch. A server that is not running is asked when
+        it is started next."""
         while self._has_changed:
             await asyncio.sleep(self._pace.between_refreshes_s)
             self._has_changed = False
@@ -299,7 +299,7 @@ class Connection:
             self._failure = self._in_words(ServerGone(reason))
 
     def _in_words(self, error: ServerError) -> str:
-        """Return what went wrong, with the server's last words since its start where it has said any."""
+        """Return what went wrong, with the server's last log lines since its start, if any."""
         text = str(error)
         fresh = list(self.log)[-self._said_since_start :] if self._said_since_start else []
         lines = [line for line in fresh[-_LAST_LINES:] if line not in text]
@@ -307,18 +307,18 @@ class Connection:
 
 
 class _ServerRequests:
-    """What a server may ask and tell outside the answer to a request."""
+    """Handler of requests and notifications from a server."""
 
     def __init__(self, connection: Connection, roots: tuple[str, ...]) -> None:
         self._connection = connection
         self._roots = roots
         self._elicits: list[Elicit] = []
-        """For each call that is under way: how its user is asked."""
+        """For each call in progress, the callback that asks its user."""
         self.sampling: Sample | None = None
 
     @contextlib.contextmanager
     def during(self, elicit: Elicit | None) -> Iterator[None]:
-        """Have questions of the server put to the user of a call while it is under way."""
+        """Pass questions of the server to the user of a call while it is in progress."""
         asked = [elicit] if elicit else []
         self._elicits += asked
         try:
@@ -348,6 +348,6 @@ class _ServerRequests:
 
 
 def _retrieved(task: "asyncio.Task[Client]") -> None:
-    """Take note of a failure that nobody waits for any more."""
+    """Retrieve a failure that nobody awaits any more."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Resources of servers, which a prompt names as `@SERVER:URI`, and prompts, which are called as `/SERVER:NAME`."""
+"""Resources of servers, referred to in a prompt as `@SERVER:URI`, and prompts, called as `/SERVER:NAME`."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
@@ -11,7 +11,7 @@ from .types.client import Client, ServerError, ServerGone
 from .types.offer import CallOutcome, PromptDefinition
 
 _AFTER = ".,;:!?)]}*_'"
-"""What may follow an address in a sentence."""
+"""Characters that may follow an address in a sentence."""
 
 
 class ServerDocuments:
@@ -21,14 +21,14 @@ class ServerDocuments:
         self._servers = servers
 
     def resources(self) -> Iterator[str]:
-        """Yield what can be named behind `@`, as far as it is known; forms of addresses as well."""
+        """Yield the known names that can follow `@`, including URI templates."""
         for connection in self._servers.usable():
             offer = connection.known.offer.resources if connection.known else ()
             yield from (f"{connection.definition.name}:{resource.uri}" for resource in offer)
 
     def find(self, name: str) -> tuple[str, str] | None:
-        """Return server and address of what a prompt names `SERVER:URI`, without what follows it in the sentence;
-        None where no server has that name."""
+        """Return server and URI of a reference `SERVER:URI` in a prompt, without the punctuation that follows it;
+        None if no server has that name."""
         server, _, uri = name.partition(":")
         connection = next((each for each in self._servers.usable() if each.definition.name == server), None)
         if connection is None or not uri.strip(_AFTER):
@@ -39,17 +39,17 @@ class ServerDocuments:
         return server, uri
 
     async def read(self, server: str, uri: str) -> ToolOutcome:
-        """Read a resource; its text is the server's.
+        """Read a resource; its text is untrusted text of the server.
 
         Raises:
-            ToolError: it cannot be read, and why.
+            ToolError: it cannot be read.
         """
         outcome = await self._asked(server, lambda client: client.read_resource(uri))
         source = f"{EXTERNAL_SOURCE}{server}/{uri}"
         return ToolOutcome(text=outcome.text, images=outcome.images, untrusted=source)
 
     def prompts(self) -> Iterator[tuple[str, PromptDefinition]]:
-        """Yield the prompts that can be called by a name without blanks, with that name."""
+        """Yield the prompts whose names have no white space, each with its name."""
         for connection in self._servers.usable():
             for prompt in connection.known.offer.prompts if connection.known else ():
                 name = f"{connection.definition.name}:{prompt.name}"
@@ -57,11 +57,11 @@ class ServerDocuments:
                     yield name, prompt
 
     async def prompt(self, name: str, words: Sequence[str]) -> str | None:
-        """Return the text of a prompt, its arguments by position; the last takes what is left. None where there is
-        no such prompt.
+        """Return the text of a prompt, with its arguments by position; the last one takes the rest. None if there
+        is no such prompt.
 
         Raises:
-            ToolError: an argument is missing, or the server does not give it.
+            ToolError: an argument is missing, or the server does not return it.
         """
         definition = dict(self.prompts()).get(name)
         if definition is None:
@@ -76,7 +76,7 @@ class ServerDocuments:
         return (await self._asked(server, lambda client: client.get_prompt(definition.name, arguments))).text
 
     async def _asked(self, server: str, ask: Callable[[Client], Awaitable[CallOutcome]]) -> CallOutcome:
-        """Put a request that changes nothing to a server; once more where it has died meanwhile."""
+        """Send a read-only request to a server; once more if it has died."""
         connection: Connection = self._servers.connections[server]
         try:
             try:
@@ -88,5 +88,5 @@ class ServerDocuments:
 
 
 def usage(prompt: PromptDefinition) -> str:
-    """Return what to write behind a prompt's name, such as `NAME [STYLE]`."""
+    """Return the usage of a prompt's arguments, such as `NAME [STYLE]`."""
     return " ".join(each.name.upper() if each.required else f"[{each.name.upper()}]" for each in prompt.arguments)

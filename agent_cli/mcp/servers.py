@@ -1,4 +1,4 @@
-"""All servers of a session, and the tools of theirs that it has."""
+"""All servers of a session and their tools."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ _ATTEMPT_S = 130.0
 
 
 class Servers:
-    """The servers of a session. None is started before one of its tools is called, or `learn` is."""
+    """The servers of a session. None is started before one of its tools is called or `learn` is."""
 
     def __init__(
         self,
@@ -34,8 +34,8 @@ class Servers:
         notes: tuple[str, ...] = (),
         before_restart: Callable[[ServerDefinition], None] = lambda definition: None,
     ) -> None:
-        """`inert` are those that the project brings and the user has not trusted; `notes` say what is wrong with
-        definitions in files; `before_restart` is called when the user restarts a server."""
+        """Create the servers. `inert` are those the project defines and the user has not trusted; `notes` are
+        errors in definition files; `before_restart` is called when the user restarts a server."""
         self.inert = inert
         self.notes = notes
         self._before_restart = before_restart
@@ -43,15 +43,15 @@ class Servers:
         self._tools: dict[tuple[str, str], ServerTool] = {}
         self._listed: dict[str, Entry] = {}
         self._listed_from: tuple[object, ...] = ()
-        """The servers whose tools are listed, and what was known of each."""
+        """The servers whose tools are in the list, and the known state of each."""
         self._learning: asyncio.Task[None] | None = None
         self._known_before = {name for name, each in self.connections.items() if each.known}
-        """The servers that the model is told of in the tools' definitions."""
+        """The servers described to the model in the tools' definitions."""
 
     def offered_tools(self, max_tokens: int) -> tuple[Tool, ...]:
-        """Return the tools for the requests of this session, in a fixed order: all that servers offer where these
-        take no more than `max_tokens`, else those that are always sent and the search for the others. What is
-        returned stays as it is while servers come, go and change."""
+        """Return the tools for the requests of this session, in a fixed order: all tools of servers if they take
+        no more than `max_tokens`, else those always sent and the search for the others. The result stays the
+        same while servers come, go and change."""
         if not any(self._is_usable(connection) for connection in self.connections.values()):
             return ()
         known = self.entries()
@@ -83,12 +83,14 @@ class Servers:
         return tuple(self._by_name().values())
 
     def find(self, name: str) -> Tool | None:
-        """Return a tool by the name for the model."""
+        """Return a tool by its name for the model."""
         entry = self._by_name().get(name)
         return self._tool(entry) if entry else None
 
     def _by_name(self) -> dict[str, Entry]:
-        """Return the tools of all servers in use, listed anew only when one of them is known by something else."""
+        """Return the tools of all servers in use; the list is rebuilt only if the known state of one has
+        changed.
+        """
         usable = self.usable()
         now = tuple(part for each in usable for part in (each, each.known))
         if len(now) != len(self._listed_from) or any(map(operator.is_not, now, self._listed_from)):
@@ -99,7 +101,9 @@ class Servers:
         return self._listed
 
     def unknown(self, name: str) -> str:
-        """That there is no such tool, and which was probably meant, or that its server is switched off."""
+        """Return the message that there is no such tool, with the names probably meant, or that its server is
+        switched off.
+        """
         import difflib
 
         for each in self.connections.values():
@@ -110,14 +114,13 @@ class Servers:
         return f"There is no tool named {name!r}. {hint}"
 
     async def learn(self) -> tuple[str, ...]:
-        """Start the servers of which it is not known what they offer, and learn it; returns why some cannot be
-        used."""
+        """Start the servers whose offer is unknown and fetch it; return why some cannot be used."""
         unknown = [each for each in self.connections.values() if self._is_usable(each) and each.known is None]
         await asyncio.gather(*(self._attempt(each) for each in unknown))
         return tuple(each.error for each in unknown if each.known is None)
 
     def learn_in_background(self, after_s: float) -> None:
-        """As `learn`, a little later and beside everything else."""
+        """Call `learn` in the background after a delay."""
         self._learning = asyncio.create_task(self._learn_later(after_s))
 
     async def _learn_later(self, after_s: float) -> None:
@@ -125,7 +128,7 @@ class Servers:
         await self.learn()
 
     def news(self) -> dict[str, str]:
-        """Return what the model has to be told of servers that connected since the session began."""
+        """Return news for the model about servers that connected since the session began."""
         return {
             f"MCP server {name}": f"connected, {len(self._entries_of(each))} tools; find_tools finds them"
             for name, each in self.connections.items()
@@ -133,7 +136,7 @@ class Servers:
         }
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """Return the servers as they stand, those that are not trusted last."""
+        """Return the state of all servers, untrusted ones last."""
         inert = (
             ServerStatus(each.name, "untrusted", each.address, each.source, (), 0, "not trusted, so not started")
             for each in self.inert
@@ -141,7 +144,7 @@ class Servers:
         return (*map(self._status, self.connections.values()), *inert)
 
     async def restart(self, name: str) -> str:
-        """End a server and start it anew at the user's word; returns why it does not start, or nothing."""
+        """Restart a server at the user's request; return why it does not start, or an empty string."""
         connection = self.connections[name]
         await connection.aclose()
         connection.restarted()
@@ -150,7 +153,7 @@ class Servers:
         return connection.error
 
     def turn(self, name: str, *, on: bool) -> None:
-        """Switch a server on or off for this session; it ends with the next call it would have had."""
+        """Switch a server on or off for this session; calls to a server that is off are refused."""
         self.connections[name].turn(on=on)
 
     def allow_sampling(self, sample: Sample) -> None:
@@ -165,7 +168,7 @@ class Servers:
         await asyncio.gather(*(each.aclose() for each in self.connections.values()), return_exceptions=True)
 
     async def _attempt(self, connection: Connection) -> None:
-        with contextlib.suppress(ServerError, TimeoutError):  # what went wrong is in its status
+        with contextlib.suppress(ServerError, TimeoutError):  # the failure is in its status
             await asyncio.wait_for(connection.ready(), _ATTEMPT_S)
 
     def _tool(self, entry: Entry) -> ServerTool:
@@ -175,8 +178,8 @@ class Servers:
         return self._tools[key]
 
     def _entries_of(self, connection: Connection) -> tuple[Entry, ...]:
-        """Return a server's tools as the model is told of them: what has changed since the user approved it, as it
-        was then."""
+        """Return a server's tools as the model sees them: definitions changed since the approval are in their
+        approved form."""
         known = connection.known
         if known is None:
             return ()

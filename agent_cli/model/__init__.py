@@ -1,1 +1,1 @@
-"""Language models: one protocol, every provider."""
+"""Language models: one protocol for every provider."""

@@ -1,4 +1,4 @@
-"""One answer out of its events."""
+"""Assemble an answer from its events."""
 
 from typing import assert_never
 
@@ -34,7 +34,7 @@ class _Call:
 
 
 class Assembler:
-    """Takes the events of one call in order; `answer` may be asked for at any time."""
+    """Collects the events of one call in order; `answer` may be called at any time."""
 
     def __init__(self) -> None:
         self._attempts = 1
@@ -51,7 +51,7 @@ class Assembler:
         self._raw_finish = ""
 
     def feed(self, event: ModelEvent) -> None:
-        """Take one event. `Retrying` makes everything before it void."""
+        """Add an event. `Retrying` discards everything before it."""
         match event:
             case TextPiece(text=text):
                 self._text.append(text)
@@ -83,8 +83,8 @@ class Assembler:
                 assert_never(event)
 
     def answer(self) -> Answer:
-        """Return what has arrived. Its finish is `interrupted` as long as the provider has not ended it; its calls
-        may then be incomplete and must not run. Call ids are unique and never empty."""
+        """Return what has arrived. Its finish is `interrupted` until the provider has ended the answer; its calls
+        may be incomplete until then and must not run. Call ids are unique and never empty."""
         thought = "".join(self._thought)
         return Answer(
             text="".join(self._text),
@@ -97,7 +97,7 @@ class Assembler:
         )
 
     def _placed(self, block: Reasoning) -> Reasoning:
-        """Return the block with its place among text and calls: where its first piece came."""
+        """Return the block with its position among text and calls: where its first piece arrived."""
         text, calls = self._thought_after if self._thought else self._place()
         return msgspec.structs.replace(block, after_text=text, after_calls=calls)
 
@@ -113,6 +113,6 @@ class Assembler:
             seen.add(call.id)
             arguments = join_surrogates("".join(call.arguments))
             if self._finish == "tool_calls" and not arguments.strip():
-                arguments = "{}"  # how some servers write a call without arguments
+                arguments = "{}"  # some servers send a call without arguments this way
             calls.append(ToolCall(call.id, call.name, arguments, call.signature, call.problem))
         return tuple(calls)

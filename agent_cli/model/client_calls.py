@@ -1,5 +1,5 @@
-"""A model that makes the calls which a client asks for: the road of every call, for programs that bring a model of
-their own."""
+"""A model that makes the calls a client requests, so that programs that bring their own model use the same path as
+all calls."""
 
 from collections.abc import AsyncGenerator
 
@@ -23,10 +23,10 @@ _WINDOW = 1_000_000_000
 
 
 class ClientCalls:
-    """A `Model` that answers each prompt with one call, as the client has asked for it, and then ends the turn."""
+    """A `Model` that answers each prompt with the call the client requested, then ends the turn."""
 
     def __init__(self, name: str) -> None:
-        """`name` is that of the model that would go on with the session later."""
+        """Create a model. `name` is that of the model that would continue the session later."""
         self._info = ModelInfo(name, context_window=_WINDOW, prices=Prices(input=0.0, output=0.0))
         self._call: tuple[str, str] | None = None
         self._number = 0
@@ -35,24 +35,24 @@ class ClientCalls:
 
     @property
     def info(self) -> ModelInfo:
-        """Its name and that it costs nothing."""
+        """Its name, and a price of 0."""
         return self._info
 
     def request_call(self, tool: str, arguments: str) -> None:
-        """Have the next prompt answered by a call; `arguments` is JSON."""
+        """Answer the next prompt with a call; `arguments` is JSON."""
         self._call, self.result = (tool, arguments), None
 
     async def reach(self) -> None:
-        """A client is always there."""
+        """Do nothing: a client is always reachable."""
 
     def forget_effort(self) -> None:
-        """Nothing is learnt here."""
+        """Do nothing: no limits are learned here."""
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the call that was asked for; where it was made, take its result and end the turn."""
+        """Yield the requested call; after it was made, store its result and end the turn."""
         call, self._call = self._call, None
         if call is not None and request.may_call:
             self._number += 1

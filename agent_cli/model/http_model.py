@@ -1,7 +1,7 @@
-"""The one client behind every wire format of our own: send, read, repair what the server refuses.
+"""The one client for all our own wire formats: send, read, and repair what the server refuses.
 
-A `Dialect` writes the request and reads the answer. What is here holds for all of them: time limits on a
-half-open connection, an end believed only when the server gave one, refused parts left out and remembered.
+A `Dialect` writes the request and reads the answer. Common to all of them and implemented here: time limits on a
+half-open connection, accepting an end only if the server sent one, omitting refused parts and remembering them.
 """
 
 import asyncio
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from .transport.http import Connection, Response
 
 _TAIL_S = 5.0
-"""How long to wait for the usage once the answer is over."""
+"""Time to wait for the usage after the answer is complete."""
 _CLOSE_S = 0.2
-"""How long to wait for the end of the body once the server said that nothing follows."""
+"""Time to wait for the end of the body after the server said that nothing follows."""
 _CHECK_S = 5.0
-"""How long a server may take to show that it is there."""
+"""Time limit for a server to show that it is reachable."""
 _MOST_REPAIRS = 6
 _REFUSAL_BYTES = 1_000_000
-"""What is read of a refusal."""
+"""Maximum number of bytes read of a refusal."""
 _WORDS_CHARS = 20_000
-"""What is looked at of one that is text."""
+"""Maximum number of characters examined of a refusal in plain text."""
 _PLACE_CHARS = 500
 
 
@@ -67,7 +67,7 @@ class NativeModel:
         probe: CapabilityProbe | None = None,
         trace: Trace | None = None,
     ) -> None:
-        """`probe` asks the server about the model; without it `info` is all that is known."""
+        """Create a client. `probe` asks the server about the model; without it only `info` is known."""
         self._trace = trace
         self._route = route
         self._probe = probe or CapabilityProbe(info)
@@ -80,12 +80,12 @@ class NativeModel:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model, which grows with what its server says."""
+        """Known facts about the model; the server's responses add to them."""
         return self._probe.with_learnt(self._recall())
 
     @property
     def dialect(self) -> Dialect:
-        """The wire format it speaks."""
+        """The wire format in use."""
         return self._dialect
 
     async def aclose(self) -> None:
@@ -109,8 +109,8 @@ class NativeModel:
                 self._memory.replace(self._route.key, learnt)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """One call. A part of the request that this model turns out not to take is left out at once, told
-        with `Adjusted`, and left out from then on.
+        """Make one call. A part of the request that the model turns out to refuse is omitted at once, reported
+        with `Adjusted`, and omitted from then on.
 
         Raises:
             ModelError: the call failed.
@@ -157,7 +157,7 @@ class NativeModel:
     ) -> AsyncGenerator[ModelEvent, None]:
         body = encode(written.body)
         if self._trace is not None:
-            with contextlib.suppress(Exception):  # a log that fails changes no request
+            with contextlib.suppress(Exception):  # a failing log must not affect the request
                 self._trace(self._route.name, written.body)
         with self._masks.applied():
             async with connection.post(self._dialect.path, body, begun) as response:
@@ -191,8 +191,8 @@ class NativeModel:
     async def _received(
         self, reading: AnswerReader, chunks: AsyncIterator[bytes], response: "Response"
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Events until the server says that nothing follows. Once the answer is over, a connection that
-        breaks, falls silent or never ends costs its usage at most."""
+        """Yield events until the server says that nothing follows. Once the answer is complete, a connection that
+        breaks, stalls or never ends costs at most the usage."""
         limit_s = self._route.timeouts.stalled_s
         patience = IdleLimit(limit_s)
         ending = False
@@ -239,7 +239,7 @@ class NativeModel:
         return self._learnt
 
     def _learn_window(self, error: ModelError, learnt: LearnedLimits) -> None:
-        """An overfull context that names the real window is remembered."""
+        """Remember the real context window if an overflow error names it."""
         if error.kind == "context_overflow" and error.limit_tokens:
             self._learn(msgspec.structs.replace(learnt, context_window=error.limit_tokens))
 
@@ -258,7 +258,7 @@ def _call_finder(tools: Sequence[ToolSpec]) -> "CallFinder":
 
 
 def encode(body: Json) -> bytes:
-    """Return the body as UTF-8 JSON. Lone surrogates, which cannot be sent, become U+FFFD."""
+    """Encode the body as UTF-8 JSON. Lone surrogates, which cannot be sent, become U+FFFD."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
@@ -278,7 +278,7 @@ def _sendable(value: Any) -> Any:
 
 
 async def _refusal(response: "Response", limit_s: float) -> ModelError:
-    """Return what an answer other than 200 says; its status counts even where its body breaks off or never
+    """Return the error in a response other than 200; its status counts even if the body breaks off or never
     ends."""
     if 300 <= response.status < 400:
         place = response.headers.get("location", "another address")[:_PLACE_CHARS]

@@ -1,4 +1,4 @@
-"""A model that answers with what a session file recorded: for demonstrations, tests and `agent replay`."""
+"""A model that replays the answers of a session file: for demonstrations, tests and `agent replay`."""
 
 import asyncio
 import re
@@ -29,17 +29,17 @@ _PIECE = re.compile(r"\s*\S+\s*|\s+")
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """One answer of a recording."""
+    """A recorded answer."""
 
     message: AssistantMessage
     usage: Usage | None = None
 
 
 class ReplayModel:
-    """A `Model` that gives recorded answers in order, whatever it is asked."""
+    """A `Model` that returns recorded answers in order, whatever the request."""
 
     def __init__(self, answers: Iterable[Recorded], name: str, delay_s: float = 0.0) -> None:
-        """`delay_s` is the wait before each piece of text, about a word long."""
+        """Create a model. `delay_s` is the wait before each piece of text of about one word."""
         self._answers = list(answers)
         self._next = 0
         self._info = ModelInfo(name)
@@ -47,7 +47,7 @@ class ReplayModel:
 
     @classmethod
     def open(cls, path: Path, name: str = "", delay_s: float = 0.0) -> "ReplayModel":
-        """Return the answers of a session file; damaged lines are left out.
+        """Load the answers of a session file; damaged lines are skipped.
 
         Raises:
             OSError: the file cannot be read.
@@ -56,23 +56,23 @@ class ReplayModel:
 
     @property
     def info(self) -> ModelInfo:
-        """Its name only: a recording has no window and no price."""
+        """Its name only: a recording has no context window and no price."""
         return self._info
 
     async def reach(self) -> None:
-        """A recording is always there."""
+        """Do nothing: a recording is always available."""
 
     def forget_effort(self) -> None:
-        """Nothing is learnt here."""
+        """Do nothing: no limits are learned here."""
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the next recorded answer.
 
         Raises:
-            ModelError: `bad_request` when all have been given.
+            ModelError: `bad_request` if there are no more.
         """
         if self._next >= len(self._answers):
             raise ModelError(
@@ -87,7 +87,7 @@ class ReplayModel:
 
 
 def recorded_answers(path: Path) -> tuple[Recorded, ...]:
-    """Return the answers of the conversation proper, each with the usage of the call that gave it.
+    """Return the answers of the main conversation, each with the usage of its call.
 
     Raises:
         OSError: the file cannot be read.

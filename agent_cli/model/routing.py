@@ -1,4 +1,4 @@
-"""From a model's name to the client that reaches it: configuration, environment, table, in that order."""
+"""Select the client for a model name, from configuration, environment and provider table, in that order."""
 
 import ipaddress
 import re
@@ -24,39 +24,41 @@ if TYPE_CHECKING:
     from .catalog.server_query import CapabilityProbe
 
 Probe = Callable[[str, str], Awaitable[tuple[str, ...] | None]]
-"""Base URL and key → names of the models a server offers, or None when it does not answer."""
+"""Maps a base URL and key to the models a server offers, or None if it does not answer."""
 
 PROBE_S = 1.0
 _VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 REPLAY = "replay"
 _NO_CHAT = lazy_regex(r"embed|minilm|\bbge-|rerank|whisper")
-"""In the name of a model that is for something else."""
+"""Words in the names of models that cannot chat."""
 _NATIVE: frozenset[Wire] = frozenset({"chat_completions", "ollama_chat", "anthropic_messages", "openai_responses"})
 """Wire formats with a client of our own; the others go through LiteLLM."""
 _RESPONSES_PREFIXES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "codex")
-"""OpenAI models that take tools and reasoning together only in the Responses format."""
+"""OpenAI models that support tools together with reasoning only in the Responses format."""
 
 
 class BadModelName(NotSent):
-    """The name names no provider, or no readable recording."""
+    """The name contains no known provider, or no readable recording."""
 
     def __init__(self, message: str) -> None:
         super().__init__("not_found", message)
 
 
 class BadAddress(NotSent):
-    """An address that cannot be read; the text names the variable or the key that holds it."""
+    """Invalid address; the text names the variable or configuration key that holds it."""
 
     def __init__(self, source: str, given: str) -> None:
-        shown = re.sub(r"[^/]*//.*@|^[^/]*@", "…@", given)  # a password may hold anything
-        super().__init__("not_found", f"{source} is not an address such as http://127.0.0.1:8080/v1: “{shown}”")
+        shown = re.sub(r"[^/]*//.*@|^[^/]*@", "…@", given)  # a password may hold any character
+        super().__init__("not_found", f"{source} is no address such as http://127.0.0.1:8080/v1: “{shown}”")
 
 
 class MissingKey(NotSent):
     """The provider needs a key that is not set; the text names the variable."""
 
     def __init__(self, message: str, provider: str = "") -> None:
-        """`provider` is empty where the name of the variable is wrong, so that no key could be found under it."""
+        """Create an error. `provider` is empty if the variable name itself is invalid, so that no key could be
+        found under it.
+        """
         super().__init__("auth", message)
         self.provider = provider
 
@@ -66,17 +68,17 @@ class NoModel(Exception):
 
 
 def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]) -> Route:
-    """Return where a model's requests go.
+    """Return the route for a model's requests.
 
     Args:
         name: `provider/model`; a bare name of a well-known family is completed, and `sonnet` is its newest model.
-        providers: of the configuration, by prefix.
+        providers: from the configuration, by prefix.
         env: environment variables.
 
     Raises:
-        BadModelName: no provider can be told from it.
-        BadAddress: the provider's address cannot be read.
-        ConfigError: a variable that the address or a header names is not set.
+        BadModelName: the name does not identify a provider.
+        BadAddress: the provider's address is invalid.
+        ConfigError: a variable used in the address or a header is not set.
         MissingKey: the provider's key is not set.
     """
     provider, model = _split(name, providers)
@@ -103,7 +105,7 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
 
 
 def _quirks(spec: ProviderSpec, model: str, *, custom: bool) -> Quirks:
-    """Return the quirks of a provider's server; another one at its address need not take all that it does."""
+    """Return the quirks of a provider's server; a custom server at its address may support less."""
     beside_tools = (spec.quirks.schema_beside_tools or model.startswith("gemini-3")) and not custom
     return msgspec.structs.replace(spec.quirks, schema_beside_tools=beside_tools)
 
@@ -111,11 +113,12 @@ def _quirks(spec: ProviderSpec, model: str, *, custom: bool) -> Quirks:
 async def open_model(
     name: str, config: Config, env: Mapping[str, str], memory: Memory | None = None, trace: Trace | None = None
 ) -> Model:
-    """Return the client for a model. Loads no HTTP library and touches no network; see `preload`. `memory` keeps
-    what servers teach by refusing something, else it is for this client only; `trace` is given each request.
+    """Create the client for a model without loading an HTTP library or using the network (see `preload`). `memory`
+    stores limits learned from refusals, otherwise they last as long as the client; `trace` receives each
+    request.
 
     Raises:
-        BadModelName, BadAddress, MissingKey: no client can be made for this name.
+        BadModelName, BadAddress, MissingKey: no client can be created for this name.
     """
     if name.startswith(f"{REPLAY}/"):
         return _open_replay(name)
@@ -130,19 +133,19 @@ async def open_model(
 
     spec = provider_spec(route.provider)
     if spec is not None and route.base_url == spec.base_url:
-        route = msgspec.structs.replace(route, base_url="")  # LiteLLM's own is the same, path included
+        route = msgspec.structs.replace(route, base_url="")  # LiteLLM's own address is the same, with its path
     return LiteLLMModel(route, model_info(route.name, _facts(route, config), deep=True), provider)
 
 
 def probe_of(route: Route, config: Config) -> "CapabilityProbe":
-    """Return what is known of a route's model, and what its server can be asked."""
+    """Return a probe with the known facts about a route's model and the questions for its server."""
     from .catalog.server_query import CapabilityProbe
 
     return CapabilityProbe(model_info(route.name, _facts(route, config), deep=route.wire == "litellm"), route)
 
 
 def _facts(route: Route, config: Config) -> ModelOverride | None:
-    """Return what the configuration says of a route's model."""
+    """Return the configured facts about a route's model."""
     return _override(route.name.partition("/")[0], config.providers).models.get(route.model)
 
 
@@ -166,10 +169,10 @@ def _dialect(route: Route, probe: "CapabilityProbe") -> Dialect:
 
 
 def _litellm_name(route: Route) -> str:
-    """LiteLLM's name for a provider: its own, or that of any server which speaks as OpenAI does.
+    """Return LiteLLM's name for a provider: its own, or `openai` for any OpenAI-compatible server.
 
     Raises:
-        BadModelName: neither this program nor LiteLLM has heard of the provider, and it has no address.
+        BadModelName: neither this program nor LiteLLM knows the provider, and it has no address.
     """
     from .types.litellm_names import litellm_providers, nearest
 
@@ -185,7 +188,7 @@ def _litellm_name(route: Route) -> str:
 
 
 def preload(name: str, config: Config, env: Mapping[str, str]) -> None:
-    """Load what the first call of this model needs. Slow: meant for a thread behind the first paint.
+    """Load the modules that the first call of this model needs. Slow: meant for a thread after the first paint.
     Does nothing for a name that cannot be opened."""
     if name.startswith(f"{REPLAY}/"):
         return
@@ -204,12 +207,12 @@ def preload(name: str, config: Config, env: Mapping[str, str]) -> None:
         try:
             load_litellm()
         except ModelError:
-            pass  # told when the model is called
+            pass  # reported when the model is called
 
 
 async def probe_server(base_url: str, key: str) -> tuple[str, ...] | None:
-    """Return what a server lists under `…/models` within `PROBE_S` seconds, or below `/v1` of an address without a
-    path."""
+    """Return the models a server lists under `…/models` within `PROBE_S` seconds, trying `/v1` too for an address
+    without a path."""
     from .transport.http import list_models
 
     headers = {"authorization": f"Bearer {key}"} if key else {}
@@ -220,11 +223,11 @@ async def probe_server(base_url: str, key: str) -> tuple[str, ...] | None:
 
 
 async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = probe_server) -> str:
-    """Return the model to use when none is named: of the first provider with a key, in the order of the table, its
-    default model; else the first model of a local or configured server that answers.
+    """Return the model to use when none is named: the default model of the first provider with a key, in table
+    order, else the first model of a local or configured server that answers.
 
     Raises:
-        BadAddress: there is neither, or the server that would be used has an address that cannot be read.
+        BadAddress: there is neither, or the address of the server to use is invalid.
         NoModel: there is neither.
     """
     for provider, spec, override, key in _with_key(config, env):
@@ -244,10 +247,10 @@ async def choose_default(config: Config, env: Mapping[str, str], probe: Probe = 
 
 
 def known_default(config: Config, env: Mapping[str, str]) -> str:
-    """Return what `choose_default` will choose where no server has to be asked; empty otherwise.
+    """Return the result of `choose_default` if it requires no server query; otherwise empty.
 
     Raises:
-        BadAddress: as there.
+        BadAddress: as `choose_default`.
     """
     for provider, spec, override, _ in _with_key(config, env):
         _, custom = _base_url(provider, spec, override, env)
@@ -256,7 +259,7 @@ def known_default(config: Config, env: Mapping[str, str]) -> str:
 
 
 def _with_key(config: Config, env: Mapping[str, str]) -> Iterator[tuple[str, ProviderSpec, Provider, str]]:
-    """Yield the providers that have a default model and a key, in the order of the table, each with its key."""
+    """Yield the providers with a default model and a key, in table order, each with its key."""
     for provider, spec in PROVIDERS.items():
         override = _override(provider, config.providers)
         if not spec.local and spec.default_model and (key := _found_key(spec, override, env)):
@@ -284,10 +287,10 @@ def _override(provider: str, providers: Mapping[str, Provider]) -> Provider:
 
 
 def _base_url(provider: str, spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the base URL, and whether the user gave it.
+    """Return the base URL, and True if the user gave it.
 
     Raises:
-        BadAddress: what the user gave is none.
+        BadAddress: the given URL is invalid.
     """
     source = next((name for name in spec.base_url_vars if env.get(name)), "")
     given = expand(override.base_url or "", env, f"providers.{provider}.base_url") or env.get(source, "")
@@ -305,7 +308,7 @@ def _base_url(provider: str, spec: ProviderSpec, override: Provider, env: Mappin
 
 
 def _spoken_at(base_url: str, wire: Wire, spec: ProviderSpec) -> str:
-    """Return the address for a wire format: Ollama's own lies at the root, what it has of OpenAI's below `/v1`."""
+    """Return the address for a wire format: Ollama's own is at the root, its OpenAI endpoint below `/v1`."""
     if spec.wire != "ollama_chat":
         return base_url
     root = base_url.removesuffix("/v1")
@@ -313,8 +316,8 @@ def _spoken_at(base_url: str, wire: Wire, spec: ProviderSpec) -> str:
 
 
 def _local_url(given: str, spec: ProviderSpec) -> str:
-    """Return a local server's address as people write it: without scheme, port or `/v1`, or the address it listens
-    on instead of one to connect to."""
+    """Complete a local server's address as users write it: without scheme, port or `/v1`, or the address it
+    listens on instead of one to connect to."""
     parts = urlsplit(given if "://" in given else f"http://{given}")
     host = parts.hostname or "127.0.0.1"
     try:
@@ -354,10 +357,10 @@ def _found_key(spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -
 
 
 def key_source(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]) -> str:
-    """Return where the key for a model comes from, in words; empty when none is sent.
+    """Return the source of the key for a model, in words; empty if no key is sent.
 
     Raises:
-        BadModelName: no provider can be told from the name.
+        BadModelName: the name does not identify a provider.
     """
     provider, _ = _split(name, providers)
     override = _override(provider, providers)
@@ -385,7 +388,7 @@ def _open_replay(name: str) -> Model:
 
 
 def bad_addresses(config: Config, env: Mapping[str, str]) -> list[BadAddress]:
-    """Return the addresses that cannot be read, whose servers cannot be asked."""
+    """Return the invalid addresses, whose servers cannot be asked."""
     found: list[BadAddress] = []
     for provider in dict.fromkeys([*config.providers, *PROVIDERS]):
         try:
@@ -398,8 +401,8 @@ def bad_addresses(config: Config, env: Mapping[str, str]) -> list[BadAddress]:
 
 
 def servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Provider, base URL and key of the servers worth asking: those the user gave an address of, then the
-    usual local ones. Addresses that cannot be read are passed over."""
+    """Return provider, base URL and key of the servers worth asking: those with a user-given address, then the
+    usual local ones. Invalid addresses are skipped."""
     given: list[tuple[str, str, str]] = []
     usual: list[tuple[str, str, str]] = []
     for provider in dict.fromkeys([*config.providers, *PROVIDERS]):
@@ -418,13 +421,13 @@ def servers(config: Config, env: Mapping[str, str]) -> list[tuple[str, str, str]
 
 
 def _pick(listed: tuple[str, ...], wanted: str) -> str:
-    """Return the wanted model when it is listed, else the first that can chat; the wanted one when none is."""
+    """Return the wanted model if it is listed, else the first that can chat; the wanted one if none can."""
     chat = [name for name in listed if chats(name)]
     return wanted if wanted in chat or not chat else chat[0]
 
 
 def chats(model: str) -> bool:
-    """Return whether a model on a server's list can chat, by its name."""
+    """Return True if the name of a listed model suggests that it can chat."""
     return not _NO_CHAT.search(model.lower())
 
 

@@ -1,1 +1,1 @@
-"""May this happen? `authorize` and its verdict: pure decisions on canonical facts, no I/O."""
+"""Permission decisions: `authorize` and its verdict. Pure functions of canonical facts, no I/O."""

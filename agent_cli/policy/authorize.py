@@ -1,10 +1,10 @@
-"""The one place that says allow, ask or deny.
+"""The only place that decides allow, ask or deny.
 
-`authorize` is a pure function of an action and a `Policy`. Deny beats ask beats allow, whatever the order
-or the source; modes and kept rules included. Every verdict names what decided. A shell line is judged by
-its simple commands and by every file its words and redirections name; what cannot be read with certainty
-is never allowed by a rule. Once untrusted text is in the conversation, whatever reaches beyond the workspace
-is a person's decision.
+`authorize` is a pure function of an action and a `Policy`. Deny takes precedence over ask, ask over allow,
+whatever the order or source of the rules, including modes and saved rules. Every verdict names what decided it. A
+shell line is judged by its simple commands and by every file that its words and redirections name; a line that
+cannot be parsed with certainty is never allowed by a rule. Once untrusted text is in the conversation, the user
+decides on everything that reaches beyond the workspace.
 """
 
 import msgspec
@@ -34,7 +34,7 @@ __all__ = ["Policy", "authorize", "judged_parts", "may_leave", "strictest", "tog
 
 
 def authorize(action: Action, policy: Policy) -> Verdict:
-    """Return what the policy says to an action."""
+    """Return the policy's verdict on an action."""
     verdict = _decided(action, policy)
     if not policy.untrusted or isinstance(verdict, Deny):
         return verdict
@@ -44,15 +44,15 @@ def authorize(action: Action, policy: Policy) -> Verdict:
 
 
 def may_leave(action: RunCommand, policy: Policy) -> Verdict:
-    """Return what the policy says to running a command outside the sandbox in which it may run: the question to
-    put when the sandbox has kept it from something. Allow: a rule lets all of it out; Deny: it may never leave."""
+    """Return the verdict on running a command outside the sandbox, asked for when the sandbox has blocked it.
+    Allow: rules let the whole line out; Deny: it must never leave."""
     from .shell.line import outside_verdict
 
     return outside_verdict(action.command, action.cwd, _with_facts(action, policy))
 
 
 def judged_parts(action: RunCommand, policy: Policy) -> list[tuple[str, Verdict]]:
-    """Return each simple command of a line with what the policy says to it alone."""
+    """Return each simple command of a line with the verdict on it alone."""
     from .shell.line import parts_of
 
     return parts_of(action.command, action.cwd, _with_facts(action, policy))
@@ -65,7 +65,7 @@ def _decided(action: Action, policy: Policy) -> Verdict:
         case WritePath(path=path, shown=shown):
             return write_verdict(path, shown, policy)
         case RunCommand():
-            from .shell.line import run_verdict  # what reads command lines is needed at the first one
+            from .shell.line import run_verdict  # loaded with the first command line, not at startup
 
             return run_verdict(action.command, action.cwd, _with_facts(action, policy))
         case SendInput(command=command, text=text):
@@ -83,7 +83,9 @@ def _decided(action: Action, policy: Policy) -> Verdict:
 
 
 def _external_verdict(action: CallExternal, policy: Policy) -> Verdict:
-    """A tool whose definition is not the approved one asks, whatever allows it."""
+    """Return the verdict on an external tool call. A tool whose definition differs from the approved one always
+    asks.
+    """
     name = f"{action.server}/{action.tool}"
     verdict = _outside(policy, "mcp", name, f"it calls the external tool {name}", f"mcp({name})")
     if action.changed and not isinstance(verdict, Deny):
@@ -92,8 +94,8 @@ def _external_verdict(action: CallExternal, policy: Policy) -> Verdict:
 
 
 def _memory_verdict(action: WriteMemory, policy: Policy) -> Verdict:
-    """Memory is no file of the workspace: a change of it is shown, and undone with its turn. What later
-    conversations are given asks as an edit does."""
+    """Return the verdict on a memory change. Memory is not a workspace file: a change is shown, and undone
+    with its turn. A change to what later conversations receive asks like an edit."""
     if policy.mode == "plan":
         return Deny("mode plan", "plan mode changes nothing", by_mode=True)
     if action.scope != "notes" and policy.mode == "ask":
@@ -114,8 +116,8 @@ def _with_facts(action: RunCommand, policy: Policy) -> Policy:
 
 
 def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
-    """Return the verdict while untrusted text may have led the model: what sends something away or changes
-    anything outside the workspace asks whatever allows it, and no rule is offered that would allow it next
+    """Return the verdict while untrusted text may have influenced the model: whatever sends data away or changes
+    something outside the workspace asks regardless of rules, and no rule is offered that would allow it next
     time."""
     leaves = _leaving(action, verdict, policy)
     if not leaves:
@@ -127,8 +129,8 @@ def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
 
 
 def _stays_among_servers(action: CallExternal, policy: Policy) -> bool:
-    """Return whether all untrusted text came from the server that is called, or from others that a rule allows:
-    the user has allowed these to be used together."""
+    """Return True if all untrusted text came from the called server or from servers that a rule allows: the user
+    has allowed these to be used together."""
     names = [_external_name(source) for source in policy.untrusted_sources]
     allows = [rule for rule in policy.rules if rule.effect == "allow" and rule.kind == "mcp"]
     return bool(names) and all(
@@ -138,7 +140,7 @@ def _stays_among_servers(action: CallExternal, policy: Policy) -> bool:
 
 
 def _external_name(source: str) -> str:
-    """Return `server/tool` of a source of untrusted text; empty for one that is no external tool."""
+    """Return the `server/tool` of a source of untrusted text; empty if it is not an external tool."""
     return source.removeprefix(EXTERNAL_SOURCE) if source.startswith(EXTERNAL_SOURCE) else ""
 
 

@@ -1,5 +1,5 @@
-"""Patterns for calls of tools, as rules about the order of calls use them: a tool's name, or what a call does in
-the form of a permission rule."""
+"""Patterns for tool calls, used by rules about the order of calls: a tool's name, or the effect of a call in the
+form of a permission rule."""
 
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,11 @@ _ALTERING = frozenset(
     "cd pushd popd export declare typeset readonly local unset alias set shopt enable hash source . eval"
     " exec".split()
 )
-"""What changes where or how the next commands of a line run."""
+"""Shell builtins that change where or how the next commands of a line run."""
 
 
 class CallPattern(msgspec.Struct, frozen=True):
-    """Which calls are meant: those of a tool by its name, or, with a `rule`, those that do what it covers."""
+    """Pattern of tool calls: those of a named tool or, with a `rule`, those whose action the rule covers."""
 
     text: str
     tool: str = ""
@@ -37,7 +37,7 @@ class CallPattern(msgspec.Struct, frozen=True):
 
 
 def parse_call(text: str, place: str) -> CallPattern:
-    """Return a pattern from its text.
+    """Parse a pattern.
 
     Raises:
         RuleError: neither a name nor `NAME(PATTERN)`.
@@ -52,22 +52,22 @@ def parse_call(text: str, place: str) -> CallPattern:
 
 
 def may_be(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Return whether a call may be one of those meant: for rules that forbid. A command beyond the reader may be
-    any."""
+    """Return True if a call may match, for rules that forbid. A command line that cannot be parsed may match
+    anything."""
     return count(pattern, tool, actions, root) > 0
 
 
 def count(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> int:
-    """Return how many of those meant a call may be: of a command line each simple command counts."""
+    """Return how many matches a call may contain: every simple command of a command line counts."""
     if pattern.rule is None:
         return int(pattern.tool == tool)
     return sum(_covers(pattern.rule, action, root) for action in actions)
 
 
 def surely_is(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Return whether a call is one of those meant beyond doubt: for rules that require. Of a command line all
-    parts must have run when it succeeds, so only `&&` may join them. It must run where the rule means it to: in
-    the root, with nothing altered that decides what a name runs."""
+    """Return True if a call matches beyond doubt, for rules that require. All parts of a command line must have
+    run when it succeeds, so only `&&` may join them. It must run where the rule expects it: in the root, with
+    nothing altered that decides which program a name runs."""
 
     def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
         return any(_is_plain(rule, part) for part in parts)
@@ -76,7 +76,7 @@ def surely_is(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root
 
 
 def is_alone(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Return whether a call is surely one of those meant, and does nothing else."""
+    """Return True if a call surely matches and does nothing else."""
 
     def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
         return all(_is_plain(rule, part) and set(part.writes) <= {"/dev/null"} for part in parts)
@@ -85,7 +85,7 @@ def is_alone(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root:
 
 
 def ends_with(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Return whether what a call does last is surely one of those meant."""
+    """Return True if the last part of a call surely matches."""
     return _is_shell(pattern, lambda parts, rule: _is_plain(rule, parts[-1]), tool, actions, root)
 
 
@@ -96,8 +96,7 @@ def _is_shell(
     actions: tuple[Action, ...],
     root: str,
 ) -> bool:
-    """Return whether what is required of the parts of a command line holds for a call; of others, whether it is
-    meant."""
+    """Return True if a command line satisfies `holds`; for other calls, if they match."""
     rule = pattern.rule
     if rule is None or rule.kind != "shell":
         return may_be(pattern, tool, actions, root)
@@ -132,7 +131,7 @@ def _covers(rule: Rule, action: Action, root: str) -> int:
 
 
 def _may_run(rule: Rule, line: str, depth: int) -> int:
-    """Return how many simple commands of a line a rule may cover; one beyond the reader counts as one."""
+    """Return how many simple commands of a line a rule may cover; a line that cannot be parsed counts as one."""
     from .shell.parser import Unsure, parse
     from .shell.rule_matching import all_texts_of
     from .shell.wrappers import unwrap
@@ -153,8 +152,8 @@ def _may_run(rule: Rule, line: str, depth: int) -> int:
 
 
 def _joined(line: str) -> "list[SimpleCommand]":
-    """Return the parts of a line that all have run when it succeeds; none when that is not certain, or when one of
-    them changes where or how the next ones run."""
+    """Return the parts of a line that have all run when it succeeds; empty if that is uncertain, or if one of them
+    changes where or how the next ones run."""
     from .shell.parser import Unsure, parse
     from .shell.wrappers import program
 

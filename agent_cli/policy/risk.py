@@ -1,5 +1,6 @@
-"""What an action could do at worst, in one line for a person who is about to allow it. Where several things are
-true of a command line the gravest is said."""
+"""Describe in one line the worst an action could do, for a user who is about to approve it. If several apply to a
+command line, the gravest are given.
+"""
 
 import os
 import re
@@ -64,7 +65,7 @@ _BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
      r"", _CODE),
     (r"npm|pnpm|yarn|bun|cargo|go|dotnet|swift|mix|stack|deno|uv|poetry", r"", _CODE),
 )  # fmt: skip
-"""Program, then what its arguments begin with, then what that means; the first line that fits counts."""
+"""Program, start of its arguments, meaning; the first match counts."""
 
 _GRAVITY = (
     "acts as",
@@ -80,11 +81,11 @@ _GRAVITY = (
 
 
 IsScratch = Callable[[str], bool]
-"""Whether a path is among the temporary files that are the command's own."""
+"""Returns True for a path among the command's own temporary files."""
 
 
 def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
-    """Return what the action could do at worst, in one line without a full stop."""
+    """Return the worst the action could do, in one line without a full stop."""
     match action:
         case ReadPath(path=path, shown=shown):
             secret = ", and it usually holds secrets" if is_secret(path) else ""

@@ -1,7 +1,7 @@
-"""Examples of what rules are meant to say, and whether they say it.
+"""Examples that test what permission rules decide.
 
 An example is written like a rule, `shell(git status)`, `read(.env)`, `write(src/a.py)`, `fetch(docs.python.org)`,
-`mcp(server/tool)`, but stands for one action. `Examples` is the shape under `allow`, `ask` and `deny`.
+`mcp(server/tool)`, but stands for one action. `Examples` is the structure under `allow`, `ask` and `deny`.
 """
 
 import os
@@ -30,11 +30,11 @@ _FORM = re.compile(r"\s*(shell|outside|read|write|fetch|mcp)\((.+)\)\s*", re.DOT
 
 
 class ExampleError(ValueError):
-    """An example that cannot be read; the text says what one looks like."""
+    """Malformed example; the text shows the correct form."""
 
 
 class Example(msgspec.Struct, frozen=True):
-    """One example: what is expected of which action, and where it is written."""
+    """An action, the verdict expected on it, and where the example is written."""
 
     expected: Effect
     text: str
@@ -42,7 +42,7 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """An example that does not hold, or, without a verdict, one that cannot be read."""
+    """An example that does not hold or, without a verdict, cannot be parsed."""
 
     example: Example
     verdict: Verdict | None
@@ -50,8 +50,8 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check(examples: tuple[Example, ...], decide: Callable[[str, str], Verdict]) -> list[Problem]:
-    """Return the examples that do not hold. `decide` gives the verdict on a kind (`shell`, `read` …) and what
-    stands in its brackets."""
+    """Return the examples that do not hold. `decide` returns the verdict on a kind (`shell`, `read` …) and the
+    text in the brackets."""
     problems = []
     for example in examples:
         try:
@@ -68,10 +68,10 @@ def check(examples: tuple[Example, ...], decide: Callable[[str, str], Verdict]) 
 
 
 def read_example(text: str) -> tuple[str, str]:
-    """Return the kind of an example and what stands in its brackets.
+    """Return the kind of an example and the text in its brackets.
 
     Raises:
-        ExampleError: neither a known kind nor brackets with something in them.
+        ExampleError: unknown kind, or brackets missing or empty.
     """
     match = _FORM.fullmatch(text)
     if match is None or not match.group(2).strip():
@@ -82,7 +82,7 @@ def read_example(text: str) -> tuple[str, str]:
 
 
 def action_of(kind: str, value: str, cwd: str, resolve: Callable[[str, str], str]) -> Action:
-    """Return the action that an example speaks of; `outside` is a command like `shell`."""
+    """Return the action of an example; `outside` is a command like `shell`."""
     if kind in ("shell", "outside"):
         return RunCommand(value, cwd)
     if kind == "read":
@@ -97,16 +97,16 @@ def action_of(kind: str, value: str, cwd: str, resolve: Callable[[str, str], str
 
 
 def decision(policy: Policy) -> Callable[[str, str], Verdict]:
-    """Return what a policy says to an example's kind and what stands in its brackets."""
+    """Return a function with a policy's verdict on the kind and bracketed text of an example."""
     return lambda kind, value: authorize(action_of(kind, value, policy.root, policy.resolve), policy)
 
 
 def effect_of(verdict: Verdict) -> Effect:
-    """Return the word of a rule that a verdict amounts to."""
+    """Return the rule effect that corresponds to a verdict."""
     effect = "allow" if isinstance(verdict, Allow) else "ask" if isinstance(verdict, Ask) else "deny"
     return next(each for each in get_args(Effect) if each == effect)
 
 
 def because(verdict: Verdict) -> str:
-    """Return the rule that decided, with the reason where there is one."""
+    """Return the deciding rule of a verdict, with the reason if there is one."""
     return verdict.rule if isinstance(verdict, Allow) else f"{verdict.reason} ({verdict.rule})"

@@ -1,1 +1,1 @@
-"""Find and mask secrets, in whole texts and in streams."""
+"""Detect and mask secrets, in whole texts and in streams."""

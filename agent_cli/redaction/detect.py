@@ -1,5 +1,5 @@
-"""Find private keys and values that are told by what stands before them, by the table of `patterns`. Searches for
-plain text come first, since nearly every text has nothing to hide.
+"""Detect private keys, and values identified by the text before them, using the table in `patterns`. Plain text
+searches come first, since nearly every text has nothing to hide.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _PARTIAL_BEGIN = lazy_regex(r"-----BEGIN[ A-Z0-9]{0,60}-{0,5}")
 
 
 def key_blocks(text: str) -> Iterator[Span]:
-    """Private keys."""
+    """Yield private keys."""
     at = text.find(shapes.KEY_BEGINS)
     while at >= 0:
         match = shapes.KEY_BLOCK.match(text, at)
@@ -23,7 +23,7 @@ def key_blocks(text: str) -> Iterator[Span]:
 
 
 def open_key_block(text: str, base: int) -> int:
-    """Return where a private key begins that may go on; the text's length when there is none."""
+    """Return the start of a private key that may not be complete yet; the text's length if there is none."""
     at = text.find(shapes.KEY_BEGINS, base)
     while at >= 0:
         match = shapes.KEY_BLOCK.match(text, at)
@@ -42,7 +42,9 @@ def _lines_left(text: str, start: int) -> int:
 
 
 def in_context(text: str, assignments: bool, found: tuple[Span, ...]) -> Iterator[Span]:
-    """Values that are secret for what stands before them on their line; `found` are secrets of other kinds."""
+    """Yield values that are secret because of the text before them on their line; `found` are secrets of other
+    kinds.
+    """
     lowered = _lowered(text)
     last = Span(0, 0, "")
     for context in (*shapes.ALWAYS, shapes.ASSIGNED) if assignments else shapes.ALWAYS:
@@ -59,7 +61,7 @@ def in_context(text: str, assignments: bool, found: tuple[Span, ...]) -> Iterato
 
 
 def _contexts(context: shapes.Context, text: str, lowered: str) -> Iterator[tuple[int, int]]:
-    """Places of a context's word, and of the value behind it."""
+    """Yield the positions of a context's word and of the value after it."""
     for word in context.words:
         at = lowered.find(word)
         while at >= 0:
@@ -69,8 +71,8 @@ def _contexts(context: shapes.Context, text: str, lowered: str) -> Iterator[tupl
 
 
 def _assigned_name(text: str, at: int, found: tuple[Span, ...]) -> str:
-    """Return the name in which there is a word at `at`: a general one where it would tell of another secret, empty
-    where it says itself that it is none."""
+    """Return the name that contains a word at `at`: a generic one if it overlaps another secret, empty if the name
+    shows that its value is not secret."""
     before = shapes.BEFORE_NAME.search(text, max(0, at - shapes.LONGEST_BEFORE), at)
     after = shapes.AFTER_NAME.match(text, at)
     first = before.start() if before else at
@@ -83,8 +85,8 @@ def _assigned_name(text: str, at: int, found: tuple[Span, ...]) -> str:
 
 
 def open_values(text: str, token: int, assignments: bool) -> Iterator[int]:
-    """Yield where values begin that a context makes secret and that may go on behind the text's end; `token` is
-    where its last token begins."""
+    """Yield the start of values that a context makes secret and that may continue beyond the text; `token` is the
+    start of its last token."""
     line = text.rfind("\n") + 1
     last = text[line:]
     lowered = _lowered(last)
@@ -95,6 +97,6 @@ def open_values(text: str, token: int, assignments: bool) -> Iterator[int]:
 
 
 def _lowered(text: str) -> str:
-    """Lower case, character by character: places stay the same."""
+    """Convert to lower case character by character, so that positions stay the same."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(c.lower() if c.isascii() else c for c in text)

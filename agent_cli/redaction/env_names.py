@@ -1,5 +1,5 @@
-"""Which variables of an environment are secrets, told by their names and by the shape of their values, and which
-lead to other programs of the user. Apart, because what it knows is only needed once a command is confined.
+"""Detect environment variables that are secrets, by name and by the shape of their values, and those that lead to
+other programs of the user. Separate because it is needed only when a command is confined.
 """
 
 import re
@@ -15,14 +15,14 @@ _ALWAYS = frozenset(
         *("CREDENTIALS", "CREDS", "DSN", "JWT", "COOKIE", "COOKIES", "BEARER", "WEBHOOK", "CONNSTR"),
     }
 )
-"""Words of a name that make any value a secret."""
+"""Words in a name that make any value a secret."""
 _UNLESS_PLAIN = frozenset({"KEY", "KEYS", "TOKEN", "TOKENS", "AUTH", "PAT"})
-"""Those that do so unless the value is a number or a switch."""
+"""Words that do so unless the value is a number or a switch."""
 _GLUED = ("PASSWORD", "PASSWD", "APIKEY", "AUTHTOKEN", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "ACCESSTOKEN")
-"""What a word may end in."""
+"""Endings of words that make any value a secret."""
 _HARMLESS = lazy_regex(r"PWD|OLDPWD|GIT_CONFIG_KEY_\d+|(?:.*_)?PUB(?:LIC)?_KEYS?(?:_.*)?|.*_KEY_BINDINGS?", re.I)
 _HEADERS = lazy_regex(r"OTEL_.*_HEADERS|.*_(?:CUSTOM|EXTRA|HTTP|REQUEST)_HEADERS?", re.I)
-"""Headers of requests, which hold keys in a form of their own, such as `authorization=Bearer%20KEY`."""
+"""Request headers, which hold keys in forms such as `authorization=Bearer%20KEY`."""
 _PLAIN = lazy_regex(r"\d{0,9}(?:\.\d+)?|true|false|yes|no|on|off|none|auto|always|never", re.I)
 _SHAPES = lazy_regex(
     r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"  # a URL with a password
@@ -30,7 +30,9 @@ _SHAPES = lazy_regex(
     r"|(?i:\b(?:bearer|basic)\s+[a-z0-9._~+/=-]{16,})"
     r"|https://hooks\.slack\.com/services/\S{20,}|https://discord(?:app)?\.com/api/webhooks/\S{20,}"
 )
-"""Values that are secrets whatever the name. Placeholders count too: a variable that is left out does no harm."""
+"""Values that are secret whatever the name. Placeholders count too, because leaving out a variable does no
+harm.
+"""
 _LEADING = frozenset(
     {
         *("SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "DISPLAY"),
@@ -44,9 +46,9 @@ _LEADING = frozenset(
 _LEADING_SHAPES = lazy_regex(r".*_SOCK(?:ET)?|VSCODE_.*IPC.*|VSCODE_GIT_ASKPASS_.*", re.I)
 
 
-@lru_cache(maxsize=1024)  # the variables of each command are those of the one before it
+@lru_cache(maxsize=1024)  # the variables of each command are those of the one before
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable holds what lets somebody act as the user elsewhere."""
+    """Return True if a variable holds something that lets others act as the user elsewhere."""
     if not value:
         return False
     if _SHAPES.search(value) or any(tokens(value, judged=False)):
@@ -64,6 +66,6 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def leads_out(name: str) -> bool:
-    """Return whether a variable leads to a program of the user's outside: an agent for keys, a display, a
-    container engine, an editor."""
+    """Return True if a variable leads to another program of the user: a key agent, a display, a container engine,
+    an editor."""
     return name.upper() in _LEADING or _LEADING_SHAPES.fullmatch(name) is not None

@@ -1,8 +1,8 @@
-"""Recognize secrets by keyed hashes of them, once their values are no longer at hand.
+"""Recognize secrets by keyed hashes when their values are no longer available.
 
-A fingerprint of each way of writing a value is kept, never the value: a keyed hash, the length, and twelve bits of
-how it begins. The last two make the search linear: few places of a text begin like one of them, and only there a
-hash is computed. Pure.
+For each encoding of a value only a fingerprint is stored, never the value: a keyed hash, the length, and a
+twelve-bit checksum of its start. The last two make the search linear: few positions of a text match a checksum,
+and only there is a hash computed. Pure.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ import msgspec
 from .span import Span
 
 GRAM = 4
-"""Characters by whose checksum a place counts as a beginning."""
+"""Number of characters in the checksum of a start."""
 _GRAM_BITS = 0xFFF
 _END = 32
-"""Characters of each end that are hashed, so that a place costs the same however long a value is."""
+"""Number of characters hashed at each end, so that the cost per position is independent of the value's length."""
 _MOST_REMEMBERED = 100_000
 
 
 class Fingerprint(NamedTuple):
-    """One way of writing a value."""
+    """Fingerprint of one encoding of a value."""
 
     begins: int
     """Checksum of its first characters, cut to twelve bits."""
@@ -36,17 +36,17 @@ class KnownSecret(msgspec.Struct, frozen=True):
 
     name: str
     forms: tuple[Fingerprint, ...]
-    """The value itself first."""
+    """Fingerprints, that of the plain value first."""
 
 
 def known_secret(key: bytes, name: str, value: str, others: Iterable[str]) -> KnownSecret:
-    """Return the fingerprints of a value and of the other ways of writing it."""
+    """Return the fingerprints of a value and its other encodings."""
     forms = (value, *(form for form in sorted(others) if form != value))
     return KnownSecret(name, tuple(Fingerprint(_begins(form), len(form), digest(key, form)) for form in forms))
 
 
 def digest(key: bytes, form: str) -> str:
-    """Return the keyed hash of a value as it is written."""
+    """Return the keyed hash of an encoded value."""
     ends = form if len(form) <= 2 * _END else form[:_END] + form[-_END:]
     data = ends.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, key=key, digest_size=16).hexdigest()
@@ -68,12 +68,12 @@ class Recognizer:
                 found = (form.length, form.digest, secret.name)
                 self._by_beginning.setdefault(form.begins, []).append(found)
         self._by_gram: dict[str, list[tuple[int, str, str]]] = {}
-        """What was looked up before: most texts repeat the same few thousand beginnings."""
+        """Cache of lookups: most texts repeat the same few thousand starts."""
         self.longest = max((form.length for secret in known for form in secret.forms), default=0)
-        """Characters of the longest form; 0 where nothing is known."""
+        """Length of the longest encoding in characters; 0 if no secrets are known."""
 
     def apart(self, values: dict[str, str]) -> "tuple[dict[str, str], Recognizer]":
-        """Values with names, each by the name it had first, and what recognizes the others alone."""
+        """Return the values under the names they had first, and a recognizer of the remaining secrets."""
         own = {digest(self._key, value): value for value in values} if self._known else {}
         first = {own[each.forms[0].digest]: each.name for each in self._known if each.forms[0].digest in own}
         others = [each for each in self._known if each.forms[0].digest not in own]
@@ -94,8 +94,8 @@ class Recognizer:
                     yield Span(at, at + length, name)
 
     def begun(self, text: str, start: int) -> int:
-        """Return where, from `start` on, the end of `text` may be the beginning of a known secret; its length if
-        not."""
+        """Return the position, from `start` on, at which the end of `text` may be the start of a known secret; its
+        length if none."""
         size = len(text)
         for at in range(max(start, size - self.longest + 1), size):
             gram = text[at : at + GRAM]
@@ -104,8 +104,8 @@ class Recognizer:
         return size
 
     def innocent(self, text: str) -> int:
-        """Return how much of a short text has surely nothing to do with a known secret; -1 where that is not
-        sure."""
+        """Return the length of the prefix of a short text that certainly contains no part of a known secret; -1 if
+        uncertain."""
         if not self.longest:
             return len(text)
         sure = max(0, len(text) - GRAM + 1)

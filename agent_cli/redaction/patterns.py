@@ -1,9 +1,9 @@
-"""What secrets look like, as data: private keys, values that are told by what stands before them, and where the
-tokens of `token_shapes` may begin.
+"""Patterns of secrets: private keys, values identified by the text before them, and possible starts of the tokens
+in `token_shapes`.
 
-Apart from what finds them, so that a new kind of value is one row here. Every pattern stays on one line and inside
-one run of characters without a delimiter (see `DELIMITERS`); that is what lets a stream decide about a token
-as soon as the delimiter behind it has come. Private key blocks are the one exception.
+Separate from the detection code, so that a new kind of value is one row here. Every pattern stays on one line and
+within one run of characters without a delimiter (see `DELIMITERS`), so that a stream can decide about a token as
+soon as the delimiter after it arrives. Private key blocks are the only exception.
 """
 
 import re
@@ -16,11 +16,11 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from .token_shapes import LONGEST, LONGEST_JUDGED, NO_VALUE, SHAPES, is_token, looks_random
 
 DELIMITERS = " \t\r\n\f\v\"'`<>{}()[],;|\\"
-"""Where a token ends."""
+"""Characters that end a token."""
 
 
 def _is_credential(text: str) -> bool:
-    """Return whether what follows the scheme in a header is one, and no word or placeholder."""
+    """Return True if the text after the scheme in a header is a credential, not a word or placeholder."""
     mixed = any(c.isdigit() for c in text) or (any(c.isupper() for c in text) and any(c.islower() for c in text))
     return mixed and is_token(text) and not NO_VALUE.match(text)
 
@@ -32,7 +32,7 @@ def _is_aws_secret(text: str) -> bool:
 KEY_BEGINS = "-----BEGIN"
 _BEGIN = r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 _END = r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-_PREFIX = r"[^\n]{0,120}?"  # line numbers, file names, marks of a diff
+_PREFIX = r"[^\n]{0,120}?"  # line numbers, file names, diff markers
 _TRAIL = r"[ \t\r\"',+\\n]{0,8}"  # of a string in code
 _LINE = rf"\n{_PREFIX}[A-Za-z0-9+/=]{{40,}}+{_TRAIL}(?=\n|\Z)"
 _ASIDE = (
@@ -45,17 +45,17 @@ KEY_BLOCK = lazy_regex(
     rf"|{_TRAIL}(?:{_ASIDE}){{0,4}}{_LINE}(?:{_LINE}|{_ASIDE})*(?:(?:\n[^\n]{{0,200}}){{0,2}}?\n{_PREFIX}{_END})?"
     rf"|{_TRAIL}(?:\n[^\n]{{0,200}}){{1,3}}?\n{_PREFIX}{_END})"
 )
-"""A private key, on one line or on several; without its end, as far as its lines look like one."""
+"""A private key on one or several lines; if its end is missing, as far as its lines look like a key."""
 KEY_END = lazy_regex(rf"{_END}\Z")
 LINES_BEHIND_KEY = 4
-"""Complete lines behind a block without an end, after which it can grow no more."""
+"""Number of complete lines after a block without an end, after which it cannot grow."""
 LINES_OF_NO_KEY = 8
-"""Complete lines behind a beginning without a body, after which it is none."""
+"""Number of complete lines after a header without a body, after which it is not a key."""
 
 
 def begin_of_token(text: str, at: int) -> int:
-    """Return where a token may begin, from `at` on, in a text that is not at its end yet: a whole start, or the
-    beginning of one at the very end; -1 for nowhere."""
+    """Return the position, from `at` on, at which a token may start in an incomplete text: a complete prefix, or
+    part of one at the very end; -1 if none."""
     candidates, begins = _begins()
     while (found := candidates.search(text, at)) is not None:
         if begins[found[0]].match(text, found.start()):
@@ -66,8 +66,8 @@ def begin_of_token(text: str, at: int) -> int:
 
 @cache
 def _begins() -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
-    """Return a pattern for the first letter of a token, by that and the next, and for each letter one of all
-    starts. Compiling all of them takes 14 ms, and most texts need few."""
+    """Return a pattern for the first two characters of a token, and for each first character a pattern of all
+    prefixes. Compiling all of them takes 14 ms, and most texts need few."""
     edge = r"(?:(?<![A-Za-z0-9_][\s\S])|(?<=[0-9\[][mK][\s\S])|(?<=\\[nrt][\s\S]))"
     at_edge: dict[str, list[str]] = {letter: [] for letter in "MNO"}
     free: dict[str, list[str]] = {}
@@ -96,7 +96,7 @@ _DIGITS = "0123456789"
 
 
 def _or_beginning(word: str) -> str:
-    """`word`, or any beginning of it, none included, at the end of the text."""
+    """Return a pattern for `word`, or for any prefix of it, including none, at the end of the text."""
     nested = ""
     for char in reversed(word[:-1]):
         nested = f"(?:{re.escape(char)}{nested})?"
@@ -104,22 +104,22 @@ def _or_beginning(word: str) -> str:
 
 
 class Context(NamedTuple):
-    """A value that counts as a secret for what stands before it on its line."""
+    """A context that makes the value after it on a line a secret."""
 
     words: tuple[str, ...]
-    """In lower case; one of them is in what stands before."""
+    """Lower-case words, one of which is in the context."""
     before: re.Pattern[str]
-    """Matched from the word on, up to the value."""
+    """Matches from the word up to the value."""
     name: str
-    """What the value is called; empty: by the name it is assigned to."""
+    """Name of the value; empty: the name it is assigned to."""
     judge: Callable[[str], bool]
-    """Whether a value that stands there is a secret."""
+    """Returns True if a value in this context is a secret."""
 
 
 _QUOTES = r"(?:\\?[\"']\]?)?"
 _VALUE = r"[^\s\"'`<>{}()\[\],;|\\]"
 JUDGED = lazy_regex(rf"{_VALUE}{{8,{LONGEST_JUDGED}}}+")
-"""As much of a value as it is judged by."""
+"""The part of a value by which it is judged."""
 VALUE = lazy_regex(rf"({_VALUE}{{8,{LONGEST}}}+)(?![(\[{{])")
 _SEPARATOR = rf"{_QUOTES}[ \t]{{0,3}}(?::=|=>|[:=])[ \t]{{0,3}}\\?[\"'`]?"
 
@@ -147,14 +147,14 @@ ALWAYS = (
     ),
     # As files of environment variables and shells write it; code hardly ever does.
     Context(_WORDS, lazy_regex(r"[A-Z_]{5,12}[A-Z0-9_]{0,30}=\\?[\"']?"), "", looks_random),
-    # As JSON and YAML write it: in quotes behind a colon. In code that is a literal, never a call or a name.
+    # As JSON and YAML write it: in quotes after a colon. In code that is a literal, never a call or a name.
     Context(_WORDS, lazy_regex(rf"{_NAME}\\?[\"']?[ \t]{{0,3}}:[ \t]{{0,3}}\\?[\"']"), "", looks_random),
 )
 ASSIGNED = Context(_WORDS, lazy_regex(rf"{_NAME}{_SEPARATOR}"), "", looks_random)
 NO_SECRET_NAME = lazy_regex(r"public|page|cursor|continuation|next[_-]?token", re.I)
-"""What a name has whose value is none: public keys, and what asks for the next part of a list."""
+"""Parts of names whose values are not secret: public keys, and tokens for the next page of a list."""
 BEFORE_NAME = lazy_regex(r"(?:[A-Za-z0-9_.]|(?<=[A-Za-z0-9])-){0,40}\Z")
 LONGEST_BEFORE = 40
 AFTER_NAME = lazy_regex(r"[A-Za-z0-9_.-]*")
 LONGEST_CONTEXT = 160
-"""Characters that a context, its name included, has at most."""
+"""Maximum length of a context in characters, including its name."""

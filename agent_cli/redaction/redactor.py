@@ -1,9 +1,9 @@
-"""Secrets replaced by their names: `[masked: DB_PASSWORD]` for values that are known, `[masked: GitHub token]`
-for what has the shape of one.
+"""Replace secrets by their names: `[masked: DB_PASSWORD]` for known values, `[masked: GitHub token]` for text with
+the shape of a secret.
 
-`Redactor.spans` finds what to hide in a whole text, `Redactor.stream` gives its streaming form. Pure; lives here
-because what is shown, logged and sent all need it. It keeps secrets from leaking by accident and is no boundary:
-who wants to get one past it writes it backwards. The tables of shapes are loaded when they are first needed.
+`Redactor.spans` finds secrets in a whole text, `Redactor.stream` is for text that arrives in pieces. Pure; a
+separate package because display, logs and requests all need it. It prevents accidental leaks and is no security
+boundary: an attacker can write a secret backwards. The tables of shapes are loaded when first needed.
 """
 
 import base64
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .streaming import Masking
 
 PLACEHOLDER = lazy_regex(r"\[masked: [^\]\n]{1,100}\]")
-"""What stands in place of a secret."""
+"""The placeholder for a secret."""
 
 _SHORTEST = 8
 _LOWEST_ENTROPY = 2.5
@@ -33,15 +33,15 @@ _TOO_COMMON = frozenset(
 )
 _WORDS = lazy_regex(r"(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)(?:[-_. /](?:[a-z]+|[A-Z]+|[A-Z][a-z]+))*")
 _LONG_FOR_WORDS = 20
-"""Words without a digit, such as `development`, are a secret only when there are as many characters."""
+"""Words without a digit, such as `development`, count as a secret only from this length."""
 _GRAM = 3
 _SHORT_TEXT = 2_000
 _MAY_HOLD = lazy_regex(r"[\w+-]{16}|[=@]|:[ \t]{0,3}\\?[\"']|://|-----|eyJ|:AA|(?i:authorization|bearer|api-key)")
-"""What a text has that holds anything with the shape of a secret: without it the tables need not be loaded."""
+"""Matches every text that can contain the shape of a secret; otherwise the tables need not be loaded."""
 
 
 def is_worth_masking(value: str) -> bool:
-    """Return whether a known value is special enough to be replaced wherever it stands: not short, no common
+    """Return True if a known value is distinctive enough to be masked wherever it occurs: not short, not a common
     word."""
     if len(value) < _SHORTEST or value.lower() in _TOO_COMMON:
         return False
@@ -51,7 +51,9 @@ def is_worth_masking(value: str) -> bool:
 
 
 def secret_lines(known: Mapping[str, str]) -> dict[str, str]:
-    """Return each line that is masked wherever it stands → the name shown instead; `known` are values by name."""
+    """Return the lines to mask wherever they occur, each with the name shown instead; `known` are values by
+    name.
+    """
     found: dict[str, str] = {}
     for name, value in known.items():
         shown = re.sub(r"[^\w.:/ -]", "_", name)[:100] or "secret"
@@ -62,8 +64,8 @@ def secret_lines(known: Mapping[str, str]) -> dict[str, str]:
 
 
 class Redactor:
-    """Masks the secrets of a run: the values of `known`, by name, those of earlier runs, and tokens that show what
-    they are."""
+    """Masks the secrets of a run: the `known` values by name, those of earlier runs, and tokens with a
+    recognizable shape."""
 
     def __init__(self, known: Mapping[str, str] | None = None, earlier: Recognizer | None = None) -> None:
         lines, self._earlier = (earlier or Recognizer()).apart(secret_lines(known or {}))
@@ -78,18 +80,18 @@ class Redactor:
         self._short_grams = frozenset(form[:size] for form in found for size in range(1, _GRAM))
 
     def mask(self, text: str, assignments: bool = False) -> str:
-        """`text` with its secrets replaced; with `assignments` also values such as that of `PASSWORD=…`."""
+        """Return the text with its secrets masked; with `assignments` also values such as in `PASSWORD=…`."""
         spans = self.spans(text, assignments)
         return mask_spans(text, spans, 0, len(text)) if spans else text
 
     def stream(self, assignments: bool = False) -> "Masking":
-        """Return the same for a text that arrives in pieces."""
+        """Return the equivalent for a text that arrives in pieces."""
         from .streaming import Masking
 
         return Masking(self, assignments)
 
     def spans(self, text: str, assignments: bool = False) -> list[Span]:
-        """Return the secrets in a text, in order; those that overlap are one, called by the first."""
+        """Return the secrets in a text, in order; overlapping ones are merged under the name of the first."""
         if len(text) < _SHORTEST:
             return []
         if not assignments and len(text) < _SHORT_TEXT and not _MAY_HOLD.search(text):
@@ -110,8 +112,8 @@ class Redactor:
         yield from self._earlier.spans(text)
 
     def begun(self, text: str, start: int) -> int:
-        """Return where, from `start` on, the end of `text` may be the beginning of a known value; its length if
-        not."""
+        """Return the position, from `start` on, at which the end of `text` may be the start of a known value; its
+        length if none."""
         return min(self._earlier.begun(text, start), self._begun(text, start))
 
     def _begun(self, text: str, start: int) -> int:
@@ -128,8 +130,8 @@ class Redactor:
         return size
 
     def innocent(self, text: str) -> int:
-        """Return how much of a short text has surely nothing to do with a known value; -1 where that is not
-        sure."""
+        """Return the length of the prefix of a short text that certainly contains no part of a known value; -1 if
+        uncertain."""
         return min(self._earlier.innocent(text), self._innocent(text))
 
     def _innocent(self, text: str) -> int:
@@ -156,7 +158,7 @@ def _merged(found: list[Span]) -> list[Span]:
 
 
 def forms(value: str) -> set[str]:
-    """Return the ways in which a value may be written."""
+    """Return the encodings of a value to search for."""
     import json
 
     data = value.encode("utf-8", "surrogatepass")
@@ -167,7 +169,7 @@ def forms(value: str) -> set[str]:
         data.hex(),
         data.hex().upper(),
     }
-    for shift, unsure in ((0, 0), (1, 2), (2, 3)):  # inside a longer text each place modulo three looks different
+    for shift, unsure in ((0, 0), (1, 2), (2, 3)):  # the encoding depends on the offset modulo three
         shifted = bytes(shift) + data
         whole = base64.b64encode(shifted).decode("ascii").rstrip("=")
         sure = whole[unsure : len(whole) - bool(len(shifted) % 3)]

@@ -1,4 +1,4 @@
-"""Places in a text that hold secrets: what finding, masking and the tables of shapes share, and cheap to load."""
+"""Spans of secrets in a text: shared by detection, masking and the shape tables, and cheap to load."""
 
 import math
 from collections import Counter
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A secret in a text, and what to call it."""
+    """A secret in a text, and its display name."""
 
     start: int
     end: int
@@ -15,13 +15,15 @@ class Span(NamedTuple):
 
 
 def entropy(text: str) -> float:
-    """Bits per character."""
+    """Return the entropy in bits per character."""
     size = len(text)
     return -sum(count / size * math.log2(count / size) for count in Counter(text).values()) if text else 0.0
 
 
 def mask_spans(text: str, spans: Iterable[Span], start: int, end: int) -> str:
-    """`text[start:end]` with its spans replaced; a span that began before `start` was told already."""
+    """Return `text[start:end]` with its spans masked; a span that starts before `start` has been output
+    already.
+    """
     parts: list[str] = []
     at = start
     for span in spans:

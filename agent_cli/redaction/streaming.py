@@ -1,5 +1,5 @@
-"""The streaming form of masking: a text that arrives in pieces comes out as the whole text would, however it was
-cut. Apart from `redactor`, since only this must know what a text may still become.
+"""Mask a stream: however a text is cut into pieces, the result equals that for the whole text. Separate from
+`redactor`, since only this module must know what incomplete text may become.
 """
 
 import re
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from .redactor import Redactor
 
 _MAX_HELD = 8192
-"""Characters of an unfinished token that are held back at most."""
+"""Maximum number of characters of an incomplete token to hold back."""
 _MAX_HELD_KEY = 16384
-"""And of a private key."""
+"""The same limit for a private key."""
 _SHORT_PIECE = 200
 _NEAR = 16
-"""Within so many characters a separator stands before a value."""
+"""Maximum distance in characters between a separator and its value."""
 
 _BEARER = lazy_regex("[eE][aA][rR][eE][rR]")
 _KEY_GOES_ON = lazy_regex(r"[\n-]")
@@ -28,29 +28,32 @@ _DELIMITER = lazy_regex(f"[{re.escape(shapes.DELIMITERS)}]")
 
 
 class Masking:
-    """A text masked as it arrives. What may still turn out to be part of a secret is held back: the unfinished
-    last token at most, of a private key all of it. Only a token of more than 8192 characters depends on the cut.
+    """Masks a text as it arrives. Text that may be part of a secret is held back: at most the unfinished last
+    token, and all of a private key. Only a token of more than 8192 characters is masked differently depending
+    on the cut.
     """
 
     def __init__(self, redactor: "Redactor", assignments: bool) -> None:
         self._redactor = redactor
         self._assignments = assignments
         self._line = ""
-        """The end of what went out, as it was, of the line that is not finished."""
+        """The unfinished last line of the output so far, unmasked."""
         self._held = ""
         self._light = True
-        """What is held is at most the beginning of a known value, and a few characters."""
+        """True if the held-back text is at most the start of a known value and a few characters."""
         self._awaited: re.Pattern[str] | None = None
-        """What must come before anything can be said of what is held."""
+        """Pattern that must arrive before the held-back text can be decided."""
         self._most = _MAX_HELD
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held back."""
+        """True if nothing is held back."""
         return not self._held
 
     def feed(self, text: str, final: bool = False) -> str:
-        """Return the masked text that `text` adds. `final` says that no more comes, and releases all."""
+        """Return the masked text that can be output after adding `text`. `final` marks the end and releases
+        everything.
+        """
         if not final and len(text) < _SHORT_PIECE:
             if self._light and (told := self._innocent(piece := self._held + text)) >= 0:
                 self._held = piece[told:]
@@ -71,7 +74,7 @@ class Masking:
         return shown
 
     def _innocent(self, piece: str) -> int:
-        """Return how much of a short piece can be told at once; -1 where it needs a closer look."""
+        """Return the length of a short piece that can be output at once; -1 if it needs a closer look."""
         around = self._line[-_NEAR:] + piece
         if "=" in around or ":" in around or _BEARER.search(around):
             return -1
@@ -86,7 +89,7 @@ class Masking:
         self._line = line if len(line) <= 2 * shapes.LONGEST_CONTEXT else line[-shapes.LONGEST_CONTEXT :]
 
     def _settled(self, text: str, base: int, spans: list[Span]) -> int:
-        """Return how much of `text` can be told for good, given its spans so far."""
+        """Return the length of `text` that is decided, given its spans so far."""
         token = max(base, _after_last_delimiter(text))
         begun = shapes.begin_of_token(text, token)
         in_token = min(

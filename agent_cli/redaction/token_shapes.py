@@ -1,5 +1,5 @@
-"""Find tokens that announce themselves by how they begin; a new kind of token is one row. Apart from `patterns`,
-which is slow to load: variables are held against these at every start.
+"""Detect tokens with a recognizable prefix; a new kind of token is one row. Separate from `patterns`, which is
+slow to load, because variables are checked against these at every start.
 """
 
 import re
@@ -12,11 +12,11 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from .span import Span, entropy
 
 LONGEST = 4096
-"""Characters of a token that are looked at."""
+"""Maximum number of characters examined of a token."""
 LONGEST_JUDGED = 512
-"""And by which it is judged."""
+"""Maximum number of characters by which it is judged."""
 _LOWEST_ENTROPY = 2.8
-"""Bits per character; below lie words, repetitions and placeholders."""
+"""In bits per character; words, repetitions and placeholders are below."""
 
 
 _LETTER_OR_DIGIT = lazy_regex(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
@@ -32,7 +32,7 @@ NO_VALUE = lazy_regex(
 
 
 def looks_random(value: str) -> bool:
-    """Return whether a value is more likely a secret than a word, a name of code, a path, a date or a
+    """Return True if a value is more likely a secret than a word, an identifier, a path, a date or a
     placeholder."""
     if not _DIGIT.search(value) or value.isdigit():
         return False
@@ -44,7 +44,7 @@ def looks_random(value: str) -> bool:
 
 
 def is_token(text: str) -> bool:
-    """Return whether what has the shape of a token is one, and no placeholder such as `ghp_xxxx…`."""
+    """Return True if text with the shape of a token is not a placeholder such as `ghp_xxxx…`."""
     return entropy(text) > _LOWEST_ENTROPY
 
 
@@ -54,7 +54,7 @@ _PLACEHOLDER_PASSWORD = lazy_regex(
 
 
 def is_password(text: str) -> bool:
-    """Return whether a password in an address is one, and no placeholder."""
+    """Return True if a password in a URL is not a placeholder."""
     return not _PLACEHOLDER_PASSWORD.match(text)
 
 
@@ -63,17 +63,17 @@ class Shape(NamedTuple):
 
     name: str
     starts: tuple[str, ...]
-    """How it begins, letter by letter."""
+    """Its literal prefixes."""
     pattern: str
-    """Matched from the start on; group 1, where there is one, is the secret part."""
+    """Matches from the prefix on; group 1, if present, is the secret part."""
     judge: Callable[[str], bool]
-    """Whether what has the shape is one."""
+    """Returns True if text of this shape is a token."""
     inside: bool = False
-    """It may follow directly upon a letter or digit."""
+    """True if it may directly follow a letter or digit."""
 
     @property
     def whole(self) -> re.Pattern[str]:
-        """The pattern, compiled when it is first needed: all together take 10 ms, at every start."""
+        """The pattern, compiled when first needed: all together take 10 ms at every start."""
         return _compiled(self.pattern)
 
 
@@ -81,7 +81,7 @@ _compiled = cache(re.compile)
 
 
 def _shape(name: str, starts: str, rest: str, judge: Callable[[str], bool] = is_token) -> Shape:
-    """`starts` are separated by blanks; `rest` follows any of them."""
+    """Return a shape; `starts` are separated by spaces, and `rest` follows any of them."""
     words = tuple(starts.split())
     return Shape(name, words, f"(?:{'|'.join(map(re.escape, words))}){rest}", judge)
 
@@ -125,12 +125,12 @@ SHAPES: tuple[Shape, ...] = (
     _shape("Grafana token", "glsa_", f"[A-Za-z0-9_]{{32{_ANY}"),
     _shape("Linear key", "lin_api_", f"[A-Za-z0-9]{{32{_ANY}"),
     _shape("Sentry token", "sntrys_ sntryu_", f"[A-Za-z0-9_=+/]{{40{_ANY}"),
-    # By the provider's documentation, or the rule of that name in gitleaks (config/gitleaks.toml) or trufflehog
+    # From the provider's documentation, or the rule of that name in gitleaks (config/gitleaks.toml) or trufflehog
     # (pkg/detectors): dockerhub v2 of trufflehog; "oat" are those of organizations.
     _shape("Docker token", "dckr_pat_ dckr_oat_", f"{_WORD}{{24{_ANY}"),
     _shape("Atlassian token", "ATATT3 ATCTT3", f"[A-Za-z0-9_=-]{{60{_ANY}"),  # gitleaks: atlassian-api-token
     _shape("Notion token", "ntn_", f"[A-Za-z0-9]{{40{_ANY}"),  # gitleaks: notion-api-token
-    # developers.notion.com: the form of tokens made before ntn_
+    # developers.notion.com: the format of tokens created before ntn_
     _shape("Notion token", "secret_", "[A-Za-z0-9]{43}(?![A-Za-z0-9_-])", looks_random),
     _shape("Figma token", "figd_ figu_ figo_", f"{_WORD}{{32{_ANY}"),  # trufflehog: figmapersonalaccesstoken
     _shape("Fly token", "fo1_", f"{_WORD}{{40{_ANY}"),  # gitleaks: flyio-access-token, this row and the next
@@ -169,7 +169,7 @@ _TOKENS = tuple((start, shape) for shape in SHAPES for start in shape.starts)
 
 
 def tokens(text: str, *, judged: bool = True) -> Iterator[Span]:
-    """Tokens that show by their shape what they are; without `judged`, placeholders of that shape too."""
+    """Yield tokens recognized by their shape; without `judged`, also placeholders of that shape."""
     for start, shape in _TOKENS:
         at = text.find(start)
         while at >= 0:
@@ -187,7 +187,7 @@ def tokens(text: str, *, judged: bool = True) -> Iterator[Span]:
 
 
 def _around(text: str, tail: re.Pattern[str], head: re.Pattern[str], length: int, name: str) -> Iterator[Span]:
-    """Tokens that are rare in their middle and common at their beginning."""
+    """Yield tokens whose middle is rare and whose start is common."""
     for match in tail.finditer(text):
         first = max(0, match.start() - length - 1)
         before = head.search(text[first : match.start()])
@@ -196,8 +196,8 @@ def _around(text: str, tail: re.Pattern[str], head: re.Pattern[str], length: int
 
 
 def _at_edge(text: str, at: int) -> bool:
-    """Return whether a token may begin here: not inside a word, unless the word is the end of a colour or of
-    `\\n`."""
+    r"""Return True if a token may start here: not inside a word, unless the word is the end of a colour code or of
+    `\n`."""
     if at == 0:
         return True
     before = text[at - 1]

@@ -1,1 +1,1 @@
-"""The only room that starts processes, and the one that confines them."""
+"""Process creation and confinement; no other package starts processes."""

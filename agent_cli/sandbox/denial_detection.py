@@ -1,9 +1,9 @@
-"""Was it the sandbox? A command has failed, and its output tells of an error: whether that would not have happened
-without the confinement. Pure but for the question what this user may do, which is handed in.
+"""Detect sandbox denials: tell from a failed command's output whether it would have succeeded unconfined. Pure,
+except that the caller passes in a function that answers what this user may do.
 
-Precision comes before recall: who is told wrongly runs the command outside for nothing. So an error counts only
-with a path that the confinement keeps back and the user could have had, or in words that programs use for nothing
-else.
+Precision is preferred to recall: a false positive makes the user run the command outside the sandbox for nothing.
+So an error counts only if it names a path that the confinement withholds and the user could access, or uses words
+that programs use for nothing else.
 """
 
 import os
@@ -21,16 +21,16 @@ Kind = Literal["write", "read", "network", "privilege", "namespace", "syscall"]
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """What the sandbox kept a command from."""
+    """An operation that the sandbox denied to a command."""
 
     kind: Kind
     subject: str = ""
-    """The path, the host or the program's own words; empty when it did not say."""
+    """The path, the host or the program's own words; empty if the output did not say."""
 
 
 _LAST_BYTES = 40_000
 _LONGEST_LINE = 1000
-"""Longer ones are data; to search them would take long."""
+"""Longer lines are data, and searching them would take too long."""
 _KILLED_FOR_A_CALL = 128 + 31
 _PRIVATE = ("/tmp", "/var/tmp", "/run")
 _OF_THE_KERNEL = ("/proc", "/sys", "/dev")
@@ -91,7 +91,7 @@ _QUOTED = re.compile(r"['‘\"“`]([^'’\"”`\n]{1,400})['’\"”`]")
 _BARE = re.compile(r"(?<![\w.~'\"-])((?:~?/|\.{1,2}/|[\w.-]+/)[^\s'\"’`:;,()\[\]<>]*)")
 _BEFORE_COLON = re.compile(r"(?:^|: )([^\s:'\"][^:'\"\n]*?)(?=: [^:\n]+$)")
 _SPEAKER = re.compile(r"^(?:[^\s:]+: (?:line )?\d+: |/\S*bin/[^\s:]+: )")
-"""Who says it: a shell with a line number, a program by its path."""
+"""The prefix that names the speaker: a shell with a line number, or a program by its path."""
 
 
 def detect_denial(
@@ -101,9 +101,10 @@ def detect_denial(
     cwd: str,
     may: Callable[[str, int], bool] = os.access,
 ) -> Denial | None:
-    """Return what kept a confined command from succeeding, if that was the sandbox.
+    """Return the cause of a command's failure if that was the sandbox.
 
-    `output` is of both its streams; `may` answers, outside, as `os.access` does.
+    `output` holds stdout and stderr; `may` has the signature of `os.access` and answers as it would outside the
+    sandbox.
     """
     if exit_code == 0:
         return None
@@ -144,7 +145,9 @@ def _network(text: str) -> Denial | None:
 def _files(
     lines: list[str], confinement: Confinement, cwd: str, may: Callable[[str, int], bool]
 ) -> Iterator[Denial]:
-    """From the last line: the error a program ends with is the one that ended it."""
+    """Yield denials found in the output, last line first: the error a program prints last is the one that ended
+    it.
+    """
     unnamed = False
     for line in reversed(lines):
         read_only, refused, busy = _READ_ONLY.search(line), _REFUSED.search(line), _BUSY.search(line)
@@ -159,15 +162,15 @@ def _files(
                 yield Denial("read", path)
             elif (read_only or refused or busy) and _is_kept_from_writing(path, confinement, may):
                 yield Denial("write", path)
-        # Relative to a folder that is not known, or nothing at all: nothing writable is read-only.
+        # A path relative to an unknown folder, or none at all: nothing writable is read-only.
         unnamed |= bool(read_only) and all(is_inside(path, confinement.writable) for path in paths)
     if unnamed:
         yield Denial("write")
 
 
 def _paths(line: str, cwd: str) -> list[str]:
-    """Return what a line of an error may be about, absolute, the last one first: before it is who says it and what
-    was to be done with it."""
+    """Return the absolute paths that an error line may be about, the last first: those before it name the speaker
+    and the operation."""
     said = _SPEAKER.sub("", line)
     found = [
         (match.start(1), match.group(1))
@@ -183,7 +186,7 @@ def _paths(line: str, cwd: str) -> list[str]:
 
 
 def _is_kept_from_writing(path: str, confinement: Confinement, may: Callable[[str, int], bool]) -> bool:
-    """It lies outside of what is writable, and the user could write it or make it."""
+    """Return True if a path is outside the writable folders although the user could write or create it."""
     inside = is_inside(path, confinement.writable) and not _is_fixed(path, confinement)
     private = bool(confinement.tmp) and is_inside(path, _PRIVATE[:2])
     return not inside and not is_inside(path, _OF_THE_KERNEL) and not private and _could_be_written(path, may)
@@ -196,7 +199,9 @@ def _is_fixed(path: str, confinement: Confinement) -> bool:
 
 
 def _is_out_of_sight(path: str, confinement: Confinement, may: Callable[[str, int], bool]) -> bool:
-    """It is there, the user could read it, and the command sees nothing or something else in its place."""
+    """Return True if a path exists and the user could read it, but the command sees nothing or something else
+    there.
+    """
     if is_inside(path, confinement.hidden):
         return may(path, os.R_OK)
     if is_inside(path, _PRIVATE) and path not in _PRIVATE:

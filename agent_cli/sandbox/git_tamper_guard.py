@@ -1,9 +1,10 @@
-"""What a confined command left behind that would run later, outside: settings and hooks of git, a repository that
-was not there, tasks of editors and shells. A look before and a look after, cheap enough for every command.
+"""Detect changes by a confined command that would run code later, outside the sandbox: git settings and hooks, new
+repositories, tasks of editors and shells. Compares the state before with the state after, cheaply enough for
+every command.
 
-Git's own files are put back, those of repositories further down too; of the others it is only said that they
-changed, for they are the work itself.
-Everything is done relative to open folders and never through a link, because what was started may still run.
+Git's own files are restored, in nested repositories too. Changes to the other files are only reported, because
+they are the work itself. Everything is done relative to open folders and never through a link, because started
+processes may still run.
 """
 
 import os
@@ -22,49 +23,49 @@ from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 _OF_GIT = ("config", "config.worktree", "commondir", "info/attributes", "HEAD")
 _FOLDERS = ("hooks", "info")
 _INNER = ("modules", "worktrees")
-"""Where there are more of the kind in a repository."""
+"""Folders of a repository that hold further repositories."""
 _USUAL = b"../.."
-"""What a working tree's `commondir` says."""
+"""The content of `commondir` in a linked working tree."""
 _OWN_FILES = re.compile(r"\.\./\.\./\.\./[^.].*")
-"""Where a submodule has its files."""
+"""A `core.worktree` value as a submodule has it."""
 _BARE = ("HEAD", "objects", "refs")
-"""With these a folder is a repository, and git reads `config` in it."""
+"""The entries that make a folder a repository, in which git reads `config`."""
 _MOST_BYTES = 256 * 1024
 _MOST_FILES = 1000
-"""Of a folder that others run or obey."""
+"""Limit for one watched folder of files that other programs run or obey."""
 _ASIDE = ".untrusted"
 _DEEPEST_NAME = 3
 _NO_NAMES = frozenset({*_FOLDERS, "objects", "refs", "logs"})
 _HARMLESS = re.compile(INERT, re.DOTALL)
 _LED_ELSEWHERE = re.compile(r'"?-|.*::')
-"""Values of an address that git takes for an option or for a program of that name."""
+"""URL values that git takes for an option or for the name of a program."""
 
 Places = Callable[[], Iterable[str]]
-"""Gives what else is watched, relative to the root, whether it is there or not: repositories further down (`.git`)
-and what others run or obey."""
+"""Callback that returns further watched paths, relative to the root, existing or not: nested repositories (`.git`)
+and files that other programs run or obey."""
 Mark = tuple[int, int, int, int, int]
-"""Kind and permissions, inode, size, times of content and of the entry: what has the same was not touched."""
+"""Mode, inode, size, mtime and ctime in ns; a file with an equal mark was not touched."""
 
 
 class GitStateSnapshot(msgspec.Struct, frozen=True):
-    """What was there before a command."""
+    """The watched files as they were before a command."""
 
     root: str
     git: str
-    """The folder or file with its own repository, relative to `root`."""
+    """The folder or file of the workspace's repository, relative to `root`."""
     is_outer: bool
-    """Only the repository is watched; the workspace is somewhere else or further down."""
+    """True if only the repository is watched because the workspace is elsewhere or further down."""
     places: Places
     own: tuple[str, ...]
-    """Those of the places to which git's settings lead; they are git's own too."""
+    """The watched paths to which git's settings lead; they count as git's own files."""
     marks: dict[str, Mark]
-    """By path relative to `root`; what is not in it was not there."""
+    """Marks by path relative to `root`; a path that is missing here did not exist."""
     contents: dict[str, bytes]
-    """Of git's files."""
+    """Content of git's own files by path."""
     is_bare: bool
 
     def changed(self) -> tuple[str, ...]:
-        """Paths relative to the root that have changed, appeared or gone, sorted."""
+        """Return the paths relative to the root that were changed, created or deleted, sorted."""
         now = _marks(self.root, self.git, self.is_outer, self.places)
         found = {path for path in self.marks.keys() | now.keys() if self.marks.get(path) != now.get(path)}
         kept = {path for path in found if not self._is_harmless(path, now)}
@@ -73,17 +74,18 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         return tuple(sorted(kept))
 
     def put_back(self) -> tuple[str, ...]:
-        """Restore git's own files, and take away what was not there; returns what of `changed` is as before
-        now. What was made into a repository no longer is one; a new one that would run programs is set aside."""
+        """Restore git's own files and remove those that did not exist; return the paths of `changed` that are as
+        before. A folder that was turned into a repository no longer is one; a new repository that would run
+        programs is renamed out of the way."""
         return tuple(path for path in self.changed() if self._restored(path))
 
     def _is_harmless(self, path: str, now: dict[str, Mark]) -> bool:
-        """Return whether it was only touched, or what is new runs nothing."""
+        """Return True if a file was only touched, or if a new file runs nothing."""
         folder, is_ = _repository(path), now.get(path)
         if _is_in_git(path) and not _is_in(path, self.git) and folder not in now:
-            return True  # a repository further down is gone, with all that was in it
+            return True  # a nested repository is gone with all its content
         if _is_head(path) and (path not in self.marks or folder not in now):
-            return True  # without it there is no repository; what it says changes with every branch
+            return True  # without HEAD there is no repository; its content changes with every branch
         if path in self.contents and is_ is not None and is_[0] == self.marks[path][0]:
             return _read(self.root, path) == self.contents[path]
         if folder in self.marks or is_ is None:
@@ -114,13 +116,15 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         return self._file_restored(path) if path in self.marks else _removed(self.root, path)
 
     def _restored_own(self, path: str) -> bool:
-        """Return what was not there is only set aside: it may be somebody's work."""
+        """Restore a file that git's settings name. A new one is only renamed, because it may be the user's
+        work.
+        """
         if path not in self.marks:
             return _set_aside(self.root, path)
         return path in self.contents and _written(self.root, path, self.contents[path], self.marks[path][0])
 
     def _entry_restored(self, folder: str) -> bool:
-        """Return where `.git` itself is another one now, the old one is looked for beside it."""
+        """Restore a `.git` that was replaced: look for the old folder next to it, by inode."""
         mark = self.marks[folder]
         if stat.S_ISREG(mark[0]):
             return self._file_restored(folder)
@@ -133,7 +137,7 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         return False
 
     def _file_restored(self, path: str) -> bool:
-        """Write a file as it was; a folder in its place is set aside."""
+        """Restore a file; rename a folder that has taken its place."""
         now, content = _mark(self.root, path), self.contents.get(path)
         free = now is None or not stat.S_ISDIR(now[0]) or _set_aside(self.root, path)
         return free and content is not None and _written(self.root, path, content, self.marks[path][0])
@@ -148,8 +152,8 @@ def take_git_state(
     places: Places = tuple,
     own: tuple[str, ...] = (),
 ) -> GitStateSnapshot:
-    """Look at a workspace, before a command runs in it, or only (`is_outer`) at the repository `git` in a folder.
-    What `before` has read and nobody touched since is not read again."""
+    """Take the state of a workspace before a command runs in it, or (`is_outer`) only of the repository `git` in a
+    folder. Contents that `before` holds and whose mark is unchanged are not read again."""
     marks = _marks(root, git, is_outer, places)
     contents = {}
     for path, mark in marks.items():
@@ -164,7 +168,7 @@ def take_git_state(
 
 
 def accept_changes(guarded: GitStateSnapshot, paths: Iterable[str]) -> GitStateSnapshot:
-    """With these paths as they are now: what was told of once is not told of again."""
+    """Return the snapshot with these paths as they are now, so that a reported change is not reported again."""
     now = _marks(guarded.root, guarded.git, guarded.is_outer, guarded.places)
     marks = dict(guarded.marks)
     for path in paths:
@@ -175,15 +179,16 @@ def accept_changes(guarded: GitStateSnapshot, paths: Iterable[str]) -> GitStateS
 
 
 def make_git_folders(root: str, git: str = ".git") -> None:
-    """Make the folders of a repository that can be closed to commands only when they are there."""
+    """Create the repository folders that can only be closed to commands if they exist."""
     for name in _FOLDERS:
         if not os.path.lexists(f"{root}/{git}/{name}") and os.path.lexists(f"{root}/{git}/HEAD"):
             _made(root, f"{git}/{name}")
 
 
 def runs_nothing(config: bytes) -> bool:
-    """Return whether all settings in a file of git's are known to be harmless. What git could read in another way
-    than is done here counts as harmful: a mark at the beginning, continued lines, several things in one line."""
+    """Return True if every setting in a git config file is known to be harmless. Whatever git could parse
+    differently from this parser counts as harmful: a byte order mark, continued lines, several settings on one
+    line."""
     if b"\\" in config or b"\0" in config:
         return False
     try:
@@ -215,7 +220,7 @@ def _watched(root: str, git: str, is_outer: bool, places: Places) -> Iterator[st
 
 
 def _files(root: str, path: str) -> Iterator[str]:
-    """Yield the files below a folder, if it is one."""
+    """Yield the files below a path; none if the path is not a folder."""
     for folder, _, names in os.walk(f"{root}/{path}"):
         yield from (f"{folder}/{name}"[len(root) + 1 :] for name in names if not name.endswith(_ASIDE))
 
@@ -232,7 +237,7 @@ def _in_repository(root: str, folder: str, *, is_inner: bool = False) -> Iterato
 
 
 def _repositories(folder: str, depth: int) -> Iterator[str]:
-    """Yield what lies in a folder of repositories; the name of one may have slashes."""
+    """Yield the names of the repositories in a folder; a name may contain slashes."""
     for name in _names(folder):
         if not os.path.isdir(f"{folder}/{name}"):
             continue
@@ -242,7 +247,7 @@ def _repositories(folder: str, depth: int) -> Iterator[str]:
 
 
 def _names(folder: str) -> list[str]:
-    """Return all of them: a bound could be filled with others."""
+    """Return all names in a folder. There is no limit, because a command could fill it with other names."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -254,9 +259,9 @@ def _mark(root: str, path: str) -> Mark | None:
         is_ = os.lstat(f"{root}/{path}")
     except OSError:
         return None
-    if stat.S_ISDIR(is_.st_mode):  # what is in it is watched by itself, and its times change with every commit
+    if stat.S_ISDIR(is_.st_mode):  # its content is watched separately, and its times change with every commit
         return (stat.S_IFDIR, 0 if path.endswith(_FOLDERS) else is_.st_ino, 0, 0, 0)
-    if _is_head(path):  # written anew by every `git switch`
+    if _is_head(path):  # rewritten by every `git switch`
         return (stat.S_IFMT(is_.st_mode) | 0o644, 0, 0, 0, 0)
     return (is_.st_mode, is_.st_ino, is_.st_size, is_.st_mtime_ns, is_.st_ctime_ns)
 
@@ -278,8 +283,8 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _repository(path: str) -> str:
-    """Return the repository a path is in, that of a submodule or working tree counted; the path itself if in
-    none."""
+    """Return the repository of a path, including those of submodules and linked working trees; the path itself if
+    it is in none."""
     folder = path.rpartition("/")[0]
     if folder.endswith("/hooks"):
         return folder.removesuffix("/hooks")
@@ -289,7 +294,7 @@ def _repository(path: str) -> str:
 
 @contextmanager
 def _entry(root: str, path: str) -> Iterator[DirEntryFd]:
-    """Hold the folder of a path, reached without following a link below the root.
+    """Open the folder of a path without following a link below the root.
 
     Raises:
         OSError: there is no such folder, or a link is in the way.
@@ -311,7 +316,7 @@ def _read(root: str, path: str) -> bytes | None:
 
 
 def _written(root: str, path: str, content: bytes, mode: int) -> bool:
-    """In one step, so that nobody reads half of it."""
+    """Write a file in one step, so that no reader sees half of it; return True on success."""
     try:
         with _entry(root, path) as at:
             replace_file(at.name, content, mode=mode, dir_fd=at.folder)
@@ -321,7 +326,7 @@ def _written(root: str, path: str, content: bytes, mode: int) -> bool:
 
 
 def _removed(root: str, path: str) -> bool:
-    """Return a folder is only set aside: it may hold anything."""
+    """Delete a file; a folder is only renamed, because it may hold anything."""
     try:
         with _entry(root, path) as at:
             at.unlink()
@@ -342,14 +347,14 @@ def _made(root: str, path: str) -> bool:
 
 
 def _set_aside(root: str, path: str) -> bool:
-    """Rename what is there, if anything is; True when nothing is there afterwards."""
+    """Rename a path out of the way; return True if nothing is there afterwards."""
     if not os.path.lexists(f"{root}/{path}"):
         return True
     return any(_renamed(root, path, f"{path}{number or ''}{_ASIDE}") for number in range(20))
 
 
 def _renamed(root: str, path: str, new: str) -> bool:
-    """Within one folder, never over something."""
+    """Rename an entry within its folder, never over an existing one; return True on success."""
     if os.path.lexists(f"{root}/{new}"):
         return False
     try:

@@ -1,8 +1,8 @@
-"""How well commands can be confined here, found out by having one try to break out: what a manual promises of a
-kernel, a container or a security module is not what they do.
+"""Measure how well commands can be confined on this machine: a probe process tries to break out, because a kernel,
+a container or a security module may not do what its manual promises.
 
-Mechanisms are tried from the strongest to none. One that lets a command write outside, read what is hidden, see
-our variables or reach a socket of the host is not used at all.
+Mechanisms are tried from the strongest to none. A mechanism that lets the probe write outside, read hidden files,
+read our environment or reach a socket of the host is not used at all.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _FORBIDDEN = {
     "environ": "the variables of this process could be read",
     "socket": "sockets of other programs could be reached",
 }
-"""By what the attempt is called: what makes a mechanism useless."""
+"""The attempts that disqualify a mechanism if they succeed, with the reason to report."""
 _SEATBELT = "/usr/bin/sandbox-exec"
 _ATTEMPTS = """
 import binascii, os, sys
@@ -86,20 +86,21 @@ print("done", *done)
 
 
 class _Outcome(msgspec.Struct, frozen=True):
-    """Of one mechanism."""
+    """The result of probing one mechanism."""
 
     achieved: frozenset[str] = frozenset()
     failure: str = ""
-    """What it said where it did not start at all."""
+    """The error output if the mechanism did not start."""
 
 
 async def measure(processes: "ProcessRunner", scratch: Path) -> EnforcedLevel:
-    """Find the strongest mechanism that holds here, and have `processes` use it.
+    """Find the strongest mechanism that holds here and make `processes` use it.
 
-    `scratch` is a folder of ours; it is left as it was. Takes some 40 ms, more where much has to be tried.
+    `scratch` is a private folder; it is left unchanged. Takes about 40 ms, longer if several mechanisms must be
+    tried.
 
     Raises:
-        OSError: nothing can be written there.
+        OSError: the folder cannot be written.
     """
     reasons: list[str] = []
     with ExitStack() as stack:
@@ -122,7 +123,7 @@ async def measure(processes: "ProcessRunner", scratch: Path) -> EnforcedLevel:
 
 
 def _candidates(reasons: list[str]) -> Iterator[Mechanism]:
-    """From the strongest; `reasons` gets why one is not even tried."""
+    """Yield the mechanisms to try, strongest first; append to `reasons` why others are not tried."""
     if sys.platform == "darwin":
         yield Mechanism("seatbelt", _SEATBELT)
         return
@@ -144,14 +145,14 @@ def _candidates(reasons: list[str]) -> Iterator[Mechanism]:
 
 
 class _Field(msgspec.Struct, frozen=True):
-    """Where the attempts take place, and what they are after."""
+    """The files and sockets that the probe attacks."""
 
     confinement: Confinement
     arguments: tuple[str, ...]
 
     @staticmethod
     def laid_out(scratch: Path, stack: ExitStack) -> "_Field":
-        """Files and sockets, until `stack` is closed."""
+        """Create the files and sockets; they are removed when `stack` is closed."""
         import shutil
         import tempfile
 
@@ -180,7 +181,7 @@ class _Field(msgspec.Struct, frozen=True):
 
 
 def _listening(path: Path, stack: ExitStack) -> str:
-    """Return a Unix socket, where the path is short enough for one."""
+    """Listen on a Unix socket if the path is short enough for one; return the path."""
     listener = stack.enter_context(socket.socket(socket.AF_UNIX))
     with suppress(OSError):
         listener.bind(str(path))
@@ -189,8 +190,8 @@ def _listening(path: Path, stack: ExitStack) -> str:
 
 
 def _ourselves() -> tuple[str, str, str]:
-    """Our pid, and how to tell that a process of this pid is really us: a sum of our variables, and the
-    namespace of our pid."""
+    """Return our pid with two proofs that a process of this pid is this one: a checksum of our environment and our
+    pid namespace."""
     import binascii
 
     environ, space = b"", ""
@@ -201,8 +202,8 @@ def _ourselves() -> tuple[str, str, str]:
 
 
 async def _share_network(processes: "ProcessRunner", means: Mechanism) -> None:
-    """Have a network that leads nowhere, which lives as long as its descriptors do. Where that cannot be had, each
-    command gets one of its own."""
+    """Create a network namespace without connections, which lives as long as its descriptors are open. If that is
+    impossible, each command gets its own."""
     from .process.runner import ProcessError
 
     processes.leave_network()
@@ -224,11 +225,11 @@ async def _share_network(processes: "ProcessRunner", means: Mechanism) -> None:
             spaces = ("user", "net") if means.new_users else ("net",)
             processes.network = tuple(_opened(f"/proc/{int(out)}/ns/{name}" for name in spaces))
         finally:
-            running.close_input()  # which ends it
+            running.close_input()  # which ends the shell
 
 
 def _opened(paths: Iterable[str]) -> list[int]:
-    """Return all of them, or none."""
+    """Open all paths, or none if one fails."""
     found: list[int] = []
     try:
         found.extend(os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths)
@@ -265,7 +266,7 @@ async def _tried(processes: "ProcessRunner", means: Mechanism, field: _Field) ->
 
 
 def _objection(outcome: _Outcome) -> str:
-    """Return why a mechanism cannot be used; empty when it can."""
+    """Return why a mechanism cannot be used; empty if it can."""
     if outcome.failure:
         return _advice(outcome.failure)
     if "own" not in outcome.achieved:
@@ -317,6 +318,6 @@ _ADVICE = (
 
 
 def _advice(said: str) -> str:
-    """Return what its user can do about it."""
+    """Return what the user can do about a failure of bubblewrap."""
     known = next((advice for part, advice in _ADVICE if part in said), "")
     return known or said.removeprefix("bwrap: ")[:200]

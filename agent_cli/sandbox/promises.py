@@ -1,5 +1,5 @@
-"""What each mechanism holds against programs that commands run, in each mode, as a table. `docs/security.md` shows
-it, `agent doctor` says the part of this machine, and a test compares both with what programs achieve that try."""
+"""Table of what each mechanism guarantees in each mode. `docs/security.md` shows it, `agent doctor` prints the
+rows for this machine, and a test compares both with what real break-out attempts achieve."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -33,11 +33,13 @@ MATRIX: Mapping[MechanismName, tuple[tuple[Cell, ...], ...]] = {
     "landlock": (_HELD, _NOT_HELD, *(_HELD,) * 3, *(_PUT_BACK,) * 2, *(_ASKS,) * 3),
     "none": (_ASKS,) * len(PROMISES),
 }
-"""By mechanism, for each of `PROMISES` a cell for each of `COLUMNS`. Seatbelt is not tried by the test."""
+"""Rows by mechanism: for each of `PROMISES` a cell per entry of `COLUMNS`. The test does not cover Seatbelt."""
 
 
 def promises(strength: EnforcedLevel, mode: Mode, asked_for: bool) -> dict[Cell, tuple[str, ...]]:
-    """Return what is held here in a mode, by how; empty for a mechanism that the table does not have."""
+    """Return the promises in a mode, grouped by how they are kept; empty for a mechanism that is not in the
+    table.
+    """
     column = COLUMNS.index(mode) + (mode == "yolo" and asked_for)
     found: dict[Cell, tuple[str, ...]] = {}
     for promise, row in zip(PROMISES, MATRIX.get(strength.mechanism, ()), strict=False):

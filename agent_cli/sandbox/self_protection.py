@@ -1,5 +1,5 @@
-"""What other processes of the same user can see of this one: its first environment, which stays readable in
-`/proc` whatever becomes of `os.environ`, and its memory when it crashes.
+"""Protect this process from others of the same user: its initial environment, which stays readable in `/proc`
+after changes to `os.environ`, and its memory in a core dump.
 """
 
 import os
@@ -11,11 +11,11 @@ from .profile.environment import is_provider_secret
 
 
 def hide_keys_of_this_process(is_secret: Callable[[str], bool] = is_provider_secret) -> int:
-    """Overwrite the values of secret variables where the kernel shows them, and leave no core file; returns how
-    many there were. `os.environ` keeps its own.
+    """Overwrite the values of secret variables in the kernel's view and disable core dumps; return the number of
+    variables overwritten. `os.environ` keeps its values.
 
-    Linux alone: elsewhere, and where the kernel does not let a process write to itself, nothing is done. It takes
-    less than 1 ms.
+    Linux only. Elsewhere, and where the kernel does not let a process write to itself, nothing is done. Takes less
+    than 1 ms.
     """
     with suppress(ImportError, OSError, ValueError):  # a limit that cannot be lowered is low
         import resource
@@ -26,14 +26,14 @@ def hide_keys_of_this_process(is_secret: Callable[[str], bool] = is_provider_sec
     try:
         names = [name for name in os.environ if is_secret(name)]
         for name in names:
-            os.environ[name] = os.environ[name]  # the C library gets a copy elsewhere, for child processes
+            os.environ[name] = os.environ[name]  # the C library copies it elsewhere, for child processes
         return _overwrite({os.fsencode(name) for name in names})
     except (OSError, ValueError, IndexError):
         return 0
 
 
 def _overwrite(names: set[bytes]) -> int:
-    """In the block that the kernel made: a variable that was set since is elsewhere."""
+    """Overwrite values in the block that the kernel set up; variables set later are elsewhere."""
     start, end = _block()
     fd = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -49,11 +49,11 @@ def _overwrite(names: set[bytes]) -> int:
 
 
 def _block() -> tuple[int, int]:
-    """Return where the kernel shows our environment from.
+    """Return the start and end address of the environment block.
 
     Raises:
-        OSError: it does not say.
-        ValueError: it says something else.
+        OSError: the kernel does not provide them.
+        ValueError: they are not plausible.
     """
     with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
         fields = file.read().rpartition(b")")[2].split()

@@ -1,5 +1,5 @@
-"""The folder of all sessions: `<dir>/<project>/<utc>-<id>.json`. The files are the only truth; this module finds
-them, by id, name, directory, branch, date and what was said, with the help of an index where there are many.
+"""The folder of all sessions: `<dir>/<project>/<utc>-<id>.json`. The files are the only source of truth. This
+module finds them by id, name, directory, branch, date and text; for many sessions it uses an index.
 """
 
 import contextlib
@@ -27,45 +27,45 @@ if TYPE_CHECKING:
     from .summary import SessionSummary
 
 _FEW = 50
-"""So many sessions are read faster than an index is opened."""
+"""Up to this many sessions are read faster than an index is opened."""
 _LONGEST_NAME = 100
 
 
 class NoSession(StoreError):
-    """No session, or more than one, is called as asked."""
+    """No session, or more than one, matches the given name."""
 
 
 MOST_LISTED = 20
-"""Sessions in a list to choose from by number."""
+"""Maximum number of sessions in a list to choose from by number."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """One session, as a list shows it."""
+    """A session as shown in a list."""
 
     id: str
     path: str
     cwd: str
     title: str
-    """The name given by the user, else one made from the first prompt."""
+    """The name given by the user, otherwise one made from the first prompt."""
     created: float
-    """Seconds since the epoch; `updated` likewise."""
+    """Creation time in seconds since the epoch; `updated` is the time of the last change."""
     updated: float
     model: str
     branches: tuple[str, ...] = ()
-    """Git branches that were checked out at its prompts, in order of their first."""
+    """Git branches checked out at its prompts, in order of first appearance."""
     turns: int = 0
-    """Prompts of the user, those of undone turns included."""
+    """Number of user prompts, including those of undone turns."""
     cost_usd: float | None = None
-    """None when no call reported a cost."""
+    """None if no call reported a cost."""
     size_bytes: int = 0
     named: bool = False
-    """Whether the user has given the title."""
+    """True if the user has given the title."""
     purpose: str = ""
-    """What it is for where it is no conversation, such as `review`."""
+    """Purpose of a session that is not a conversation, such as `review`."""
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """One message that a search has found."""
+    """A message found by a search."""
 
     session: SessionInfo
     message_id: str
@@ -74,10 +74,10 @@ class Hit(msgspec.Struct, frozen=True):
     time: float
     """Seconds since the epoch."""
     snippet: str
-    """The words around what was found, in one line."""
+    """The words around the match, in one line."""
     score: float
     undone: bool = False
-    """Its turn was taken back."""
+    """True if its turn was undone."""
 
 
 class Sessions:
@@ -90,8 +90,8 @@ class Sessions:
         progress: Progress | None = None,
         connect: Callable[..., "Connection"] | None = None,
     ) -> None:
-        """`cache` is the folder of the index, beside `folder` if not given; `progress` is told how far reading
-        many sessions has come; `connect` stands in for `sqlite3.connect`."""
+        """Create a catalog. `cache` is the folder of the index, by default next to `folder`; `progress` is called
+        while many sessions are read; `connect` replaces `sqlite3.connect`."""
         self.folder = folder
         self.progress = progress
         self._connect = connect
@@ -102,25 +102,25 @@ class Sessions:
 
     @property
     def index(self) -> "Index":
-        """The cache of facts and texts, which may be missing."""
+        """The cache of facts and texts; its file may be missing."""
         from .index import Index
 
         return Index(self._index_path, self._connect)
 
     def new_path(self, cwd: Path, identifier: str = "", began: float | None = None) -> tuple[str, Path]:
-        """Id and file for a session of a directory; a new one, unless told otherwise."""
+        """Return id and file for a session of a directory; both are new unless given."""
         identifier = identifier or os.urandom(4).hex()
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(began))
         return identifier, self.project_folder(cwd) / f"{stamp}-{identifier}.json"
 
     def project_folder(self, cwd: Path) -> Path:
-        """Return where the sessions of a directory lie: its name and a hash of its real path."""
+        """Return the folder for the sessions of a directory: its name and a hash of its real path."""
         real = os.path.realpath(cwd)
         name = "".join(c if c.isalnum() or c in "-_." else "_" for c in Path(real).name)[:40] or "root"
         return self.folder / f"{name}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:8]}"
 
     def paths(self, cwd: Path | None = None) -> list[Path]:
-        """Session files, newest first; of one directory, or all.
+        """Return session files, newest first, of one directory or all.
 
         Raises:
             StoreError: the folder cannot be read.
@@ -129,11 +129,11 @@ class Sessions:
         return [self.folder / each.file for each in stored]
 
     def find(self, name: str) -> Path:
-        """Return the session whose id begins with `name`, that is called so, or whose file `name` is: the file's
-        name or its path. A whole id is that session's, whatever others are called.
+        """Return the session whose id begins with `name`, whose title is `name`, or whose file name or path is
+        `name`. A complete id takes precedence over titles.
 
         Raises:
-            NoSession: none, or several; the text lists them.
+            NoSession: none or several match; the text lists them.
         """
         start = name.lower()
         found = [file for file in self.paths() if name and (id_in(file).startswith(start) or _is_at(file, name))]
@@ -156,15 +156,14 @@ class Sessions:
         raise NoSession(f"{name!r} is not unique: {', '.join(sorted(map(id_in, found))[:8])}; give more of the id")
 
     def last(self, cwd: Path) -> Path | None:
-        """Return the conversation of a directory that was written last; reviews and files that are no sessions do
+        """Return the conversation of a directory that was written last; reviews and files that are not sessions do
         not count."""
         return next((path for path in self.paths(cwd) if (info := describe(path)) and not info.purpose), None)
 
     def search(self, query: str, cwd: Path | None = None, limit: int = 20, exclude: str = "") -> list[Hit]:
-        """Return what the user and the models have said, in all sessions or those of a directory, best first. All
-        words must be in one message; a word also finds longer ones that begin so, `"words in quotes"` are found as
-        they stand. Newer messages rank higher, those of undone turns last. `exclude` is the id of a session to
-        leave out.
+        """Search the text of users and models, in all sessions or those of a directory, best match first. All
+        words must be in one message; a word also matches as a prefix, `"quoted words"` match literally. Newer
+        messages rank higher, those of undone turns last. `exclude` is the id of a session to leave out.
 
         Raises:
             StoreError: the folder cannot be read.
@@ -184,11 +183,11 @@ class Sessions:
             return self._scanned((*words, *phrases), cwd, limit, exclude)
 
     def rename(self, path: Path, title: str) -> str:
-        """Give a session a name; an empty one takes the name back. Returns the title it has now. When it was
-        written last is not changed by this.
+        """Give a session a name, or remove it if empty; return the resulting title. The modification time stays
+        the same.
 
         Raises:
-            SessionLocked: another process writes it; `/rename` there does the same.
+            SessionLocked: another process is writing it; `/rename` there does the same.
             StoreError: it cannot be read or written.
         """
         try:
@@ -207,8 +206,8 @@ class Sessions:
         return info.title if info is not None else name
 
     def fork(self, path: Path, at: str | int | None = None) -> Path:
-        """Return a new session with everything that came before a prompt: the turn with the id `at`, the prompt
-        with that number (counted from 1), or all of it. Returns its file.
+        """Create a session with everything before a prompt (the turn with the id `at`, or the prompt with that
+        number, counted from 1) or with all of it; return its file.
 
         Raises:
             StoreError: the session cannot be read, has no such prompt, or the new one cannot be written.
@@ -224,7 +223,7 @@ class Sessions:
         return copy
 
     def delete(self, path: Path, first: Callable[[], None] | None = None) -> None:
-        """Remove a session, from the index too. `first` is carried out before, once it is sure to be ours.
+        """Delete a session, also from the index. `first` is called before, once the lock is held.
 
         Raises:
             SessionLocked: it is in use.
@@ -246,7 +245,7 @@ class Sessions:
         self.index.forget(self._relative(path))
 
     def unreadable(self, cwd: Path | None = None) -> list[Path]:
-        """Files that are called as the program calls sessions, and are none that can be read.
+        """Return files that are named like sessions but cannot be read as such.
 
         Raises:
             StoreError: the folder cannot be read.
@@ -268,12 +267,12 @@ class Sessions:
         since: float | None = None,
         is_current: Callable[[Path, bytes], bool] = lambda path, value: True,
     ) -> Iterator[tuple[SessionInfo, bytes]]:
-        """Yield each session, written last `since` then (seconds since the epoch), with what `make` makes of its
-        file: taken from the index where the file is as it was, and what was made of it still `is_current`. `form`
-        names what is made, with its version.
+        """Yield each session written since `since` (seconds since the epoch) with the value `make` computes from
+        its file. The value is taken from the index if the file is unchanged and the value still `is_current`.
+        `form` names the kind of value, with its version.
 
         Raises:
-            StoreError: the folder cannot be read, or what `make` raises.
+            StoreError: the folder cannot be read, or `make` fails.
         """
         from .index import IndexUnusable
 
@@ -313,7 +312,7 @@ class Sessions:
             yield from (info for info in self._described(cwd) if info.path not in told)
 
     def _scanned(self, wanted: tuple[str, ...], cwd: Path | None, limit: int, exclude: str) -> list[Hit]:
-        """Return the search without an index: newest first."""
+        """Search without an index, newest first."""
         from .scan import around, containing
 
         hits = []
@@ -334,7 +333,7 @@ class Sessions:
         return Hit(info, found.message_id, found.turn_id, role, found.time, snippet, found.score, found.undone)
 
     def _stored(self, cwd: Path | None) -> list[SessionFileStat]:
-        """Return all files that are called like sessions, with size and time.
+        """Return all files named like sessions, with size and modification time.
 
         Raises:
             StoreError: a folder cannot be read.
@@ -361,7 +360,7 @@ class Sessions:
                         try:
                             status = entry.stat()
                         except OSError:
-                            continue  # it went away, or is a link to nothing
+                            continue  # it has been removed, or is a dangling link
                         yield SessionFileStat(f"{project}/{name}", status.st_size, status.st_mtime_ns)
         except FileNotFoundError:
             return
@@ -377,9 +376,9 @@ class Sessions:
         since: float | None = None,
         until: float | None = None,
     ) -> list[SessionInfo]:
-        """Return the `limit` sessions written last, newest first: of one directory or all, of a branch, written
-        `since` and `until` (seconds since the epoch). Files that are no sessions are left out. For few sessions no
-        more files are opened than it takes; for many the index is brought up to date.
+        """Return at most `limit` sessions, last written first: of one directory or all, of a branch, written
+        between `since` and `until` (seconds since the epoch). Files that are not sessions are left out. For few
+        sessions only as many files are opened as needed; for many the index is updated.
 
         Raises:
             StoreError: the folder cannot be read.
@@ -397,12 +396,12 @@ class Sessions:
 
 
 def children_folder(path: Path) -> Path:
-    """Return where the sessions of the sub-agents of a session are."""
+    """Return the folder of the sub-agent sessions of a session."""
     return path.with_suffix(".agents")
 
 
 def describe(path: Path) -> SessionInfo | None:
-    """Return a session's line in a list, straight from its file; None when it is no session."""
+    """Return the list entry of a session straight from its file; None if it is not a session."""
     from .scan import outline_of
 
     outline = outline_of(path)
@@ -410,10 +409,10 @@ def describe(path: Path) -> SessionInfo | None:
 
 
 def totals(path: Path) -> tuple[int, Totals]:
-    """Number of human prompts, and what all model calls of a session used.
+    """Return the number of user prompts and the totals of all model calls of a session.
 
     Raises:
-        StoreError: the file is no session.
+        StoreError: the file is not a session.
     """
     sums = Totals()
     prompts = 0
@@ -443,10 +442,10 @@ def _size_and_time(path: Path) -> tuple[int, float]:
 
 
 def _is_text(name: str) -> bool:
-    """Return whether a file's name is one that we would have given."""
+    """Return True if a file name is valid UTF-8, as the names we create are."""
     return name.encode("utf-8", "ignore").decode() == name
 
 
 def _is_at(file: Path, name: str) -> bool:
-    """Return whether a session's file is called so, or lies at that path."""
+    """Return True if `name` is the name or path of a session file."""
     return name == file.name or (name.endswith(".json") and os.path.realpath(name) == os.path.realpath(file))

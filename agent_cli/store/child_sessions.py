@@ -1,4 +1,4 @@
-"""Read the sessions of sub-agents, which lie beside that of their parent."""
+"""Read sub-agent sessions, which are stored next to their parent's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,28 +14,28 @@ from .session_file import StoreError, read_session
 
 
 class ChildSession(msgspec.Struct, frozen=True):
-    """What a saved session of a sub-agent says of it."""
+    """Facts about a saved sub-agent session."""
 
     id: str
     name: str
     type: str
     call_id: str
-    """The parent's call that started it."""
+    """Id of the parent's tool call that started it."""
     path: Path
     state: AgentState
-    """One of the ends: what was still at work when the program ended was stopped."""
+    """A final state: a sub-agent still running when the program ended counts as stopped."""
     task: str
     text: str
-    """Its answer, or what it had said last."""
+    """Its answer, or its last text."""
     background: bool
     time: float
-    """When its last task ended, or began if the program ended meanwhile."""
+    """When its last task ended, or began if the program ended before it; seconds since the epoch."""
     cwd: str
-    """Where it worked; another folder than its parent's for one in a worktree."""
+    """Its working directory; differs from the parent's for a sub-agent in a worktree."""
 
 
 def child_sessions(path: Path) -> Iterator[ChildSession]:
-    """Yield those of the session in a file, in the order of their beginnings; what cannot be read is left out."""
+    """Yield the sub-agent sessions of a session file, in order of their start; unreadable ones are left out."""
     folder = children_folder(path)
     if not folder.is_dir():
         return
@@ -51,7 +51,7 @@ def child_sessions(path: Path) -> Iterator[ChildSession]:
 
 
 def agent_names(path: Path) -> dict[str, str]:
-    """Return the names of the sub-agents of the session in a file, and of theirs, by the ids of their sessions."""
+    """Return the names of all direct and nested sub-agents of a session file by session id."""
     names: dict[str, str] = {}
     for child in child_sessions(path):
         names |= {child.id: child.name, **agent_names(child.path)}

@@ -1,5 +1,4 @@
-"""A conversation taken another way: the records of a new session that goes on from before a prompt of another.
-Pure."""
+"""Fork a conversation: build the records of a new session that continues from before a prompt of another. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,13 +11,13 @@ from .session_file import StoreError
 
 
 class NoPrompt(StoreError):
-    """The session has no such prompt; the text says how many it has."""
+    """The session has no such prompt; the text gives the number of prompts."""
 
 
 def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None = None) -> tuple[AnyRecord, ...]:
-    """Return the records of a new session, numbered anew: all that was recorded before the prompt `at` (the id of
-    a turn, or a prompt's number counted from 1), or everything. What belongs to later turns is left out, and so
-    are the name, which is the other session's, and prompts that waited when they were sent only later.
+    """Return the records of a new session, renumbered: everything recorded before the prompt `at` (a turn id, or a
+    prompt number counted from 1), or everything. Records of later turns are left out, as are the name, which
+    belongs to the original, and queued prompts that were sent only later.
 
     Raises:
         NoPrompt: there is no such prompt.
@@ -38,7 +37,7 @@ def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None =
 
 
 def prompts(records: Sequence[AnyRecord]) -> list[int]:
-    """Return where the human prompts stand, in order: the first is number 1."""
+    """Return the indexes of the user prompts in order; the first is number 1."""
     return [
         place
         for place, record in enumerate(records)

@@ -1,7 +1,7 @@
-"""A session from elsewhere made one of ours, and a damaged one made whole.
+"""Import sessions from elsewhere, and repair damaged ones.
 
-What comes from elsewhere is a conversation and nothing more: permissions that were granted there, commands that
-ran there, prompts that waited and checkpoints of files stay behind, and the mode is the one that asks.
+Only the conversation is imported: permissions granted there, commands that ran there, queued prompts and file
+checkpoints are left out, and the mode is set to the one that asks.
 """
 
 import os
@@ -38,34 +38,34 @@ _LEFT_BEHIND = (Granted, JobNoted, InputQueued, InputTaken, CheckpointTaken)
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """A session that was taken in."""
+    """An imported session."""
 
     path: Path
     id: str
     came_from: str
     """The directory it worked in before."""
     problems: tuple[str, ...]
-    """What of the file could not be read."""
+    """Parts of the file that could not be read."""
     new_id: bool
-    """Its own id was taken, or was none."""
+    """True if its own id was taken or invalid."""
 
 
 class Repaired(msgspec.Struct, frozen=True):
-    """A session that was made whole, or was whole: then `copy` is None."""
+    """A repaired session, or an intact one: then `copy` is None."""
 
     path: Path
     copy: Path | None
-    """The file as it was."""
+    """Copy of the file as it was."""
     problems: tuple[str, ...]
     records: int
 
 
 def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
-    """Take in a session file or a JSON export, to go on with in `cwd`.
+    """Import a session file or a JSON export, to continue in `cwd`.
 
     Raises:
-        NoSession: it cannot be read or is no session.
-        StoreError: ours cannot be written.
+        NoSession: it cannot be read or is not a session.
+        StoreError: the new session cannot be written.
     """
     loaded = _read(file)
     header = loaded.records[0]
@@ -96,8 +96,8 @@ _WHAT = "name a session file, or what `agent sessions export --format json` wrot
 
 
 def move_records(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:
-    """Return the records of a session from elsewhere as one that goes on in `cwd`, numbered anew. The model is
-    told of the move, and the session counts as one that has read untrusted text, which all of it may be."""
+    """Return the records of a session from elsewhere as one that continues in `cwd`, renumbered. The model is told
+    of the move, and the session counts as containing untrusted text, because any of it may be."""
     header = records[0]
     assert isinstance(header, Header)
     here = [_here(record) for record in records[1:] if not isinstance(record, _LEFT_BEHIND)]
@@ -105,7 +105,7 @@ def move_records(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tu
     mark = "[What follows up to the note about its move was imported from another place.]"
     kept: list[AnyRecord] = [
         msgspec.structs.replace(header, session_id=identifier, cwd=str(cwd), mode="ask"),
-        # At the beginning, which every fork keeps
+        # at the beginning, which every fork keeps
         UserMessage(id=new_id("msg"), time=header.time, text=mark, origin="hint", attachments=origin),
         *_closed(here),
     ]
@@ -119,7 +119,7 @@ def move_records(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tu
 
 
 def _here(record: AnyRecord) -> AnyRecord:
-    """Return a record without what would reach beyond the conversation here."""
+    """Return a record without values that would take effect outside the conversation."""
     if isinstance(record, ToolResult):
         seen = {path: known for path, known in record.seen.items() if is_inside(path)}
         cwd = record.cwd if is_inside(record.cwd) else ""
@@ -130,7 +130,9 @@ def _here(record: AnyRecord) -> AnyRecord:
 
 
 def _closed(records: Sequence[AnyRecord]) -> Iterator[AnyRecord]:
-    """Yield the records with a result for each call that has none: nothing of the other place goes on here."""
+    """Yield the records, adding a result for each call without one, because no call from elsewhere continues
+    here.
+    """
     answered = {record.call_id for record in records if isinstance(record, ToolResult)}
     for record in records:
         yield record
@@ -145,7 +147,7 @@ def _closed(records: Sequence[AnyRecord]) -> Iterator[AnyRecord]:
 
 
 def _believable(call: ModelCalled) -> ModelCalled:
-    """Return the same without sums that no model call can have."""
+    """Return the record without token counts and costs that no model call can have."""
     cost = call.cost_usd
     counts = msgspec.structs.astuple(call.usage) if call.usage is not None else ()
     if any(count is not None and not 0 <= count <= _MOST_TOKENS for count in counts):
@@ -156,11 +158,11 @@ def _believable(call: ModelCalled) -> ModelCalled:
 
 
 def repair(path: Path) -> Repaired:
-    """Make a damaged session whole: what can be read is written anew, and the file as it was is kept beside it.
-    The time of its last change stays.
+    """Repair a damaged session: rewrite what can be read and keep a copy of the original file next to it. The
+    modification time stays the same.
 
     Raises:
-        SessionLocked: another process writes it.
+        SessionLocked: another process is writing it.
         StoreError: it cannot be read or written; nothing was changed.
     """
     file, loaded = SessionFile.open(path, to_append=False)
@@ -193,7 +195,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _free_name(path: Path) -> Path:
-    """Return a name for the copy that is not taken."""
+    """Return an unused name for the copy."""
     copy = path.with_name(f"{path.name}.damaged")
     number = 1
     while copy.exists():

@@ -1,7 +1,7 @@
-"""The index of all sessions: facts and full text of what was said, so that ten thousand are listed and searched at
-once. A cache on SQLite (imported when it is first needed): the files are the only truth, only what has changed is
-read again, and it may be deleted at any time. Whatever is wrong with it is an `IndexUnusable`, never the user's
-affair.
+"""The index of all sessions: facts and full text, so that ten thousand sessions are listed and searched at once.
+It is an SQLite cache (imported when first needed): the files are the only source of truth, only changed files
+are read again, and the index may be deleted at any time. Any problem with it raises `IndexUnusable` and never
+reaches the user.
 """
 
 import contextlib
@@ -38,19 +38,19 @@ CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = 'unicode61 remove_diacrit
 _BUSY_S = 1.0
 _BATCH = 200
 _MOST_CANDIDATES = 2000
-"""Messages that are ranked, the newest of those that fit."""
+"""Maximum number of messages that are ranked; the newest matches are taken."""
 _HALF_WORTH_DAYS = 30.0
 _SNIPPET_WORDS = 24
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Scripts without spaces between words, of which the full text search sees whole sentences as one word."""
+"""Scripts without spaces between words, in which full-text search treats a whole sentence as one word."""
 
 
 class IndexUnusable(Exception):
-    """The index cannot be had: no SQLite with full text search, locked, or its folder cannot be written."""
+    """The index is not available: no SQLite with full-text search, locked, or its folder is not writable."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """One message that fits a search."""
+    """A message that matches a search."""
 
     file: str
     message_id: str
@@ -63,18 +63,18 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Index:
-    """The cache in one file. Each call opens it anew, so that any thread may ask."""
+    """The cache in one file. Each call opens it again, so that any thread may use it."""
 
     def __init__(self, path: Path, connect: Callable[..., "Connection"] | None = None) -> None:
-        """`connect` stands in for `sqlite3.connect`."""
+        """Create an index. `connect` replaces `sqlite3.connect`."""
         self.path = path
         self._connect = connect
 
     def refresh(self, folder: Path, stored: Sequence[SessionFileStat], progress: Progress | None = None) -> None:
-        """Make it know these session files below `folder` and no others.
+        """Bring the index in line with exactly these session files below `folder`.
 
         Raises:
-            IndexUnusable: it could not be brought up to date.
+            IndexUnusable: it could not be updated.
         """
         with self._open() as database:
             known = {row[0]: row[1:] for row in database.execute("SELECT file, size, mtime FROM sessions")}
@@ -93,7 +93,7 @@ class Index:
                     progress(min(at + _BATCH, len(changed)), len(changed))
 
     def sessions(self, project: str | None = None) -> Iterator[tuple[str, int, float, SessionSummary]]:
-        """File, size in bytes, time of the last change and facts of each session, newest first.
+        """Yield file, size in bytes, modification time and facts of each session, newest first.
 
         Raises:
             IndexUnusable: it cannot be read.
@@ -110,7 +110,7 @@ class Index:
                 yield file, size, updated, decoder.decode(outline)
 
     def strange(self, project: str | None = None) -> list[str]:
-        """Files that are no sessions.
+        """Return the files that are not sessions.
 
         Raises:
             IndexUnusable: it cannot be read.
@@ -120,7 +120,7 @@ class Index:
             return [file for (file,) in database.execute(query, (project,))]
 
     def one(self, file: str) -> tuple[int, float, SessionSummary] | None:
-        """Size, time of the last change and facts of one session; None when it is not known.
+        """Return size, modification time and facts of one session; None if unknown.
 
         Raises:
             IndexUnusable: it cannot be read.
@@ -132,7 +132,7 @@ class Index:
         return None if row is None else (row[0], row[1], msgspec.msgpack.decode(row[2], type=SessionSummary))
 
     def derived(self, form: str) -> dict[str, bytes]:
-        """Return what was kept of a form by `keep`, by file; nothing of files that have changed since.
+        """Return the values stored with `keep` under a form, by file; none of files that have changed since.
 
         Raises:
             IndexUnusable: it cannot be read.
@@ -145,8 +145,8 @@ class Index:
             return dict(database.execute(query, (form,)))
 
     def keep(self, form: str, values: Mapping[str, bytes]) -> None:
-        """Keep what was computed from whole session files, by file, until they change. `form` names what it is,
-        its version included; a file has one value.
+        """Store values computed from whole session files, by file, until the files change. `form` names the kind
+        of value, with its version; a file has one value.
 
         Raises:
             IndexUnusable: it cannot be written.
@@ -161,9 +161,9 @@ class Index:
     def search(
         self, words: Sequence[str], phrases: Sequence[str], limit: int, project: str | None, exclude: str
     ) -> list[Found]:
-        """At most `limit` messages with all the words (or longer ones that begin so) and phrases, best first:
-        those with the words as they stand, then by how well they fit and how new they are, those of undone turns
-        last. `exclude` is the id of a session to leave out.
+        """Return at most `limit` messages that contain all words (also as prefixes) and phrases, best first:
+        whole-word matches, then by relevance and age; messages of undone turns come last. `exclude` is the id
+        of a session to leave out.
 
         Raises:
             IndexUnusable: it cannot be read.
@@ -195,7 +195,7 @@ class Index:
             return found
 
     def _scanned(self, terms: Sequence[str], limit: int, project: str | None, exclude: str) -> list[Found]:
-        """Return the same without words: texts that contain the terms, newest first."""
+        """Search by substring instead of words, newest first."""
         where, given = _bounds(project, exclude)
         likes = " AND ".join(["t.c0 LIKE ? ESCAPE '\\'"] * len(terms))
         query = (
@@ -209,7 +209,7 @@ class Index:
         return [_found(row[1:], around(row[0], terms[0]), _score(1.0, row[5])) for row in rows]
 
     def forget(self, file: str) -> None:
-        """Let go of a deleted session, and of every word of it. Does nothing where there is no index."""
+        """Remove a deleted session with every word of it. Does nothing if there is no index."""
         if not self.path.exists():
             return
         with contextlib.suppress(IndexUnusable), self._open() as database:
@@ -238,7 +238,7 @@ class Index:
                 database.close()
 
     def _ready(self, sqlite3: Any) -> "Connection":
-        """Return an open database with today's tables; one of another version is made anew."""
+        """Open the database, recreating the tables if they are of another version."""
         make_private(self.path.parent)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         connect = self._connect or sqlite3.connect
@@ -262,14 +262,14 @@ class Index:
         return database
 
     def remove(self) -> None:
-        """Delete the cache; it is made anew when it is needed."""
+        """Delete the cache; it is recreated when needed."""
         for end in ("", "-wal", "-shm", "-journal"):
             with contextlib.suppress(OSError):
                 self.path.with_name(self.path.name + end).unlink()
 
 
 def _is_damage(error: Exception, sqlite3: Any) -> bool:
-    """Return whether the file is to blame, and not its surroundings."""
+    """Return True if the file itself is damaged, as opposed to its environment."""
     return isinstance(error, msgspec.DecodeError) or (
         isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
     )
@@ -277,7 +277,7 @@ def _is_damage(error: Exception, sqlite3: Any) -> bool:
 
 @contextlib.contextmanager
 def _changing(database: "Connection") -> Iterator[None]:
-    """One transaction that writes."""
+    """Run a write transaction."""
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute("BEGIN IMMEDIATE")
     try:
@@ -289,7 +289,7 @@ def _changing(database: "Connection") -> Iterator[None]:
 
 
 def _take_in(database: "Connection", folder: Path, stored: SessionFileStat) -> None:
-    """Read a session that is new or has changed, from where it was left if it has only grown."""
+    """Index a new or changed session; if it has only grown, continue where the last reading ended."""
     row = database.execute("SELECT key, outline FROM sessions WHERE file = ?", (stored.file,)).fetchone()
     outline = _grown(folder / stored.file, msgspec.msgpack.decode(row[1], type=SessionSummary)) if row else None
     if outline is None:
@@ -331,7 +331,9 @@ def _add_said(database: "Connection", key: int | None, said: Sequence[SummaryEnt
 
 
 def _grown(path: Path, outline: SessionSummary) -> SessionSummary | None:
-    """Return the outline read on from where it ended; None when the file has not just grown."""
+    """Return the outline continued from where it ended; None if the file has changed in other ways than
+    growing.
+    """
     start = outline.end - len(outline.tail)
     if not outline.id or len(outline.tail) != min(TAIL_BYTES, outline.end):
         return None
@@ -354,7 +356,7 @@ def _forget(database: "Connection", file: str) -> None:
 
 
 def _bounds(project: str | None, exclude: str) -> tuple[str, tuple[str, ...]]:
-    """Return what a search adds to its condition."""
+    """Return the conditions and parameters that restrict a search."""
     chosen = {"project = ?": project, "id != ?": exclude or None}
     given = {test: value for test, value in chosen.items() if value is not None}
     return "".join(f" AND s.{test}" for test in given), tuple(given.values())
@@ -366,13 +368,13 @@ def _found(row: Sequence[Any], snippet: str, score: float) -> Found:
 
 
 def _score(fit: float, then: float) -> float:
-    """Return how well a text fits, weighed by how new it is: twice as much today as long ago."""
+    """Return the relevance of a text weighted by age: twice as much today as long ago."""
     days = max(0.0, time.time() - then) / 86_400
     return max(fit, 0.0) * (1.0 + 1.0 / (1.0 + days / _HALF_WORTH_DAYS))
 
 
 def _few_of_each(best: list[tuple[float, Any]], total: int, most: int = 3) -> list[tuple[float, Any]]:
-    """At most three of each session, so that a long one does not hide the others."""
+    """Limit the matches to three per session, so that a long one does not hide the others."""
     counts: dict[str, int] = {}
     chosen: list[tuple[float, Any]] = []
     for score, row in best:

@@ -1,9 +1,9 @@
-"""Records of older format versions, read as records of this one: the only place that knows old shapes.
+"""Convert records of older format versions to the current one; only this module knows old formats.
 
-Version 1 left it to the reader which messages a fold keeps; since version 2 the fold names them. Version 1 wrote
-the paths of a result (`seen`, `cwd`) in full; since version 2 those inside the session's directory are relative to
-it, so that a session can move. A file is never rewritten, so one file may hold both: what is done here does
-nothing to records that are as they should be.
+In version 1 the reader decided which messages a compaction keeps; since version 2 the record names them. Version 1
+stored full paths in results (`seen`, `cwd`); since version 2 paths inside the session's directory are relative to
+it, so that a session can be moved. A file is never rewritten and may mix both versions, so the conversion leaves
+current records unchanged.
 """
 
 import os
@@ -18,7 +18,7 @@ _NAMES_WHAT_IS_KEPT = 2
 
 
 def migrate_records(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
-    """Return the same records as this version would have written them. The first one should be the header."""
+    """Return the records as this version would have written them. The first one should be the header."""
     header = records[0] if records else None
     if not isinstance(header, Header):
         return tuple(records)
@@ -32,8 +32,8 @@ def migrate_records(records: Sequence[AnyRecord]) -> tuple[AnyRecord, ...]:
 
 
 def _keeping(fold: CompactionSaved, records: Sequence[AnyRecord]) -> CompactionSaved:
-    """Return a fold that names what it kept word for word: the newest prompt before its end, and with it all of
-    its turn and of the turn that folded. One that names it already stays as it is."""
+    """Return a compaction record that names what it kept verbatim: the newest prompt before its end, together with
+    all prompts of that turn and of the turn that compacted. A record that already names them is unchanged."""
     ends = [at for at, each in enumerate(records) if each.id == fold.through]
     if fold.kept or not ends:
         return fold
@@ -43,7 +43,7 @@ def _keeping(fold: CompactionSaved, records: Sequence[AnyRecord]) -> CompactionS
 
 
 def relative(path: str, root: str) -> str:
-    """Return an absolute path inside `root`, relative to it; any other path as it is."""
+    """Return an absolute path inside `root` relative to it; any other path unchanged."""
     if path == root:
         return os.curdir
     lead = root.rstrip("/") + "/"
@@ -51,13 +51,12 @@ def relative(path: str, root: str) -> str:
 
 
 def is_inside(path: str) -> bool:
-    """Return whether a path of a record is relative and stays inside the session's directory whatever lies
-    there."""
+    """Return True if a recorded path is relative and cannot leave the session's directory lexically."""
     return not path.startswith("/") and os.pardir not in path.split("/")
 
 
 def _moved(result: ToolResult, root: str) -> ToolResult:
-    """Return a result with relative paths, and without those that claim to be inside and lead out."""
+    """Return a result with relative paths, dropping those that start inside the directory and lead out of it."""
     if all(map(is_inside, (result.cwd, *result.seen))):
         return result
     seen = {relative(path, root): known for path, known in result.seen.items()}

@@ -1,5 +1,5 @@
-"""What the quiet pruning is about to delete, told a day before: `prune.json` in the state folder. Nothing goes
-that its user could not have been told of, however long the program was not started.
+"""Announcements of sessions about to be deleted by automatic pruning, one day ahead: `prune.json` in the state
+folder. Nothing is deleted before the user could be notified, however long the program was not started.
 """
 
 import os
@@ -16,21 +16,21 @@ _MOST_BYTES = 4_000_000
 
 
 class PruneNotice(msgspec.Struct, frozen=True):
-    """Sessions that are to go."""
+    """Sessions that are about to be deleted."""
 
     why: str = ""
-    """Such as `older than 30 days`."""
+    """The reason, such as `older than 30 days`."""
     ids: dict[str, float] = {}
-    """Id → when the user was told, in seconds since the epoch; 0 while that has not been."""
+    """When the user was notified, by session id, in seconds since the epoch; 0 before that."""
 
     def ripe(self, now: float) -> frozenset[str]:
-        """Return those of which the user was told a day ago or more."""
+        """Return the ids of which the user was notified at least a day ago."""
         return frozenset(name for name, told in self.ids.items() if 0 < told <= now - DAY_S)
 
 
 def read_announced(state: Path, now: float) -> PruneNotice:
-    """Return what was announced; nothing where the file is missing, damaged, or from the future: then the clock
-    was set, and all is told anew."""
+    """Return the announcement; empty if the file is missing, damaged, or from the future: then the clock was
+    changed, and everything is announced again."""
     path = _path(state)
     try:
         if path.stat().st_mtime > now + 1:
@@ -41,10 +41,10 @@ def read_announced(state: Path, now: float) -> PruneNotice:
 
 
 def announce(state: Path, why: str, ids: Mapping[str, float], now: float) -> None:
-    """Keep what is to go, in place of what was to go before.
+    """Replace the announcement.
 
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written; the old one is unchanged.
     """
     make_private(state)
     replace_file(_path(state), msgspec.json.encode(PruneNotice(why, dict(ids))))
@@ -52,8 +52,9 @@ def announce(state: Path, why: str, ids: Mapping[str, float], now: float) -> Non
 
 
 def due_notice(state: Path, now: float | None = None) -> str:
-    """Return what a front end says at its start, once for each session: those that are to go from tomorrow on.
-    Empty when there is nothing to tell. Never raises; what could not be noted as told is not deleted."""
+    """Return the notice a front end shows at startup, once for each session: those to be deleted from tomorrow.
+    Empty if there is nothing to announce. Never raises; sessions whose notice could not be recorded are not
+    deleted."""
     now = time.time() if now is None else now
     before = read_announced(state, now)
     new = [name for name, told in before.ids.items() if not 0 < told <= now]

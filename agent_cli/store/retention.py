@@ -1,7 +1,7 @@
-"""How long sessions are kept, and what goes with one: the output it spilled, its notes and its log, and by way of
-`OnDelete` its checkpoints.
+"""Delete old sessions with everything that belongs to them: their spilled output, notes and logs, and,
+through `OnDelete`, their checkpoints.
 
-Oldest first. Never removed: sessions in use, and those that the user has given a name.
+The oldest go first. Sessions in use and those named by the user are never removed.
 """
 
 import contextlib
@@ -21,36 +21,36 @@ from .prune_notices import DAY_S, announce, read_announced
 from .session_file import SessionLocked, StoreError
 
 OnDelete = Callable[[Path, str], None]
-"""Told the state folder of the project and the id of a deleted session, so that its checkpoints go too."""
+"""Called with the project's state folder and the id of a deleted session, to delete its checkpoints."""
 
 
 class Expiring(msgspec.Struct, frozen=True):
-    """A session that would be removed."""
+    """A session to be removed."""
 
     info: SessionInfo
     size_bytes: int
-    """With what it spilled and its share of the project's checkpoints."""
+    """Size including its spilled output and its share of the project's checkpoints."""
     reason: str
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What was removed, or would be."""
+    """The sessions removed, or to be removed."""
 
     going: tuple[Expiring, ...]
     total_bytes: int
-    """Of all sessions before, with all that belongs to them; 0 where nobody had to know."""
+    """Size of all sessions before, with everything that belongs to them; 0 if it was not needed."""
     kept: tuple[str, ...] = ()
-    """Sessions that were to go and stayed, with the reason."""
+    """Sessions that should have been removed but were not, with the reason."""
 
     @property
     def size_bytes(self) -> int:
-        """Of what goes."""
+        """Total size of the removed sessions."""
         return sum(each.size_bytes for each in self.going)
 
 
 def discard(sessions: Sessions, state: Path, path: Path, on_delete: OnDelete | None = None) -> None:
-    """Delete a session and all that belongs to it, itself last: what is killed half-way is done the next time.
-    `state` is the program's state folder.
+    """Delete a session and everything that belongs to it, the session file last, so that an interrupted deletion
+    is completed the next time. `state` is the program's state folder.
 
     Raises:
         SessionLocked: it is in use.
@@ -61,7 +61,7 @@ def discard(sessions: Sessions, state: Path, path: Path, on_delete: OnDelete | N
 
     def belongings() -> None:
         if not identifier:
-            return  # a file with a name of its own: nothing is known to belong to it
+            return  # a file with another name: nothing is known to belong to it
         for folder in _belongings(state, identifier):
             shutil.rmtree(folder, ignore_errors=True)
         for log in (state / "logs").glob(f"{identifier}.*"):
@@ -74,8 +74,8 @@ def discard(sessions: Sessions, state: Path, path: Path, on_delete: OnDelete | N
 
 
 def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | None, now: float) -> Pruned:
-    """Return what is to go at the time `now` (seconds since the epoch): sessions written last more than
-    `keep_days` days ago, then the oldest until all that is left fits `keep_mb` megabytes. None for no bound.
+    """Return the sessions to remove at the time `now` (seconds since the epoch): those last written more than
+    `keep_days` days ago, then the oldest until the rest fits in `keep_mb` megabytes. None means no limit.
 
     Raises:
         StoreError: the sessions cannot be read.
@@ -98,7 +98,9 @@ def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | 
 
 
 def prune(sessions: Sessions, state: Path, planned: Pruned, on_delete: OnDelete | None = None) -> Pruned:
-    """Remove what was planned, and drafts of crashes; returns what has gone, and what stayed and why."""
+    """Remove the planned sessions, and drafts left by crashes; return what was removed, and what was kept and
+    why.
+    """
     _sweep(sessions.folder)
     gone, kept = [], []
     for each in planned.going:
@@ -120,12 +122,12 @@ def prune_if_due(
     on_delete: OnDelete | None = None,
     now: float | None = None,
 ) -> Pruned | None:
-    """Remove what is to go and was announced a day ago, and note the rest as to be announced, at most once a day;
-    None when it was not due or could not be done. Blocks while files are read and removed, so it is meant for a
-    thread, and never raises for the state of the disk.
+    """Remove the sessions announced at least a day ago and announce the others, at most once a day; return None if
+    it was not due or not possible. Blocks on file access, so run it in a thread; never raises for the state of
+    the disk.
 
-    Days count from when the newest session was written: who comes back after a long time, or with a clock that is
-    wrong, finds everything as it was left.
+    Days count from the last write of the newest session: after a long absence, or with a wrong clock, the user
+    finds everything as it was.
     """
     now = time.time() if now is None else now
     if keep_days is None and keep_mb is None:
@@ -152,7 +154,7 @@ def prune_if_due(
 def _may_be_beyond(
     sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | None, now: float
 ) -> bool:
-    """Return whether something may be too old or too much, by listings of folders alone: `plan` opens the index,
+    """Return True if something may exceed the limits, judged by directory listings alone: `plan` opens the index,
     which a program that prunes nothing need not load."""
     stats = [path.stat() for path in sessions.paths()]
     if keep_days is not None and any(now - each.st_mtime > keep_days * DAY_S for each in stats):
@@ -169,7 +171,7 @@ def _why(keep_days: int | None, keep_mb: int | None) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Drafts of session files that were never finished."""
+    """Delete drafts of session files that were never finished."""
     for draft in folder.glob("*/.*.tmp"):
         with contextlib.suppress(OSError):
             if time.time() - draft.stat().st_mtime > DAY_S:
@@ -177,7 +179,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _is_due(mark: Path, now: float) -> bool:
-    """Return whether a day has passed since this was last said yes to."""
+    """Return True if a day has passed since the last time this returned True."""
     with contextlib.suppress(FileNotFoundError):
         if 0 <= now - mark.stat().st_mtime < DAY_S:
             return False
@@ -196,8 +198,8 @@ def _own_bytes(state: Path, identifier: str) -> int:
 
 
 def _shares(state: Path, infos: Sequence[SessionInfo]) -> dict[str, int]:
-    """By project: its checkpoints in bytes, divided by the number of its sessions; what is shared cannot be told
-    apart."""
+    """Return the checkpoint size per session, in bytes, by project: the total divided by the number of sessions,
+    because shared data cannot be attributed."""
     counts: dict[str, int] = {}
     for info in infos:
         counts[_project(info)] = counts.get(_project(info), 0) + 1
@@ -213,7 +215,7 @@ def _project(info: SessionInfo) -> str:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the size of all files below a folder; 0 where there is none."""
+    """Return the total size of all files below a folder; 0 if there is none."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

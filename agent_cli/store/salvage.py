@@ -1,6 +1,6 @@
-"""What can still be read of a damaged line: the records it runs together, and of a session's first line the fields
-that survive. Apart, because nothing here is needed for a file that is whole. Pure but for `_neighbour`, which
-looks at the other sessions of the same directory.
+"""Recover data from a damaged line: the records in it and, for the first line of a session, the intact header
+fields. Separate because intact files do not need it. Pure except for `_neighbour`, which reads other sessions
+of the same directory.
 """
 
 import calendar
@@ -28,17 +28,16 @@ _MOST_NEIGHBOURS = 20
 
 
 def pieces(line: bytes) -> list[bytes]:
-    """Return the parts of a damaged line that may be records. Inside a text every quote is escaped, so that the
-    beginning of a record cannot stand there."""
+    """Return the parts of a damaged line that may be records. Inside a text every quote is escaped, so the start
+    of a record cannot occur there."""
     starts = [found.start() for found in _RECORD.finditer(line)]
     found = [line[at:end] for at, end in pairwise([*starts, len(line)])]
     return [piece[: piece.rfind(b"}") + 1] for piece in found]
 
 
 def header_from(data: bytes, path: Path, records: Sequence[AnyRecord]) -> tuple[Header | None, tuple[str, ...]]:
-    """Return the first record of a session whose first line is damaged, and the names of the fields that were
-    found in it or inferred; None when nothing says that this is a session. `records` are the lines that can be
-    read."""
+    """Return the header of a session whose first line is damaged, and the names of the fields that were found in
+    it or inferred; None if nothing indicates that this is a session. `records` are the readable lines."""
     line = next((raw for raw in data.split(b"\n") if len(raw.strip()) > 2), b"")
     fields = {} if _is_record(line) else _fields(line)
     named = NAME.fullmatch(path.name)
@@ -67,8 +66,8 @@ def header_from(data: bytes, path: Path, records: Sequence[AnyRecord]) -> tuple[
 
 
 def by_lines(data: bytes) -> bytes:
-    """One record a line, as a session file has it, whatever another program has made of the spaces; unchanged
-    where it is not JSON as a whole."""
+    """Convert a session to one record per line, whatever another program has done to the whitespace; unchanged if
+    the whole is not valid JSON."""
     try:
         value: Any = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -81,7 +80,7 @@ def by_lines(data: bytes) -> bytes:
 
 
 def _is_record(line: bytes) -> bool:
-    """Return whether a line is whole, so that what it says is about something else than the session."""
+    """Return True if a line is an intact record, so that its fields are not those of a header."""
     try:
         decode(line.strip().removesuffix(b","))
     except msgspec.DecodeError:
@@ -90,8 +89,7 @@ def _is_record(line: bytes) -> bool:
 
 
 def _fields(line: bytes) -> dict[str, Any]:
-    """Return the text fields of a header that are still whole. One with a damaged byte keeps the rest of its
-    text."""
+    """Return the intact text fields of a header. A field with a damaged byte keeps the rest of its text."""
     text = line.decode("utf-8", "replace")
     found: dict[str, Any] = {}
     for name in _STRINGS:
@@ -111,7 +109,7 @@ def _began(stamp: str) -> float:
 
 
 def _neighbour(path: Path) -> str:
-    """Return the directory of another session in the same folder: they all worked in one."""
+    """Return the directory of another session in the same folder; all of them worked in the same one."""
     with contextlib.suppress(OSError):
         others = sorted(name for name in os.listdir(path.parent) if NAME.fullmatch(name) and name != path.name)
         for name in others[-_MOST_NEIGHBOURS:]:

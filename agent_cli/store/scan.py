@@ -1,5 +1,4 @@
-"""Facts about sessions straight from their files, and a search through them without an index: slower, and always
-possible."""
+"""Summaries and search straight from session files, without an index: slower, but always possible."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from .summary import SessionSummary, SummaryEntry, read_on
 
 
 def outline_of(path: Path) -> SessionSummary | None:
-    """Return what a list and a search need of a session, damaged or not; None when it is no session."""
+    """Return the summary of a session, damaged or not; None if it is not a session."""
     try:
         data = read_regular(path)
     except OSError:
@@ -26,7 +25,7 @@ def outline_of(path: Path) -> SessionSummary | None:
 
 
 def _mended(path: Path) -> SessionSummary | None:
-    """Return the same of a session whose first line is damaged."""
+    """Return the summary of a session whose first line is damaged."""
     from agent_cli.protocol.records import encode
 
     try:
@@ -35,15 +34,15 @@ def _mended(path: Path) -> SessionSummary | None:
         return None
     outline = SessionSummary()
     read_on(outline, b"\n".join(encode(record) for record in records))
-    outline.end, outline.tail = 0, b""  # to be read whole when it grows
+    outline.end, outline.tail = 0, b""  # to be read from the start when it grows
     return outline
 
 
 def containing(
     paths: Sequence[Path], terms: Sequence[str], exclude: str, limit: int, progress: Progress | None = None
 ) -> Iterator[tuple[Path, SessionSummary, SummaryEntry, bool]]:
-    """Messages that contain all the terms, and whether their turn was undone, in the order of the files; at most
-    `limit`, those of undone turns not counted."""
+    """Yield messages that contain all terms, in file order, and True if their turn was undone; at most `limit`,
+    not counting those of undone turns."""
     wanted = [term.casefold() for term in terms]
     for number, path in enumerate(paths, start=1):
         outline = outline_of(path)
@@ -62,7 +61,7 @@ def containing(
 
 
 def terms(query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the words and the quoted phrases of a search, whatever was typed."""
+    """Split a query into words and quoted phrases; any input is valid."""
     plain = query.encode("utf-8", "replace").decode().replace("\0", " ")
     words: list[str] = []
     phrases: list[str] = []
@@ -76,7 +75,7 @@ def terms(query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def around(text: str, term: str) -> str:
-    """Return the words around the first place of a term in a text."""
+    """Return the text around the first occurrence of a term."""
     at = max(0, text.casefold().find(term.casefold()))
     start, end = max(0, at - 60), at + len(term) + 60
     return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

@@ -1,9 +1,8 @@
-"""One session, one file: a JSON array with one record a line.
+"""One session, one file: a JSON array with one record per line.
 
-The file is valid JSON at rest. An append overwrites the closing bracket in place, in one write followed
-by fsync, so that it costs the same however long the session is, and a crash can tear the last record
-only. Damaged lines are skipped when the file is read and never rewritten. One process writes, held by a
-lock on the file; others may read.
+The file is valid JSON at rest. An append overwrites the closing bracket in place, in one write followed by fsync,
+so that it costs the same however long the session is, and a crash can tear only the last record. Damaged lines are
+skipped on reading and never rewritten. One process writes, holding a lock on the file; others may read.
 """
 
 import contextlib
@@ -52,22 +51,22 @@ class CorruptLine(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """What a session file holds."""
+    """The content of a session file."""
 
     records: tuple[AnyRecord, ...]
     damage: tuple[CorruptLine, ...] = ()
     """Unreadable lines in the middle; they stay in the file."""
     torn: bool = False
-    """The last record was cut off by a crash and is lost."""
+    """True if the last record was cut off by a crash and is lost."""
     end: int = 0
-    """Byte offset behind the last complete line."""
+    """Byte offset after the last complete line."""
     recovered: str = ""
-    """How a damaged first line was understood all the same, in words; empty where it is whole."""
+    """Description of how a damaged first line was reconstructed; empty if it is intact."""
     rewritten: bool = False
-    """Another program has laid out its lines anew: it can be read, and not appended to."""
+    """True if another program has reformatted the lines: the file can be read but not appended to."""
 
     def problems(self) -> tuple[str, ...]:
-        """Return what is wrong with the file, in words for the user; empty when nothing is."""
+        """Return what is wrong with the file, in words for the user; empty if nothing is."""
         found = [f"line {each.line} of the session is damaged and left out: {each.reason}" for each in self.damage]
         if self.recovered:
             found.append(self.recovered)
@@ -77,10 +76,10 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def read_session(path: Path) -> Loaded:
-    """Return the records of a session file, whatever state it is in and whichever version wrote it.
+    """Return the records of a session file, in whatever state, written by this or an older version.
 
     Raises:
-        StoreError: not readable, no session at all, or written by a newer version.
+        StoreError: not readable, not a session, or written by a newer version.
     """
     try:
         data = read_regular(path)
@@ -90,8 +89,8 @@ def read_session(path: Path) -> Loaded:
 
 
 def identity(path: Path, given: str) -> str:
-    """Return the id of the session in a file: the one in the file's name, else the one it gives itself; where that
-    is none, one that is made of both."""
+    """Return the session id of a file: from the file name, else the id in the header; if that is invalid, one
+    derived from both."""
     if named := NAME.fullmatch(path.name):
         return named.group(2)
     made = hashlib.sha256(os.fsencode(path.name) + given.encode("utf-8", "replace")).hexdigest()[:8]
@@ -99,10 +98,10 @@ def identity(path: Path, given: str) -> str:
 
 
 def parse_session(data: bytes, path: Path) -> Loaded:
-    """Return the records in the bytes of a session file; `path` is where they lie.
+    """Parse the bytes of a session file; `path` is its location.
 
     Raises:
-        StoreError: no session at all, or written by a newer version.
+        StoreError: not a session, or written by a newer version.
     """
     loaded = _parse(data)
     is_ours = data.startswith(_OPEN) and isinstance(next(iter(loaded.records), None), Header)
@@ -113,13 +112,13 @@ def parse_session(data: bytes, path: Path) -> Loaded:
         if len(again.records) > len(loaded.records) or (again.records and not again.damage):
             loaded = msgspec.structs.replace(again, rewritten=True)
     loaded = _with_header(loaded, data, path)
-    from .migrate import migrate_records  # a new session has nothing to read
+    from .migrate import migrate_records  # imported here: a new session has nothing to read
 
     return msgspec.structs.replace(loaded, records=migrate_records(loaded.records))
 
 
 def _with_header(loaded: Loaded, data: bytes, path: Path) -> Loaded:
-    """Return the same with a first record that can be relied on, and in words what was done for it.
+    """Return the content with a reliable header, and a description of what was changed for it.
 
     Raises:
         StoreError: as `parse_session`.
@@ -179,7 +178,7 @@ def _parse(data: bytes) -> Loaded:
 
 
 def _salvaged(line: bytes) -> list[AnyRecord]:
-    """Return the whole records in a line that is not one: what lies between two of them was damaged."""
+    """Return the intact records in a line whose separators were damaged."""
     from .salvage import pieces
 
     found: list[AnyRecord] = []
@@ -190,7 +189,7 @@ def _salvaged(line: bytes) -> list[AnyRecord]:
 
 
 class SessionFile:
-    """A session file open for writing. Made by `create` or `open`; `append` is the only change."""
+    """A session file open for writing, obtained from `create` or `open`; `append` is the only change."""
 
     def __init__(self, path: Path, descriptor: int, end: int, disk: Disk = DISK) -> None:
         self.path = path
@@ -206,10 +205,10 @@ class SessionFile:
 
     @classmethod
     def create(cls, path: Path, disk: Disk = DISK) -> "SessionFile":
-        """Return a new, empty session file, readable by its owner only.
+        """Create an empty session file, readable by its owner only.
 
         Raises:
-            StoreError: it exists, or the folder cannot be written.
+            StoreError: it exists, or the folder is not writable.
         """
         try:
             make_private(path.parent)
@@ -230,11 +229,11 @@ class SessionFile:
 
     @classmethod
     def open(cls, path: Path, *, to_append: bool = True, disk: Disk = DISK) -> "tuple[SessionFile, Loaded]":
-        """Return an existing session, locked for writing, and what it holds.
+        """Open an existing session, locked for writing, and return it with its content.
 
         Raises:
-            SessionLocked: another process writes it.
-            StoreError: it cannot be read, or nothing can be appended `to_append`.
+            SessionLocked: another process is writing it.
+            StoreError: it cannot be read or, with `to_append`, not appended to.
         """
         try:
             descriptor = open_regular(path, os.O_RDWR)
@@ -255,13 +254,12 @@ class SessionFile:
         return cls(path, descriptor, loaded.end, disk), loaded
 
     def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
-        """Write records behind the last one and wait until the disk has them. A file that was removed meanwhile is
-        written anew. If not `durable`, the next append or `sync` waits for these too; at most one append at a time
-        is left like that, so that a power cut takes no more than the last one.
+        """Append records and wait until they are on disk. A file that has been removed is written again. If
+        not `durable`, the next append or `sync` waits for these too; at most one append at a time is left
+        unsynced, so that a power failure loses no more than the last one.
 
         Raises:
-            StoreError: the disk is full or gone, or another file has taken the place of this one; the file is as
-                it was before.
+            StoreError: the disk is full or gone, or another file has replaced this one; the file is unchanged.
         """
         self._check_place()
         lines = _SEPARATOR.join(encode(record) for record in records)
@@ -273,7 +271,7 @@ class SessionFile:
         self._is_synced = durable
 
     def sync(self) -> None:
-        """Wait until the disk has all that was appended.
+        """Wait until everything appended is on disk.
 
         Raises:
             StoreError: the disk is gone.
@@ -287,7 +285,7 @@ class SessionFile:
         self._is_synced = True
 
     def close(self) -> None:
-        """Release the lock, when the disk has everything. Safe to call twice."""
+        """Sync and release the lock. Safe to call twice."""
         with contextlib.suppress(StoreError):
             self.sync()
         if self._fd >= 0:
@@ -295,14 +293,14 @@ class SessionFile:
             self._fd = -1
 
     def _check_place(self) -> None:
-        """Make sure that what is written can be found: at the path lies the file that is open."""
+        """Ensure that the open file is still the one at its path, so that written data can be found."""
         try:
             status = os.stat(self.path, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             self._put_back()
             return
         except OSError:
-            return  # it cannot be seen, and still be written
+            return  # its path cannot be examined, but it may still be writable
         if (status.st_dev, status.st_ino) != self._inode:
             raise self._replaced()
         if status.st_size < self._end:
@@ -312,7 +310,7 @@ class SessionFile:
             )
 
     def _put_back(self) -> None:
-        """Write what was removed anew, from the descriptor, which still has it."""
+        """Write a removed file again from the descriptor, which still has the content."""
         try:
             data = read_descriptor(self._fd)
             make_private(self.path.parent)
@@ -350,19 +348,19 @@ class SessionFile:
         )
 
     def _restore(self, at: int) -> None:
-        """Put the closing bracket back where a failed write began; its bytes were there before."""
+        """Restore the closing bracket where a failed write began; its bytes were there before."""
         try:
             os.pwrite(self._fd, _CLOSE, at)
             os.ftruncate(self._fd, at + len(_CLOSE))
         except OSError:
-            pass  # the reader recovers from a missing bracket
+            pass  # reading recovers from a missing bracket
 
 
 def write_session(path: Path, records: Sequence[AnyRecord], disk: Disk = DISK, *, instead: bool = False) -> None:
-    """A whole session file that is there at once or not at all. `instead` takes the place of the one there.
+    """Write a whole session file atomically. `instead` replaces an existing file.
 
     Raises:
-        StoreError: it exists already, or the folder cannot be written; nothing is left behind.
+        StoreError: it exists already, or the folder is not writable; nothing is left behind.
     """
     lines = _SEPARATOR.join(encode(record) for record in records)
     try:
@@ -378,8 +376,8 @@ def write_session(path: Path, records: Sequence[AnyRecord], disk: Disk = DISK, *
 
 
 class NewSessionFile:
-    """A session file that comes to be with its first append, so that a session in which nothing was said
-    leaves nothing behind."""
+    """A session file that is created by its first append, so that a session without any message leaves nothing
+    behind."""
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self.path = path
@@ -387,7 +385,7 @@ class NewSessionFile:
         self._file: SessionFile | None = None
 
     def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
-        """As `SessionFile.append`, creating the file first.
+        """Append as `SessionFile.append` does, creating the file first.
 
         Raises:
             StoreError: as `SessionFile.create` and `append`.
@@ -397,16 +395,16 @@ class NewSessionFile:
         self._file.append(records, durable=durable)
 
     def sync(self) -> None:
-        """As `SessionFile.sync`.
+        """Sync as `SessionFile.sync` does.
 
         Raises:
-            StoreError: likewise.
+            StoreError: as `SessionFile.sync`.
         """
         if self._file is not None:
             self._file.sync()
 
     def close(self) -> None:
-        """Release the lock, if there is a file."""
+        """Release the lock if there is a file."""
         if self._file is not None:
             self._file.close()
 

@@ -1,5 +1,5 @@
-"""What a list and a search need of a session: facts, and what was said, without the tool traffic. Only the lines
-that tell are decoded, and a session that has grown is read on from where it was left. Pure.
+"""Summary of a session for lists and searches: facts and messages, without tool calls. Only the relevant lines are
+decoded, and a session that has grown is read on from where the last reading ended. Pure.
 """
 
 import re
@@ -24,7 +24,7 @@ from agent_cli.session.undo_state import taken_back
 
 Role = Literal["you", "agent"]
 TAIL_BYTES = 32
-"""How much of what was read last shows whether a file has only grown since."""
+"""Number of bytes before the end compared to detect that a file has only grown."""
 
 _TELLING = tuple(
     b'{"type":"%s"' % kind
@@ -34,7 +34,7 @@ _BRANCH = re.compile(r"^Git: on branch (\S+)$", re.MULTILINE)
 
 
 class SummaryEntry(msgspec.Struct, frozen=True):
-    """One thing that the person or the model said."""
+    """A message of the user or the model."""
 
     message_id: str
     turn_id: str
@@ -44,7 +44,7 @@ class SummaryEntry(msgspec.Struct, frozen=True):
 
 
 class SessionSummary(msgspec.Struct):
-    """A session as far as it was read. `said` and `undone` hold what the last reading has found."""
+    """Summary of a session as far as it was read. `said` and `undone` hold the results of the last reading."""
 
     id: str = ""
     cwd: str = ""
@@ -52,32 +52,32 @@ class SessionSummary(msgspec.Struct):
     purpose: str = ""
     created: float = 0.0
     name: str = ""
-    """Given by the user."""
+    """Name given by the user."""
     prompt: str = ""
-    """The title made from the first prompt."""
+    """Title made from the first prompt."""
     branches: tuple[str, ...] = ()
     turns: int = 0
-    """Human prompts."""
+    """Number of user prompts."""
     cost_usd: float | None = None
     end: int = 0
-    """Byte offset behind the last record that was read."""
+    """Byte offset after the last record read."""
     tail: bytes = b""
     """The bytes before `end`."""
     said: list[SummaryEntry] = []
     undone: dict[str, bool] = {}
-    """Turn id → whether it is taken back, for the turns about which that was said."""
+    """For each turn that was ever undone or redone: True if it is undone now."""
     moves: list[TurnsUndone | TurnsRedone] = []
-    """Every undo and redo: what one takes back depends on those before it."""
+    """Every undo and redo: their effect depends on those before."""
 
     @property
     def title(self) -> str:
-        """The name given by the user, else one made from the first prompt."""
+        """The name given by the user, otherwise one made from the first prompt."""
         return self.name or self.prompt or "(no prompt yet)"
 
 
 def read_on(outline: SessionSummary, data: bytes, at: int = 0) -> bool:
-    """Take in the records of `data`, which is what the file holds from the byte `at` on; returns whether the first
-    one is a header, or the outline has one already."""
+    """Add the records of `data`, the content of the file from byte `at`; return True if the summary now has a
+    header."""
     outline.said, outline.undone = [], {}
     behind = 0
     for record, offset in _telling(data):
@@ -93,8 +93,7 @@ def read_on(outline: SessionSummary, data: bytes, at: int = 0) -> bool:
 
 
 def _telling(data: bytes) -> Iterator[tuple[AnyRecord | None, int]]:
-    """Yield the records that tell something, and None for the other whole lines, each with the offset behind
-    it."""
+    """Yield relevant records, and None for other complete lines, each with the offset after it."""
     at, length = 0, len(data)
     while at < length:
         end = data.find(b"\n", at)

@@ -1,1 +1,1 @@
-"""Definitions of sub-agents in files of this agent and of others."""
+"""Sub-agent definitions in files of this agent and of others."""

@@ -1,6 +1,7 @@
-"""Find the definitions of sub-agents of the user, of plug-ins and of the project, and give each a unique name.
-What a project brings are instructions and rights for a model, so it is inert until the user has agreed to that
-very content."""
+"""Find the sub-agent definitions of the user, of plug-ins and of the project, and give each a unique name. A
+project's definition gives instructions and rights to a model, so it is inert until the user has agreed to its
+exact content.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,43 +15,43 @@ from ..names import unique_name
 from ..places import Place
 
 _PLACE = "sub-agent in "
-"""Before the path of a file in the place of a yes; a skill's is behind its path."""
+"""Prefix of a file path in a trust place; for skills a suffix is used."""
 
 
 class AgentFile(msgspec.Struct, frozen=True):
-    """One file as it is now."""
+    """A definition file in its current state."""
 
     path: str
     place: Place
     content: bytes = b""
     type: AgentType | None = None
-    """None where it cannot be used."""
+    """None if the file cannot be used."""
     notes: tuple[str, ...] = ()
     problem: str = ""
     """Why it cannot be used."""
 
     @property
     def name(self) -> str:
-        """By which it is started; empty where it cannot be used."""
+        """The name by which it is started; empty if it cannot be used."""
         return self.type.name if self.type else ""
 
     @property
     def trust_place(self) -> str:
-        """Under which the user's yes to its content is kept."""
+        """The place under which the user's consent to its content is stored."""
         return f"{_PLACE}{self.path}"
 
 
 class FoundAgents(msgspec.Struct, frozen=True):
-    """What the folders hold."""
+    """The definition files found."""
 
     usable: tuple[AgentFile, ...] = ()
     inert: tuple[AgentFile, ...] = ()
-    """Of the project, and not trusted."""
+    """Files of the project that are not trusted."""
     broken: tuple[AgentFile, ...] = ()
 
     @property
     def types(self) -> tuple[AgentType, ...]:
-        """Those that can be started, by name."""
+        """The sub-agent types that can be started, by name."""
         return tuple(sorted((each.type for each in self.usable if each.type), key=lambda found: found.name))
 
     @property
@@ -61,11 +62,11 @@ class FoundAgents(msgspec.Struct, frozen=True):
 
 
 def find_agents(places: Sequence[Place], trusts: Callable[[AgentFile], bool]) -> FoundAgents:
-    """Return the definitions in some folders, whose order decides which of several with one name has it.
+    """Return the definitions in some folders; their order decides which of several with the same name keeps it.
 
     Args:
         places: the folders, the user's first.
-        trusts: whether the user wrote a file, or has agreed to it as it is.
+        trusts: returns True if the user wrote a file, or has agreed to it in its current state.
     """
     usable: dict[str, AgentFile] = {}
     inert, broken = [], []
@@ -91,7 +92,7 @@ def _named(file: AgentFile, found: AgentType, name: str) -> AgentFile:
 
 
 def agent_files(place: Place) -> Iterator[AgentFile]:
-    """Yield the files in and below a folder, by name."""
+    """Yield the definition files in and below a folder, by name."""
     suffix = ".toml" if place.product == "codex" else ".md"
     for count, (_, path) in enumerate(found_files(place, suffix)):
         if count == MOST_FILES:

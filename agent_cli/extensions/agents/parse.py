@@ -1,8 +1,8 @@
-"""Read a file that defines a sub-agent: Markdown with front matter, or TOML as Codex has it. One table of keys
-serves all products, since users copy files from one folder to another. What has no effect here is noted, and what
-cannot be understood never gives a right.
+"""Parser for sub-agent definition files: Markdown with front matter, or TOML as in Codex. One table of keys serves
+all products, since users copy files from one folder to another. Keys without effect here are noted, and values
+that cannot be understood never grant a right.
 
-Loaded only where there are such files.
+Loaded only if there are such files.
 """
 
 import math
@@ -35,28 +35,28 @@ _KEYS: Mapping[str, str] = {
     "max_cost_usd": "cost", "background": "background", "isolation": "isolation", "skills": "skills",
     "kind": "kind", "disable": "disable",
 }  # fmt: skip
-"""Keys in small letters, their words parted by `_` → what they mean."""
+"""Meanings of keys in lower case, with words separated by `_`."""
 _ROLES = ("subagent", "all", "primary")
-"""`mode` of OpenCode."""
+"""Values of `mode` in OpenCode."""
 _LONGEST_DESCRIPTION = 4_000
 _ITEM = re.compile(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
 _MOST_ITEMS = 200
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """What a file says."""
+    """Content of a definition file."""
 
     type: AgentType
-    """By the name that the file has; whether another has it too is not known here."""
+    """The type under the name in the file, which another file may also use."""
     notes: tuple[str, ...] = ()
-    """What of it has no effect or is wrong, and does not keep it from being used."""
+    """Settings without effect, and errors that do not make the file unusable."""
 
 
 def parse_agent(text: str, path: Path, place: Place) -> Definition:
-    """Read the text of a file.
+    """Parse the text of a file.
 
     Raises:
-        UnusableError: it defines no sub-agent, or none that can be used.
+        UnusableError: it defines no sub-agent, or one that cannot be used.
     """
     values, body, problem = _toml(text) if path.suffix == ".toml" else _markdown(text, path)
     fields = _Fields(values, [problem] if problem else [])
@@ -94,7 +94,7 @@ def _toml(text: str) -> tuple[dict[str, Any], str, str]:
 
 
 class _Fields:
-    """The values of a file by what they mean. What is never taken has no effect."""
+    """The values of a file by meaning. Values never taken have no effect."""
 
     def __init__(self, values: Mapping[str, Any], notes: list[str]) -> None:
         self.notes = notes
@@ -108,15 +108,15 @@ class _Fields:
                 self._left.setdefault(meaning, []).append((str(key), value))
 
     def take(self, meaning: str) -> Any:
-        """Return the value of a meaning; of several the first that is not empty."""
+        """Remove a meaning and return its value; of several the first that is not None."""
         return next((value for _, value in self.take_all(meaning)), None)
 
     def take_all(self, meaning: str) -> list[tuple[str, Any]]:
-        """Return all keys and values of a meaning."""
+        """Remove and return all keys and values of a meaning."""
         return [(key, value) for key, value in self._left.pop(meaning, ()) if value is not None]
 
     def take_as(self, meaning: str, read: Callable[[Any], Any], wanted: str) -> Any:
-        """Return a value as `read` makes it; None, and a note, where it can make nothing of it."""
+        """Return a value converted by `read`; None, and a note, if it cannot be converted."""
         for key, value in self.take_all(meaning):
             if (made := read(value)) is not None:
                 return made
@@ -124,7 +124,7 @@ class _Fields:
         return None
 
     def unused(self) -> list[str]:
-        """Return the note on the keys that have no effect."""
+        """Return the note about keys without effect."""
         names = [*self._unknown, *(key for pairs in self._left.values() for key, _ in pairs)]
         return [f"without effect: {', '.join(_short(name) for name in names[:20])}"] if names else []
 
@@ -138,7 +138,7 @@ def _refuse_unusable(fields: _Fields) -> None:
 
 
 def _with_rights(made: AgentType, fields: _Fields) -> AgentType:
-    """Return a type with its tools, its mode and its rules."""
+    """Return a type with its tools, mode and rules."""
     given, denied = fields.take("tools"), fields.take("without")
     only, without = _listed_tools(given, fields) if given is not None else (None, ())
     taken = _names(denied, fields)
@@ -168,7 +168,7 @@ def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[s
 
 
 def _listed_tools(value: Any, fields: _Fields) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Return the tools that a list names, and those that a mapping as OpenCode has it switches off."""
+    """Return the tools that a list names, and those that an OpenCode mapping switches off."""
     if isinstance(value, Mapping):
         off = [str(name) for name, is_on in value.items() if is_on is not True]
         on = [str(name) for name, is_on in value.items() if is_on is True]
@@ -188,8 +188,8 @@ def _names(value: Any, fields: _Fields) -> ToolNames:
 
 
 def _mode(fields: _Fields) -> Mode | None:
-    """Return the narrowest mode that is named. A name that is not known narrows to `ask`, since it may have been
-    meant to narrow."""
+    """Return the narrowest mode that is named. An unknown name narrows to `ask`, since it may have been meant to
+    narrow."""
     modes: list[Mode] = []
     for key, value in (*fields.take_all("mode"), *fields.take_all("approval")):
         text = one_line(value)
@@ -205,7 +205,7 @@ def _mode(fields: _Fields) -> Mode | None:
 
 
 def _with_limits(made: AgentType, fields: _Fields) -> AgentType:
-    """Return a type with its model, its limits and what it brings along."""
+    """Return a type with its model, limits and skills."""
     seconds = fields.take_as("seconds", _positive, "a number of seconds")
     minutes = fields.take_as("minutes", _positive, "a number of minutes")
     isolation = fields.take_as("isolation", _isolation, "`worktree`")
@@ -249,8 +249,7 @@ def _flag(value: Any) -> bool:
 
 
 def _items(value: Any) -> list[str]:
-    """Return the entries of a list, or of a text in which blanks or commas part them; within brackets nothing is
-    parted."""
+    """Return the entries of a list, or of a text separated by spaces or commas; brackets protect their content."""
     texts: Iterable[Any] = value if isinstance(value, list) else [value]
     return [item for text in texts for item in _ITEM.findall(one_line(text).strip("[]"))][:_MOST_ITEMS]
 

@@ -1,5 +1,6 @@
-"""Translate what other agents let a sub-agent do into a mode and permission rules of ours. Nothing of it gives a
-right: the mode is the widest it may run in, and the rules ask or deny."""
+"""Convert other agents' sub-agent permissions to a mode and permission rules of ours. The result never grants a
+right: the mode is the widest it may run in, and the rules ask or deny.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
@@ -18,40 +19,40 @@ _MODES: Mapping[str, Mode] = {
     **dict.fromkeys(("autoedit", "acceptedits", "auto", "workspacewrite"), "auto-edit"),
     **dict.fromkeys(("yolo", "bypasspermissions", "dangerfullaccess"), "yolo"),
 }
-"""By permissionMode of Claude Code, sandbox_mode and approval_policy of Codex, and our own names, in small letters
-without `-` and `_`."""
+"""Modes by permissionMode of Claude Code, sandbox_mode and approval_policy of Codex, and our own names, in lower
+case without `-` and `_`."""
 _WIDTH: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "yolo")
 _WRITES = (*EDIT, "write_file")
 _KINDS: Mapping[str, str] = {"bash": "shell", "read": "read", "edit": "write", "webfetch": "fetch"}
-"""Keys of `permission` that have patterns, and the kind of rule here."""
+"""Keys of `permission` that have patterns, and the corresponding kind of rule."""
 _ASKED: Mapping[str, str] = {**_KINDS, "write": "write", "grep": "read", "glob": "read", "list": "read"}
 
 
 class Narrowing(msgspec.Struct, frozen=True):
-    """What a definition takes away."""
+    """Restrictions of a definition."""
 
     only: tuple[str, ...] | None = None
-    """Tools it may have at most; None for all."""
+    """The only tools allowed; None for all."""
     without: tuple[str, ...] = ()
-    """Tools."""
+    """Tools to remove."""
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def mode_of(text: str) -> Mode | None:
-    """Return the mode of ours that another agent's name for one means; None where it means none."""
+    """Return our mode for another agent's name of one; None if unknown."""
     return _MODES.get(text.replace("-", "").replace("_", "").lower())
 
 
 def narrowest(modes: Iterable[Mode]) -> Mode | None:
-    """Return the narrowest mode; None of none."""
+    """Return the narrowest mode; None if there is none."""
     return min(modes, key=_WIDTH.index, default=None)
 
 
 def denied_calls(patterns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the rules that deny calls such as `Bash(rm *)`, and the tools whose patterns are no rules here:
-    these are to be taken away as a whole, since the author meant to narrow them."""
+    """Return deny rules for calls such as `Bash(rm *)`, and the tools whose patterns have no equivalent rule:
+    these must be removed as a whole, since the author meant to restrict them."""
     rules, tools = [], []
     for written in patterns:
         if (rule := _rule(rule_of(written), "deny")) is not None:
@@ -62,7 +63,9 @@ def denied_calls(patterns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, .
 
 
 def opencode_permission(value: Any) -> Narrowing:
-    """Read `permission` of OpenCode: an action for all, or for each tool an action or actions by pattern."""
+    """Convert OpenCode's `permission`: an action for everything, or for each tool an action or actions by
+    pattern.
+    """
     if isinstance(value, str):
         value = {"*": value}
     if value is None:
@@ -110,8 +113,8 @@ def _tools(key: str) -> tuple[str, ...]:
 
 
 def _by_pattern(key: str, actions: Mapping[str, str]) -> Iterator[_Part]:
-    """Of several patterns that fit the last counts there, and here a rule that denies, then one that asks. What is
-    denied but for some exceptions is denied."""
+    """Yield the restrictions of a mapping from patterns to actions. In OpenCode the last matching pattern wins;
+    here a deny rule, then an ask rule. A denial with exceptions becomes a full denial."""
     if actions.get("*", "allow") not in ("allow", "ask"):
         yield from (("without", name) for name in _tools(key))
         if len(actions) > 1:

@@ -1,4 +1,4 @@
-"""Translate the tool names of other agents, such as `Bash` or `run_shell_command`, into ours."""
+"""Convert other agents' tool names, such as `Bash` or `run_shell_command`, to ours."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 EDIT = ("edit_file", "apply_patch")
-"""Tools that change files; which of them there are depends on the model."""
+"""Tools that edit files; the model determines which of them exist."""
 _TOOLS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("bash", "shell", "runshellcommand", "execute", "terminal"), ("shell",)),
     **dict.fromkeys(("read", "readfile", "readmanyfiles", "notebookread", "view"), ("read_file",)),
@@ -24,25 +24,25 @@ _TOOLS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("skill", "activateskill"), ("skill", "find_skills")),
     **dict.fromkeys(("savememory", "memory"), ("memory",)),
 }
-"""By their names in small letters, without `_` and `-`."""
+"""Our tools by other names in lower case, without `_` and `-`."""
 _NOT_HERE = frozenset({"exitplanmode", "enterplanmode", "lsp", "slashcommand", "sendmessage", "codesearch"})
 _FORM = re.compile(r"([^\s(]+)\s*(\(.*\))?", re.DOTALL)
 _ALL = ("*", "all")
 
 
 class ToolNames(msgspec.Struct, frozen=True):
-    """Tools in our words."""
+    """Tool names converted to ours."""
 
     names: tuple[str, ...]
     has_all: bool
-    """Whether all tools are meant."""
+    """True if all tools are meant."""
     patterns: tuple[str, ...]
-    """Entries with a pattern in brackets, as written; it is not in `names`."""
+    """Entries with a pattern in brackets, as written; not included in `names`."""
     notes: tuple[str, ...]
 
 
 def tool_names(written: Iterable[str]) -> ToolNames:
-    """Translate a list of names. One that is not known stays as it is, since a plug-in may bring it."""
+    """Convert a list of names. An unknown name is kept, since a plug-in may provide the tool."""
     names: dict[str, None] = {}
     patterns, notes = [], []
     has_all = False
@@ -63,10 +63,10 @@ def tool_names(written: Iterable[str]) -> ToolNames:
 
 
 def own_names(name: str) -> tuple[str, ...]:
-    """Return our tools of a name; a wildcard and a name that is not known stay as they are."""
+    """Return our tools for a name; wildcards and unknown names are kept."""
     if name.startswith("mcp__"):
         return (name if "__" in name[5:] or name.endswith("*") else f"{name}__*",)
-    if name.startswith("mcp_"):  # as Gemini CLI writes it
+    if name.startswith("mcp_"):  # form of Gemini CLI
         server, _, tool = name[4:].partition("_")
         return (f"mcp__{server}__{tool}" if tool else f"mcp__{server}" + ("" if server == "*" else "__*"),)
     return _TOOLS.get(_plain(name), (name,))

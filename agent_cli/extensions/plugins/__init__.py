@@ -1,1 +1,1 @@
-"""Plug-ins of Claude Code and Codex, and extensions of Gemini CLI: read, fetched, shown, stored."""
+"""Plug-ins of Claude Code and Codex, and extensions of Gemini CLI: parsing, fetching, display and storage."""

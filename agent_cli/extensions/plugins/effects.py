@@ -1,6 +1,6 @@
-"""What a plug-in would run once the user has agreed to it, line by line; two versions are compared by these lines.
+"""Effects of a plug-in once the user has agreed to it, as lines of text; two versions are compared by these lines.
 
-Each file that a line names stands below it with its hash, so that a script that changes is a change.
+Each file that a line names is listed below it with its hash, so that a changed script is a visible change.
 """
 
 import os
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 _MAX_TEXT_BYTES = 500_000
 _MAX_FILES = 1_000
 NOT_FOR_AGENTS = ("hooks", "mcpServers")
-"""Keys that do not count in the file of an agent in a plug-in: nobody who agrees to it is shown them."""
+"""Ignored keys in the agent files of a plug-in, because the user who agrees to the plug-in is not shown them."""
 _ROOT = re.compile(r"\$\{?(?:extensionPath|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT)\b\}?")
 _RELATIVE = ("./", "../")
 _ARGUMENTS = "ARGUMENTS"
-"""Stands for what a user types behind the name of a command."""
+"""Placeholder for the text a user types after the name of a command."""
 
 
 def hooks_of(plugin: Plugin) -> tuple[tuple[Hook, ...], tuple[str, ...]]:
-    """Return the hooks of a plug-in, and what of them is not run and why."""
+    """Return the hooks of a plug-in, and notes on those that are not run."""
     found = [plugin_hooks(plugin.root, plugin.product, plugin.name, each) for each in plugin.hooks]
     hooks = dict.fromkeys(hook for hooks, _ in found for hook in hooks)
     return tuple(hooks), tuple(note for _, notes in found for note in notes)
 
 
 def hook_lines(plugin: Plugin) -> Iterator[str]:
-    """Yield a line for each hook, and the files of the plug-in that it names."""
+    """Yield a line for each hook, and for each plug-in file that it names."""
     for hook in hooks_of(plugin)[0]:
         matched = f" for {hook.matcher}" if hook.matcher else ""
         does = "sends what happens by" if hook.request is not None else "runs"
@@ -51,23 +51,23 @@ def hook_lines(plugin: Plugin) -> Iterator[str]:
 
 
 def outside_lines(words: Iterable[str]) -> Iterator[str]:
-    """Yield a line for each word that names a file of the folder somebody works in, whatever lies there."""
+    """Yield a line for each word that names a file in the working directory, which may contain anything."""
     yield from (
         f"  {word} is looked for in the folder you work in" for word in words if word.startswith(_RELATIVE)
     )
 
 
 def file_lines(plugin: Plugin, words: Iterable[str]) -> Iterator[str]:
-    """Yield a line for each file of the plug-in that is named among words."""
+    """Yield a line for each plug-in file named among the words."""
     plain = [_ROOT.sub(".", word).replace("${/}", "/").replace("${pathSeparator}", "/") for word in words]
     for name, hash in named_files(plain, plugin.root).items():
         yield f"  {name} ({os.path.getsize(plugin.root / name):,} bytes, {hash[:12]})"
 
 
 def text_lines(plugin: Plugin) -> Iterator[str]:
-    """Yield a line for each command that a prompt of the plug-in inserts the output of, and for the calls that it
-    allows by itself."""
-    from ..expansion import expand  # a session that only needs the hooks of plug-ins does without
+    """Yield a line for each command whose output a prompt of the plug-in inserts, and for the calls that it
+    allows."""
+    from ..expansion import expand  # not needed by a session that only uses hooks of plug-ins
 
     for name, body, allowed in (*_commands(plugin), *map(_as_command, _skills(plugin))):
         dialects: tuple[PluginProduct, ...] = ("claude", plugin.product)
@@ -107,7 +107,7 @@ def _words(command: str) -> list[str]:
 
 
 def agent_lines(plugin: Plugin) -> Iterator[str]:
-    """Yield what the files of agents have that counts only outside of plug-ins."""
+    """Yield the keys in agent files that are ignored in plug-ins."""
     for file in islice(_named(plugin.agents, "*.md"), _MAX_FILES):
         values = read_front_matter(_text_of(file), file).values
         if keys := [key for key in NOT_FOR_AGENTS if key in values]:
@@ -115,7 +115,7 @@ def agent_lines(plugin: Plugin) -> Iterator[str]:
 
 
 def part_lines(plugin: Plugin) -> Iterator[str]:
-    """Yield how much of what it brings."""
+    """Yield the number of components of each kind."""
     skills = sum(1 for _ in _skills(plugin))
     commands = sum(1 for _ in _named(plugin.commands, "*.toml" if plugin.product == "gemini" else "*.md"))
     agents = sum(1 for _ in _named(plugin.agents, "*.md"))

@@ -1,5 +1,5 @@
-"""Plug-ins that are not loaded: those that the user has in other agents, and those that a project declares. They
-are named, with the command that adds each."""
+"""Plug-ins that are not loaded: those the user has in other agents, and those that a project declares. They are
+listed with the command that adds each."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -26,14 +26,14 @@ class Elsewhere(msgspec.Struct, frozen=True):
 
 
 def installed_elsewhere(home: Path) -> tuple[Elsewhere, ...]:
-    """Return the plug-ins that other agents have, those that are switched off there left out."""
+    """Return the enabled plug-ins of other agents."""
     found = (*_of_claude(home), *_of_codex(home), *_of_gemini(home))
     return tuple(sorted(set(islice(found, _MAX_FOUND)), key=lambda each: (each.agent, each.name, each.folder)))
 
 
 def declared_by(root: Path, home: Path) -> tuple[str, ...]:
-    """Return what a project declares of plug-ins, a line each. None of it is loaded or fetched. Settings in the
-    home directory are the user's."""
+    """Return a line for each plug-in declaration of a project. None of them is loaded or fetched. Settings in the
+    home directory are the user's, not a project's."""
     found = [name for name in (*MANIFESTS.values(), *MARKET_FILES) if os.path.lexists(root / name)]
     for name in PLUGIN_SETTINGS if root != home else ():
         content = _json(root / name) if os.path.exists(root / name) else {}
@@ -64,7 +64,7 @@ def _of_codex(home: Path) -> Iterator[Elsewhere]:
 
 
 def _off_in_codex(path: Path) -> set[str]:
-    """Return the plug-ins that are switched off in the configuration of Codex."""
+    """Return the plug-ins that are disabled in the configuration of Codex."""
     import tomllib
 
     try:

@@ -1,7 +1,7 @@
-"""Fetch a plug-in: copy a folder, or get one commit of a git repository, within bounds of size and time.
+"""Fetch plug-ins: copy a folder, or fetch one commit of a git repository, within limits of size and time.
 
-git runs with no configuration but ours: no hooks, filters, submodules, prompts or helpers, and by no protocol but
-that of the address. What a commit holds is counted before any of it is written.
+git runs only with our configuration: no hooks, filters, submodules, prompts or helpers, and only the protocol of
+the address. The size of a commit is checked before any of it is written.
 """
 
 import os
@@ -23,7 +23,7 @@ from .tree import MAX_BYTES, MAX_FILES, copy_tree
 TIMEOUT_S = 180.0
 _MAX_LISTING = 8_000_000
 _BLOCKS = 2 * 200_000
-"""Of 512 bytes: the largest file that git may write, such as a pack."""
+"""Blocks of 512 bytes: the largest file that git may write, such as a pack."""
 _OPTIONS = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
     "-c", "core.symlinks=true", "-c", "core.protectHFS=true", "-c", "core.protectNTFS=true", "-c", "gc.auto=0",
@@ -34,7 +34,7 @@ _GITLINK = b"160000"
 
 
 class Output(Protocol):
-    """What a finished program gives back."""
+    """Result of a finished program."""
 
     @property
     def exit_code(self) -> int: ...
@@ -47,7 +47,7 @@ class Output(Protocol):
 
 
 class RunProgram(Protocol):
-    """Runs a program to its end; `sandbox.ProcessRunner.run` is one."""
+    """Runs a program to its end, as `sandbox.ProcessRunner.run` does."""
 
     async def __call__(
         self,
@@ -65,22 +65,22 @@ class Fetched(msgspec.Struct, frozen=True):
 
     root: Path
     name: str
-    """What it is called unless it gives itself a name."""
+    """Its name unless the manifest gives one."""
     commit: str = ""
-    """That was fetched; empty for a folder."""
+    """The fetched commit; empty for a folder."""
 
 
 async def fetch(source: Source, scratch: Path, run: RunProgram, env: Mapping[str, str]) -> Fetched:
-    """Copy the files of a plug-in to a folder in `scratch`. Nothing of it is run.
+    """Copy the files of a plug-in to a folder in `scratch` without running anything of it.
 
     Args:
-        source: where it lies.
+        source: where to fetch it from.
         scratch: an empty folder.
         run: runs git.
-        env: environment of git, without secrets; variables of git in it do not count.
+        env: environment of git, without secrets; git's own variables in it are ignored.
 
     Raises:
-        PluginError: it cannot be fetched, or is no plug-in.
+        PluginError: it cannot be fetched, or is not a plug-in.
         OSError: something cannot be read or written.
     """
     root, manifest, name = scratch / "plugin", b"", source.name
@@ -104,7 +104,7 @@ async def fetch(source: Source, scratch: Path, run: RunProgram, env: Mapping[str
 
 
 async def what_is_there(source: Source, scratch: Path, run: RunProgram, env: Mapping[str, str]) -> str:
-    """Say which plug-ins a marketplace has; empty where there is none."""
+    """Return a text listing the plug-ins of a marketplace; empty if there is no marketplace."""
     data = await (await _opened(source, scratch / "git-of-market", run, env)).market()
     return listed(data) if data else ""
 
@@ -126,7 +126,7 @@ class Folder:
         self._folder = Path(os.path.realpath(folder))
 
     async def market(self) -> bytes:
-        """Return the file of the marketplace; empty where it is none."""
+        """Return the content of the marketplace file; empty if there is none."""
         for name in MARKET_FILES:
             try:
                 return read_regular(self._folder / name, MAX_MARKET_BYTES)
@@ -135,7 +135,7 @@ class Folder:
         return b""
 
     async def copy(self, path: str, target: Path) -> None:
-        """Copy a folder below it; errors as for `copy_tree`."""
+        """Copy a folder below it; raises as `copy_tree`, and PluginError for a missing folder or one outside."""
         source = Path(os.path.realpath(self._folder / path))
         if not source.is_relative_to(self._folder):
             raise PluginError(f"{path} is a link that leads out of {self._folder}")
@@ -145,7 +145,7 @@ class Folder:
 
 
 class Repository:
-    """One commit of a git repository."""
+    """A commit of a git repository."""
 
     def __init__(self, folder: Path, run: RunProgram, env: Mapping[str, str], protocol: str) -> None:
         self._folder = folder
@@ -155,10 +155,10 @@ class Repository:
         self.commit = ""
 
     async def open(self, address: str, ref: str) -> None:
-        """Fetch a commit, without those before it.
+        """Fetch a commit without its history.
 
         Raises:
-            PluginError: it cannot be had.
+            PluginError: it cannot be fetched.
         """
         self._folder.mkdir(mode=0o700)
         await self._git("init", "--quiet", "--bare", "--template=", str(self._folder))
@@ -168,7 +168,7 @@ class Repository:
         self.commit = (await self._git("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode("ascii").strip()
 
     async def market(self) -> bytes:
-        """Return the file of the marketplace; empty where it is none."""
+        """Return the content of the marketplace file; empty if there is none."""
         for name in MARKET_FILES:
             if listed := await self._git("ls-tree", "-l", self.commit, "--", name):
                 if int(_size(listed) or 0) > MAX_MARKET_BYTES:
@@ -177,10 +177,10 @@ class Repository:
         return b""
 
     async def copy(self, path: str, target: Path) -> None:
-        """Write a folder of the commit, links and rights as they are in it.
+        """Write a folder of the commit, with its links and modes.
 
         Raises:
-            PluginError: it is not there, too large, or holds what no plug-in may.
+            PluginError: it does not exist, is too large, or holds something forbidden in plug-ins.
             OSError: it cannot be written.
         """
         tree = f"{self.commit}:{path}" if path else self.commit
@@ -220,7 +220,7 @@ class Repository:
 
 
 def _size(entry: bytes) -> bytes:
-    """Return the size in a line of `ls-tree -l`; that of links is the length of their targets."""
+    """Return the size in a line of `ls-tree -l`; for links it is the length of the target."""
     return (re.match(rb"\d+ \S+ \S+ +(\d+)", entry) or [b"", b""])[1]
 
 

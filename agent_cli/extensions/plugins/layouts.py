@@ -1,7 +1,7 @@
-"""Read a plug-in from a folder: the layouts of Claude Code, Codex and Gemini CLI.
+"""Parser for plug-in folders in the layouts of Claude Code, Codex and Gemini CLI.
 
-Everything in it was written by others: sizes and counts are bounded, paths stay in the folder, and what cannot be
-read is noted.
+All content is untrusted: sizes and counts are limited, paths must stay in the folder, and unreadable parts are
+noted.
 """
 
 import os
@@ -52,18 +52,18 @@ _UNUSED: Mapping[PluginProduct, Mapping[str, tuple[str, str]]] = {
         "migratedTo": ("", "migratedTo: it has moved; add it from there"),
     },
 }
-"""By key of the manifest: the usual place, and what it is and why it is not used."""
+"""Unsupported parts by manifest key: the usual place, and a description with the reason."""
 
 
 def read_plugin(root: Path, otherwise: str = "") -> Plugin:
-    """Read a plug-in.
+    """Parse a plug-in.
 
     Args:
         root: its folder.
-        otherwise: its name, where it gives itself none; that of the folder unless given.
+        otherwise: its name if the manifest gives none; by default that of the folder.
 
     Raises:
-        PluginError: there is none, or it has a name that none can have.
+        PluginError: there is no plug-in, or its name is invalid.
     """
     found = _Reader(root)
     there = [product for product in PRODUCTS if os.path.lexists(found.root / MANIFESTS[product])]
@@ -98,7 +98,7 @@ def _text(value: Any) -> str:
 
 
 class _Reader:
-    """Reads the parts of one folder; notes what it cannot."""
+    """Reads the parts of one folder and notes what cannot be read."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(os.path.realpath(root))
@@ -106,7 +106,7 @@ class _Reader:
         self.unused: list[str] = []
 
     def inside(self, written: Any, what: str) -> Path | None:
-        """Return a path that a manifest names; None and a note where it leads out of the folder, or to nothing."""
+        """Return a path named in a manifest; None and a note if it leads out of the folder or does not exist."""
         if not isinstance(written, str) or not written.strip() or "\0" in written or len(written) > _MAX_TEXT:
             self.notes.append(f"{what}: {_shown(written)} is not a path")
             return None
@@ -126,14 +126,14 @@ class _Reader:
         return real
 
     def usual(self, name: str) -> tuple[Path, ...]:
-        """Return a part in its usual place, if it is there."""
+        """Return a part in its usual place if it exists."""
         if not os.path.lexists(self.root / name):
             return ()
         found = self.inside(name, name)
         return () if found is None else (found,)
 
     def named(self, written: Any, what: str) -> list[Path]:
-        """Return the paths that a key of the manifest names: one, several, or one in each of several entries."""
+        """Return the paths that a manifest key names: one, several, or one in each of several entries."""
         entries: list[Any]
         match written:
             case None:
@@ -153,8 +153,8 @@ class _Reader:
         return [path for path in found if path is not None]
 
     def skills(self, manifest: Mapping[str, Any]) -> tuple[Path, ...]:
-        """Return the folders of skills: the usual one, those of the manifest too; without both a skill may lie
-        in the folder itself."""
+        """Return the folders of skills: the usual one and those of the manifest; without both, the root folder
+        itself may be a skill."""
         found = (*self.usual("skills"), *self.named(manifest.get("skills"), "skills"))
         if not found and "skills" not in manifest and (self.root / "SKILL.md").is_file():
             found = (self.root,)
@@ -166,7 +166,7 @@ class _Reader:
         return path.is_dir()
 
     def replaced(self, manifest: Mapping[str, Any], key: str) -> tuple[Path, ...]:
-        """Return the paths of commands or agents: those of the manifest in place of the usual one."""
+        """Return the paths of commands or agents: those of the manifest instead of the usual one."""
         return _once(self.named(manifest[key], key) if key in manifest else self.usual(key))
 
     def hooks(self, manifest: Mapping[str, Any], product: PluginProduct) -> tuple[Path | dict[str, Any], ...]:
@@ -196,7 +196,7 @@ class _Reader:
         return found
 
     def json(self, name: str | Path) -> dict[str, Any]:
-        """Return the object in a file of JSON; an empty one and a note where there is none that can be read."""
+        """Return the object in a JSON file; an empty one and a note if it cannot be read."""
         path = self.inside(str(name), str(name))
         if path is None:
             return {}
@@ -214,7 +214,7 @@ class _Reader:
         return content
 
     def left_out(self, manifest: Mapping[str, Any], product: PluginProduct) -> Iterator[str]:
-        """Yield what is there and not used."""
+        """Yield the reasons for the parts that exist and are not used."""
         for key, (place, why) in _UNUSED[product].items():
             if manifest.get(key) not in (None, [], {}, ""):
                 yield why
@@ -223,7 +223,7 @@ class _Reader:
 
 
 def _server_map(content: Any) -> Mapping[str, Any]:
-    """Return entries by name; a file may hold them under a key or as they are."""
+    """Return server entries by name; a file may hold them under a key or at the top level."""
     if not isinstance(content, dict):
         return {}
     for key in ("mcpServers", "mcp_servers"):

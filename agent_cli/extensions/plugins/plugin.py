@@ -1,4 +1,4 @@
-"""What a plug-in brings, whatever product it was made for."""
+"""A plug-in and its components, whatever product it was made for."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ PluginProduct = Literal["claude", "codex", "gemini"]
 PRODUCTS: Mapping[PluginProduct, str] = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?")
 _TAKEN = frozenset("agent agents claude codex gemini opencode cursor kimi pi user project plugin".split())
-"""Words that stand before the names of other extensions."""
+"""Words that are prefixes in names of other extensions."""
 
 
 class PluginError(Exception):
@@ -21,7 +21,7 @@ class PluginError(Exception):
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A plug-in as it lies in a folder. Its paths lie in that folder, links resolved."""
+    """A plug-in in a folder. Its paths are inside that folder, with links resolved."""
 
     name: str
     root: Path
@@ -29,27 +29,27 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     description: str = ""
     skills: tuple[Path, ...] = ()
-    """Folders of skills, or of one."""
+    """Folders of skills, or of a single one."""
     commands: tuple[Path, ...] = ()
-    """Folders of commands, or files of one."""
+    """Folders of commands, or command files."""
     agents: tuple[Path, ...] = ()
-    """Folders of agents, or files of one."""
+    """Folders of agents, or agent files."""
     hooks: tuple[Path | dict[str, Any], ...] = ()
-    """Files that define hooks, or such definitions."""
+    """Files that define hooks, or the definitions themselves."""
     servers: dict[str, Any] = {}
-    """MCP servers, as they are written."""
+    """MCP servers as written."""
     unused: tuple[str, ...] = ()
-    """What is there and not used, with the reason."""
+    """Parts that are not used, with the reason."""
     notes: tuple[str, ...] = ()
-    """What cannot be read."""
+    """Parts that cannot be read."""
 
     def places(self, kind: Kind) -> tuple[Place, ...]:
-        """Return where its skills, commands or agents lie: folders, and single files that it names."""
+        """Return the places of its skills, commands or agents: folders and single files."""
         paths = {"skills": self.skills, "commands": self.commands, "agents": self.agents}[kind]
         return tuple(Place(path, self.product, "plugin", self.name, self.root) for path in paths)
 
     def variables(self, data: Path, workspace: Path) -> dict[str, str]:
-        """Return what its hooks and servers may name. `data` is the folder for what it wants to keep."""
+        """Return the variables for its hooks and servers. `data` is the folder for its persistent data."""
         root = str(self.root)
         return {
             "CLAUDE_PLUGIN_ROOT": root,
@@ -60,15 +60,15 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
             "extensionPath": root,
             "workspacePath": str(workspace),
             "pathSeparator": "/",
-            "PYTHONDONTWRITEBYTECODE": "1",  # its files stay as the user agreed to them
+            "PYTHONDONTWRITEBYTECODE": "1",  # its files must stay as the user agreed to them
         }
 
 
 def check_name(name: str) -> str:
-    """Return the name of a plug-in, which is part of paths and of the names of what it brings.
+    """Return a valid plug-in name, which is used in paths and in the names of its components.
 
     Raises:
-        PluginError: it cannot be one.
+        PluginError: the name is invalid.
     """
     if not _NAME.fullmatch(name):
         raise PluginError(f"{name[:80]!r} is not a valid plug-in name: use letters, digits, - and _, at most 64")

@@ -1,4 +1,4 @@
-"""Where a plug-in comes from: a folder, a git repository, or a marketplace that names one of these."""
+"""Sources of plug-ins: a folder, a git repository, or a marketplace that refers to one of these."""
 
 import os
 import re
@@ -29,35 +29,35 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     """An absolute path, or the address of a repository."""
     ref: str = ""
-    """A branch, tag or commit; empty for the usual branch."""
+    """A branch, tag or commit; empty for the default branch."""
     path: str = ""
-    """A folder below it."""
+    """A subfolder."""
     entry: str = ""
-    """The plug-in's name in the marketplace that lies there; empty where the plug-in lies there itself."""
+    """The plug-in's name in the marketplace at this place; empty if the place is the plug-in itself."""
 
     def __str__(self) -> str:
-        """The address as `agent plugin add` takes it."""
+        """The address as `agent plugin add` accepts it."""
         ref, entry = f"@{self.ref}" if self.ref else "", f"#{self.entry}" if self.entry else ""
         github = re.fullmatch(r"https://github\.com/([^/]+/[^/]+?)\.git", self.place)
         return f"{f'github:{github[1]}' if github else self.place}{ref}{entry}"
 
     @property
     def protocol(self) -> str:
-        """How git reaches it."""
+        """The protocol git uses for it."""
         return self.place.partition("://")[0] if "://" in self.place else "ssh"
 
     @property
     def name(self) -> str:
-        """The name of a plug-in that gives itself none."""
+        """The default name of the plug-in."""
         last = (self.path or self.place).rstrip("/").rpartition("/")[2].rpartition(":")[2]
         return self.entry or last.removesuffix(".git")
 
 
 def parse_source(text: str, cwd: Path) -> Source:
-    """Read an address as the user writes it.
+    """Parse an address as written by the user.
 
     Raises:
-        PluginError: it is none.
+        PluginError: it is invalid.
     """
     if text and (folder := cwd / os.path.expanduser(text)).is_dir():
         return Source(kind="folder", place=os.path.normpath(folder))
@@ -78,10 +78,10 @@ def parse_source(text: str, cwd: Path) -> Source:
 
 
 def market_entry(data: bytes, name: str) -> Mapping[str, Any]:
-    """Return the entry of a plug-in in the file of a marketplace.
+    """Return the entry of a plug-in in a marketplace file.
 
     Raises:
-        PluginError: the file cannot be read, or has none of that name.
+        PluginError: the file cannot be read, or has no entry of that name.
     """
     content = _market(data)
     entries: dict[str, Mapping[str, Any]] = {each["name"]: each for each in reversed(_entries(content))}
@@ -91,7 +91,7 @@ def market_entry(data: bytes, name: str) -> Mapping[str, Any]:
 
 
 def listed(data: bytes) -> str:
-    """Say which plug-ins a marketplace has."""
+    """Return a text listing the plug-ins of a marketplace."""
     try:
         names = sorted({each["name"] for each in _entries(_market(data))})
     except PluginError as error:
@@ -101,11 +101,11 @@ def listed(data: bytes) -> str:
 
 
 def entry_source(data: bytes, name: str, market: Source) -> Source:
-    """Return where a plug-in of a marketplace lies. `market` is where the marketplace lies itself, its `ref` the
-    commit that was read.
+    """Return the source of a plug-in in a marketplace. `market` is the source of the marketplace itself, with the
+    commit that was read as its `ref`.
 
     Raises:
-        PluginError: the entry cannot be read, or names a kind of place that is not supported.
+        PluginError: the entry cannot be read, or refers to an unsupported kind of source.
     """
     entry = market_entry(data, name)
     written = entry.get("source")
@@ -136,7 +136,7 @@ def entry_source(data: bytes, name: str, market: Source) -> Source:
 
 
 def entry_manifest(data: bytes, name: str) -> bytes:
-    """Return the manifest that the entry of a marketplace stands for; empty where it names no parts."""
+    """Return the manifest implied by a marketplace entry; empty if the entry names no components."""
     entry = market_entry(data, name)
     kept = {key: entry[key] for key in ("name", "version", "description", *_PARTS) if key in entry}
     if not any(key in kept for key in _PARTS):
@@ -172,7 +172,7 @@ def _github(repository: str) -> str:
 
 
 def _git(address: str, entry: str) -> Source:
-    """Read the address of a repository; a ref stands behind the last @ of its last part."""
+    """Parse the address of a repository; a ref follows the last @ of its last part."""
     is_known = address.startswith(_PROTOCOLS) or _SSH.fullmatch(address)
     if not is_known or re.search(r"[\s\x00-\x1f]|://-", address):
         raise PluginError(f"{address[:200]!r} is not supported: {_FORMS}")

@@ -1,11 +1,11 @@
 """Plug-ins that the user has agreed to, each version in a folder named by its hash.
 
-    FOLDER/installed.json         name → hash, source, enabled, when added
+    FOLDER/installed.json         name → hash, source, enabled, time of adding
     FOLDER/store/NAME/HASH/       its files
-    FOLDER/store/NAME/HASH.stamps what they were when they were last read in full
+    FOLDER/store/NAME/HASH.stamps their metadata when last read in full
     FOLDER/store/.new-PID-…       being fetched; removed once its process is gone
 
-A version stays while a session uses it: each holds a shared lock on its folder.
+A version is kept while a session uses it: each session holds a shared lock on its folder.
 """
 
 import contextlib
@@ -34,12 +34,12 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
     hash: str
     source: str
-    """What it was added from, as `agent plugin add` takes it."""
+    """The address it was added from, as `agent plugin add` accepts it."""
     commit: str = ""
     version: str = ""
     enabled: bool = True
     added: str = ""
-    """When, in UTC."""
+    """Time of adding, in UTC."""
 
 
 class _Registry(msgspec.Struct):
@@ -56,7 +56,7 @@ class PluginStore:
 
     @property
     def folder(self) -> Path:
-        """Where their files lie."""
+        """The folder of their files."""
         return self._store
 
     def installed(self) -> dict[str, Installed]:
@@ -83,10 +83,10 @@ class PluginStore:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Give a folder for what is being fetched, gone at the end; those of killed programs go now.
+        """Create a folder for fetching, removed at the end; also remove those of killed programs.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: it cannot be created.
         """
         make_private(self._store)
         self._sweep_new()
@@ -98,11 +98,11 @@ class PluginStore:
             _remove(folder)
 
     def put(self, name: str, staged: Path, installed: Installed) -> None:
-        """Install what lies in a folder made in `scratch`, whose hash `installed` has, in the place of what has
+        """Install the content of a folder made in `scratch`, whose hash is in `installed`, replacing a plug-in of
         that name.
 
         Raises:
-            PluginError: it is not what it was, or the list cannot be read.
+            PluginError: the content has changed, or the list cannot be read.
             OSError: it cannot be written.
         """
         target = self.root(name, installed)
@@ -121,10 +121,10 @@ class PluginStore:
             self._sweep()
 
     def change(self, name: str, change: Callable[[Installed], Installed | None]) -> Installed:
-        """Replace what is noted of a plug-in, or remove it (None); gives what was noted.
+        """Replace the record of a plug-in, or remove it (None); return the old record.
 
         Raises:
-            PluginError: there is none of that name, or the list cannot be read.
+            PluginError: there is no plug-in of that name, or the list cannot be read.
             OSError: it cannot be written.
         """
         with file_lock(self._registry):
@@ -137,8 +137,8 @@ class PluginStore:
         return before
 
     def problem(self, name: str, installed: Installed, *, in_full: bool = False) -> str:
-        """Say what is wrong with the files of a plug-in; empty where they are those that the user agreed to. They
-        are read `in_full`, or if their sizes and times are others than noted."""
+        """Return what is wrong with the files of a plug-in; empty if they are those the user agreed to. They are
+        read if `in_full`, or if their metadata differs from that stored."""
         root = self.root(name, installed)
         if not in_full:
             with contextlib.suppress(OSError, PluginError):
@@ -146,7 +146,7 @@ class PluginStore:
                     return ""
         if problem := self._problem(root, name, installed.hash):
             return problem
-        with contextlib.suppress(OSError, PluginError):  # not ours to write, or gone: it is read again next time
+        with contextlib.suppress(OSError, PluginError):  # not writable, or gone: it is read again next time
             self._note_stamps(root)
         return ""
 
@@ -163,8 +163,8 @@ class PluginStore:
         return "its files have changed since you agreed to them"
 
     def hold(self, name: str, installed: Installed) -> bool:
-        """Keep the files of a plug-in until this process ends, where their file system has locks; False where they
-        are gone or being removed."""
+        """Protect the files of a plug-in from removal until this process ends, if their file system supports
+        locks; return False if they are gone or being removed."""
         try:
             _held(str(self.root(name, installed)))
         except (FileNotFoundError, BlockingIOError):
@@ -174,14 +174,14 @@ class PluginStore:
         return True
 
     def is_in_use(self, name: str, hash: str) -> bool:
-        """Return whether a session uses a version that is there."""
+        """Return True if a session uses an existing version."""
         try:
             descriptor = os.open(self._store / name / hash, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return False
         try:
             return not try_lock(descriptor)
-        except OSError:  # no locks: nobody can tell
+        except OSError:  # no locks: it cannot be determined
             return True
         finally:
             os.close(descriptor)
@@ -200,7 +200,7 @@ class PluginStore:
         )
 
     def _sweep(self) -> None:
-        """Remove the versions that are installed no more and that nobody uses."""
+        """Remove the versions that are no longer installed and not in use."""
         kept = {self.root(name, each) for name, each in self.installed().items()}
         for path in self._store.glob("*/*"):
             if path.name.startswith(_GONE) and path.parent.parent == self._store:
@@ -208,7 +208,7 @@ class PluginStore:
             elif path.is_dir() and path not in kept and not path.parent.name.startswith("."):
                 _remove_unused(path)
         for folder in self._store.glob("[!.]*"):
-            with contextlib.suppress(OSError):  # one that holds something stays
+            with contextlib.suppress(OSError):  # fails if the folder is not empty
                 folder.rmdir()
         self._sweep_new()
 
@@ -233,10 +233,10 @@ def named(plugins: dict[str, Installed], name: str) -> Installed:
 
 @cache
 def _held(path: str) -> int:
-    """Lock a folder, shared, until the process ends: sessions opened one after the other may use it.
+    """Lock a folder, shared, until the process ends: later sessions may use it too.
 
     Raises:
-        OSError: it is not there, or being removed.
+        OSError: it does not exist, or is being removed.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -249,7 +249,7 @@ def _held(path: str) -> int:
 
 
 def _remove_unused(path: Path) -> None:
-    """Remove a version; one that a session uses, or may use where there are no locks, stays."""
+    """Remove a version unless a session uses it, or may use it because there are no locks."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""The files of a plug-in as one value: copied within bounds, and hashed over names, rights and bytes.
+"""The files of a plug-in as one unit: copied within limits, and hashed over names, modes and content.
 
-Links may lead from one file of the plug-in to another. Devices, pipes and links that lead out are refused; `.git`
+Links may lead from one file of the plug-in to another. Devices, pipes and links that lead out are rejected; `.git`
 is left out.
 """
 
@@ -29,20 +29,20 @@ class _Entry(msgspec.Struct, frozen=True):
 
     path: str
     name: str
-    """Relative."""
+    """Path relative to the folder."""
     status: os.stat_result
 
     @property
     def mode(self) -> int:
-        """Those bits that count: whether the owner may run it."""
+        """The normalized mode: only the owner's execute permission counts."""
         return 0o555 if self.status.st_mode & stat.S_IXUSR else 0o444
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy the files of a plug-in to a new folder, in which nothing can be written.
+    """Copy the files of a plug-in, read-only, to a new folder.
 
     Raises:
-        PluginError: it holds what no plug-in may, or is too large; some files may have been copied.
+        PluginError: it holds something forbidden in plug-ins, or is too large; some files may have been copied.
         OSError: something cannot be read or written.
     """
     target.mkdir(mode=0o700)
@@ -63,10 +63,10 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def digest(root: Path, name: str) -> str:
-    """Return the hash of a plug-in: its name, and the paths, rights and bytes of its files.
+    """Return the hash of a plug-in: its name, and the paths, modes and content of its files.
 
     Raises:
-        PluginError: it holds what no plug-in may.
+        PluginError: it holds something forbidden in plug-ins.
         OSError: it cannot be read.
     """
     _refuse_links_out(root)
@@ -83,7 +83,7 @@ def files(root: Path) -> dict[str, str]:
     """Return the files and links of a plug-in by path, each with its hash.
 
     Raises:
-        PluginError: it holds what no plug-in may.
+        PluginError: it holds something forbidden in plug-ins.
         OSError: it cannot be read.
     """
     found = {}
@@ -95,10 +95,10 @@ def files(root: Path) -> dict[str, str]:
 
 
 def stamps(root: Path) -> str:
-    """Return a value that is another one once a file was changed, without reading any.
+    """Return a value that changes whenever a file is changed, without reading any.
 
     Raises:
-        PluginError: it holds what no plug-in may.
+        PluginError: it holds something forbidden in plug-ins.
         OSError: it cannot be read.
     """
     found = hashlib.sha256()
@@ -110,7 +110,7 @@ def stamps(root: Path) -> str:
 
 
 def _entries(root: str, *, leaves_out: bool = False) -> Iterator[_Entry]:
-    """Yield all files and links; of a copy that was made here, `.git` would be one that somebody added."""
+    """Yield all files and links. In a copy made here, a `.git` is not skipped, because it was added later."""
     number, waiting = 0, [("", 0)]
     while waiting:
         folder, depth = waiting.pop()
@@ -141,8 +141,10 @@ def _link(entry: _Entry) -> str:
 
 
 def _refuse_links_out(root: Path) -> None:
-    """Raises:
-    PluginError: a link leads to something that is not below the folder, be it through another link.
+    """Reject links that lead out of the folder, directly or through another link.
+
+    Raises:
+        PluginError: there is such a link.
     """
     real = os.path.realpath(root)
     for entry in _entries(str(root)):

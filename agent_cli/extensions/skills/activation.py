@@ -1,4 +1,4 @@
-"""Make the text that the model is given when a skill is called: its body with arguments, and the files with it."""
+"""Text given to the model when a skill is called: its body with arguments, and a list of its files."""
 
 import hashlib
 import os
@@ -23,25 +23,25 @@ _SHORTENED = re.compile(r"\[… [^\n\[]* left out")
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """Where a skill is called."""
+    """The project and session in which a skill is called."""
 
     project: str
     session: str
-    """Its id; empty where it is not known yet."""
+    """Session id; empty if not known yet."""
 
 
 def brought_text(
     skill: Skill, file: SkillText, argument: str, setting: Setting, *, trusted: bool, doubtful: bool = False
 ) -> BroughtText:
-    """Return what a call of a skill brings into the conversation.
+    """Return the content that a skill call adds to the conversation.
 
     Args:
         skill: the skill.
-        file: its file as it is now.
-        argument: what was written behind its name.
+        file: its file in its current state.
+        argument: the text written after its name.
         setting: where it is called.
         trusted: whether the calls that it wants allowed may be.
-        doubtful: whether its text may come from others and is data.
+        doubtful: whether its text may come from an untrusted source and is data.
     """
     found = expand(
         _literal_digits(skill, argument, _inner(file.body)),
@@ -60,7 +60,7 @@ def brought_text(
 
 
 def is_given(text: str, messages: Iterable[Message]) -> bool:
-    """Return whether messages that are still sent hold the text of a call, whole."""
+    """Return True if messages that are still sent contain the complete text of a call."""
     opening = text[: text.index("\n") + 1]
     return any(opening in given and _is_whole(given) for given in _given(messages))
 
@@ -88,14 +88,16 @@ def _variables(skill: Skill, setting: Setting) -> dict[str, str]:
 
 
 def _literal_digits(skill: Skill, argument: str, body: str) -> str:
-    """Where a skill takes no arguments and got none, `$1` belongs to a script that it shows."""
+    """Escape `$1` and similar if a skill takes no arguments and got none: they belong to a script that it
+    shows.
+    """
     if argument or skill.head.hint or skill.head.arguments:
         return body
     return re.sub(r"(?<!\\)\$(?=\d(?!\d))", r"\\$", body)
 
 
 def _beside(folder: str) -> str:
-    """Return which files lie in a skill's folder, in words."""
+    """Return a text listing the files in a skill's folder."""
     files = sorted(_files(Path(folder)))
     shown = files[:_MOST_FILES]
     if not shown:
@@ -119,7 +121,7 @@ def _files(top: Path) -> Iterator[str]:
 
 
 def _inner(text: str) -> str:
-    """Return a text without the end of what it stands in."""
+    """Escape the closing tag of the enclosing element in a text."""
     return re.sub(r"</(?=\s*skill\b)", "<\\\\/", text, flags=re.IGNORECASE)
 
 

@@ -1,6 +1,6 @@
-"""List skills in the system prompt: every name, and as much of the descriptions as fits.
+"""List of skills in the system prompt: every name, and as much of the descriptions as fits.
 
-The list is fixed when a session begins. What changes later is told with the next prompt.
+The list is fixed when a session begins. Later changes are reported with the next prompt.
 """
 
 import re
@@ -13,12 +13,12 @@ from .find import FoundSkills
 from .skill import Skill
 
 SEARCHED_FROM = 150
-"""Skills; from so many on only their names are listed, and `find_skills` finds them."""
+"""Number of skills from which on only names are listed, and `find_skills` finds them."""
 _SHARE = 0.01
-"""Of the context window."""
+"""Share of the context window for the list."""
 _LEAST_TOKENS = 1_000
 _LONGEST = 1_536
-"""Characters of a description in the list."""
+"""Maximum length of a description in the list, in characters."""
 _SHORT = 60
 _MOST_TOLD = 20
 _HEADING = "# Skills"
@@ -40,7 +40,7 @@ def for_model(found: FoundSkills) -> tuple[Skill, ...]:
 
 
 def catalogue(skills: Sequence[Skill], window: int) -> str:
-    """Return the part of the system prompt that lists skills; empty for none. `window` is in tokens."""
+    """Return the part of the system prompt that lists skills; empty if there are none. `window` is in tokens."""
     if not skills:
         return ""
     if len(skills) >= SEARCHED_FROM:
@@ -51,7 +51,7 @@ def catalogue(skills: Sequence[Skill], window: int) -> str:
 
 
 def listed_names(system: str) -> tuple[str, ...] | None:
-    """Return the names that a system prompt lists; None where it has no list."""
+    """Return the names that a system prompt lists; None if it has no list."""
     _, heading, rest = system.partition(f"{_HEADING}\n")
     about, _, block = rest.partition("\n")
     if not heading or about not in (_ABOUT, _NAMES_ONLY):
@@ -63,17 +63,17 @@ def listed_names(system: str) -> tuple[str, ...] | None:
 
 
 class SkillNews:
-    """What to tell the model of skills that came, went or changed since its list was made."""
+    """Changes to report to the model: skills added, removed or changed since its list was made."""
 
     def __init__(self, known: Sequence[str] | None, found: FoundSkills) -> None:
-        """`known` are the names in the system prompt; None where it has no list and needs none."""
+        """Create a tracker. `known` are the names in the system prompt; None if it has no list and needs none."""
         skills = for_model(found)
         self._stamps = {skill.name: skill.stamp for skill in skills}
         self._known = frozenset(self._stamps if known is None else known)
         self._was_told = False
 
     def facts(self, found: FoundSkills) -> Mapping[str, str]:
-        """Return it as a line for the next prompt."""
+        """Return the changes as a line for the next prompt."""
         now = {skill.name: skill for skill in for_model(found)}
         new = [_described(now[name]) for name in sorted(now.keys() - self._known)]
         changed = [
@@ -115,7 +115,7 @@ def _short(text: str) -> str:
 
 
 _LEVELS: tuple[Callable[[str], str], ...] = (str, _first_sentence, lambda text: _short(_first_sentence(text)))
-"""How descriptions are shortened, all alike, until they fit."""
+"""Levels of shortening, applied to all descriptions alike until they fit."""
 
 
 def _listed(skills: Sequence[Skill], shorten: Callable[[str], str]) -> str:

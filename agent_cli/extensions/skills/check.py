@@ -1,4 +1,4 @@
-"""Check a skill against the rules of the Agent Skills format, which are stricter than what is read."""
+"""Check a skill against the rules of the Agent Skills format, which are stricter than our parser."""
 
 import os
 import re
@@ -26,7 +26,7 @@ class Violation(msgspec.Struct, frozen=True):
 
     path: str
     line: int | None
-    """From 1; null where it is about the whole file."""
+    """Line number from 1; None if it concerns the whole file."""
     problem: str
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 def skill_files(path: Path) -> list[Path]:
-    """Return the files of the skills at a path: a file itself, that of a folder, or all that lie below it."""
+    """Return the skill files at a path: a file itself, that of a folder, or all files below it."""
     if path.is_file():
         return [path]
     if own := _file_in(path):
@@ -75,7 +75,7 @@ def _file_in(folder: Path) -> Path | None:
 
 
 def _of_yaml(path: Path, message: str) -> Violation:
-    """The block of YAML begins at the second line of the file."""
+    """Return a YAML error as a violation; the YAML block begins at the second line of the file."""
     found = _AT_LINE.match(message.removeprefix(str(path)))
     if found is None:
         return Violation(str(path), None, message.removeprefix(f"{path}: "))
@@ -83,7 +83,7 @@ def _of_yaml(path: Path, message: str) -> Violation:
 
 
 def _problems(values: Mapping[str, Any], folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the key that a problem is about, and the problem."""
+    """Yield each problem with the key it is about."""
     for key in values:
         if key not in _FIELDS:
             yield key, f"{key} is not a field of the format, which has {', '.join(_FIELDS)}"

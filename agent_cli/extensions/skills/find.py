@@ -1,6 +1,7 @@
-"""Find the skills of the project, the user and plug-ins, and give each a name of its own.
+"""Find the skills of the project, the user and plug-ins, and give each a unique name.
 
-Of several with one name the strongest has it, and the others stay callable by longer names: no skill disappears.
+Of several with one name the one with the highest precedence keeps it, and the others remain callable by longer
+names: no skill disappears.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,26 +15,26 @@ from .skill import Skill
 
 
 class FoundSkills(msgspec.Struct, frozen=True):
-    """The skills there are."""
+    """The skills found."""
 
     skills: tuple[Skill, ...] = ()
-    """By name."""
+    """Sorted by name."""
     off: tuple[Skill, ...] = ()
-    """Those that the configuration switches off."""
+    """Skills that the configuration switches off."""
     notes: tuple[tuple[str, str], ...] = ()
     """Files that are left out, or in which something is wrong, each with the reason."""
 
     def named(self, name: str) -> Skill | None:
-        """Return the skill that is called by a name."""
+        """Return the skill of a name."""
         return next((skill for skill in self.skills if skill.name == name), None)
 
 
 def find_skills(places: Sequence[Place], cache: SkillCache, disabled: Collection[str] = ()) -> FoundSkills:
-    """Return the skills of some places, the strongest first. A folder that several ways lead to counts once.
+    """Return the skills of some places, in order of precedence. A folder reached in several ways counts once.
 
     Args:
-        places: as `places.places` gives them.
-        cache: what is known of them from before; it is brought up to date.
+        places: from `places.places`.
+        cache: data from earlier scans; it is updated.
         disabled: names of skills that are switched off.
     """
     notes: list[tuple[str, str]] = []

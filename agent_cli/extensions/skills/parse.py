@@ -1,6 +1,6 @@
-"""Read the file of a skill: what other agents load is loaded, and what is wrong with it is noted.
+"""Parser for skill files: whatever other agents load is loaded, and errors are noted.
 
-Loaded only for files that are not known from before.
+Used only for files that are not cached.
 """
 
 import os
@@ -14,12 +14,12 @@ from ..names import callable_name
 from .skill import LARGEST_BYTES, SkillHead, SkillText
 
 _LONGEST_DESCRIPTION = 4_000
-"""Characters of a description that are looked at; the format allows 1,024."""
+"""Maximum number of characters read of a description; the format allows 1,024."""
 _ENTRY = re.compile(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
 
 
 def parse_skill(content: bytes, path: str) -> SkillText:
-    """Split a skill's file."""
+    """Parse a skill's file."""
     if len(content) > LARGEST_BYTES:
         return SkillText(b"", "", SkillHead(problem=f"it is larger than {LARGEST_BYTES:,} bytes"))
     try:
@@ -72,7 +72,7 @@ def _words(value: Any) -> Sequence[str]:
 
 
 def _entries(value: Any) -> list[str]:
-    """Return the calls of a list, or of a text in which blanks or commas part them."""
+    """Return the calls of a list, or of a text separated by spaces or commas."""
     texts = value if isinstance(value, list) else [value]
     return [entry for text in texts for entry in _ENTRY.findall(one_line(text).strip("[]"))]
 

@@ -1,7 +1,7 @@
-"""Look for skills in a folder and below it, and read again only what has changed since the last look.
+"""Search a folder and its subfolders for skills, reading only what has changed since the last scan.
 
-A folder is listed again when its time or number has changed, a file is read again when its size, time or number
-has; a skill that is known costs one `stat`.
+A folder is listed again if its mtime or inode has changed, a file is read again if its size, mtime or inode has; a
+known skill costs one `stat`.
 """
 
 import contextlib
@@ -19,34 +19,34 @@ from ..places import Place
 from .skill import FILE_NAMES, LARGEST_BYTES, Skill, SkillHead, SkillText
 
 _DEEPEST = 5
-"""Folders below a place in which skills are looked for."""
+"""Depth to which folders are searched."""
 _MOST_FOLDERS = 2_000
 _SKIPPED = (".git", "node_modules")
 _SETTLED_NS = 2_000_000_000
-"""A folder that changed less than this before it was listed may change again without another time."""
+"""A folder changed less than this before it was listed may change again with the same mtime."""
 _MOST_PLACES = 100
 _LARGEST_CACHE = 64_000_000
 _VERSION = 1
-"""Of what is kept of a file; another one is read anew."""
+"""Version of the cached data; other versions are discarded."""
 
 
 class FoundFile(msgspec.Struct, frozen=True):
     """A skill's file."""
 
     path: str
-    """Without links."""
+    """Path without links."""
     head: SkillHead
     stamp: tuple[int, int, int]
-    """Size, time and number of the file."""
+    """Size, mtime in ns and inode of the file."""
 
 
 class _Listing(msgspec.Struct, frozen=True, array_like=True):
-    """What a folder holds."""
+    """The content of a folder."""
 
     mtime_ns: int
     inode: int
     file: str
-    """The name of the skill's file in it; empty where there is none."""
+    """Name of the skill file in it; empty if there is none."""
     folders: tuple[str, ...]
     links: tuple[str, ...]
     """Links that may lead to folders."""
@@ -60,7 +60,7 @@ class _KnownFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _KnownPlace(msgspec.Struct, array_like=True):
-    """What is known of a place, by paths without links."""
+    """Cached data of a place, by paths without links."""
 
     folders: dict[str, _Listing] = {}
     files: dict[str, _KnownFile] = {}
@@ -72,7 +72,7 @@ class _Kept(msgspec.Struct):
 
 
 class SkillCache:
-    """What was read of skills, kept in one file. A file that is damaged or missing is made anew."""
+    """Cache of parsed skills, stored in one file. A damaged or missing file is recreated."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -81,7 +81,7 @@ class SkillCache:
         self._changed: set[str] = set()
 
     def files(self, place: Place, notes: list[tuple[str, str]]) -> list[FoundFile]:
-        """Return the files of a place; what is left out is added to `notes`."""
+        """Return the files of a place; add those that are left out to `notes`."""
         key = str(place.folder)
         known = self._known.get(key) or self._loaded(key)
         scan = _Scan(place, known, notes)
@@ -92,7 +92,7 @@ class SkillCache:
         return found
 
     def save(self) -> None:
-        """Write what has changed; where it cannot be written it is read again next time."""
+        """Write the changes; if writing fails, the data is read again next time."""
         if not self._changed:
             return
         encoder = msgspec.msgpack.Encoder()
@@ -126,12 +126,12 @@ class SkillCache:
 
 
 class _Scan:
-    """One look at a place. The links of a project are followed only within it."""
+    """A scan of a place. Links in a project are followed only within it."""
 
     def __init__(self, place: Place, known: _KnownPlace, notes: list[tuple[str, str]]) -> None:
         self.now = _KnownPlace({}, {})
         self._top_depth = 0 if place.plugin else 1
-        """From which on a folder may be a skill; a plug-in may be one itself, and name single skills."""
+        """Depth from which a folder may be a skill; a plug-in's folder may itself be one."""
         self._before = known
         self._notes = notes
         self._top = os.path.realpath(place.folder)
@@ -139,7 +139,7 @@ class _Scan:
         self._settled_ns = time.time_ns() - _SETTLED_NS
 
     def files(self) -> Iterator[FoundFile]:
-        """Yield the skills' files, by folder, the upper ones first."""
+        """Yield the skill files, breadth first."""
         if not self._is_ours(self._top):
             self._notes.append((self._top, "it is outside the project"))
             return
@@ -172,7 +172,7 @@ class _Scan:
             yield found
 
     def _known_file(self, folder: str) -> FoundFile | None:
-        """Return the file of a folder that had one at the last look, if it is still there."""
+        """Return the file of a folder that had one at the last scan, if it still exists."""
         listing = self._before.folders.get(folder)
         if listing is None or not listing.file:
             return None
@@ -198,7 +198,7 @@ class _Scan:
                 yield real
 
     def _listing(self, folder: str) -> _Listing | None:
-        """Return what a folder holds; None of one that cannot be read."""
+        """Return the content of a folder; None if it cannot be read."""
         if folder in self.now.folders:
             return self.now.folders[folder]
         try:
@@ -214,7 +214,7 @@ class _Scan:
         return listing
 
     def _file(self, path: str) -> FoundFile | None:
-        """Return a skill's file; None where there is none any more."""
+        """Return a skill's file; None if it no longer exists."""
         try:
             about = os.stat(path)
         except OSError:
@@ -235,19 +235,19 @@ _OUTSIDE = "it is a link that leads out of the project"
 
 
 def is_within_bounds(place: Place) -> bool:
-    """Return whether skills are looked for in the folder of a place: in a project's only where no link leads out
-    of it."""
+    """Return True if the folder of a place is searched; a project's folder must not lead out of the project by a
+    link."""
     return f"{os.path.realpath(place.folder)}/".startswith(_bound(place))
 
 
 def read_skills(place: Place) -> Iterator[SkillText]:
-    """Yield the skills of a place that can be used, read anew."""
+    """Yield the usable skills of a place, without a cache."""
     for found in _Scan(place, _KnownPlace(), []).files():
         yield _read_within(found.path, _bound(place))
 
 
 def read_skill(skill: Skill) -> SkillText:
-    """Read a skill's file as it is now; its head says what keeps it from being used."""
+    """Read the current file of a skill; its head says if something makes it unusable."""
     return _read_within(skill.path, _bound(skill.place))
 
 
@@ -264,12 +264,12 @@ def _read_within(path: str, bound: str) -> SkillText:
 
 
 def _bound(place: Place) -> str:
-    """Return the folder that links of a place may not lead out of, with a slash; empty for none."""
+    """Return the folder that links of a place must not leave, with a trailing slash; empty for no limit."""
     return f"{_project_of(place.folder)}/" if place.origin == "project" else ""
 
 
 def _project_of(folder: Path) -> str:
-    """Return the real folder of the project that a place belongs to: the nearest with a repository in it."""
+    """Return the real folder of the project that a place belongs to: the nearest one with a repository."""
     owner = folder.parent.parent
     found = next((each for each in (owner, *owner.parents) if (each / ".git").exists()), owner)
     return os.path.realpath(found).rstrip("/")

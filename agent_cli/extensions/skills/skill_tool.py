@@ -1,4 +1,4 @@
-"""`skill` and `find_skills`: give the model the instructions of a skill when it asks for them."""
+"""Tools `skill` and `find_skills`: give the model the instructions of a skill on request."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ _MOST_FOUND = 20
 _DESCRIPTION_CHARS = 1_536
 
 Bring = Callable[[Skill, str], BroughtText]
-"""Gives what a call of a skill with some arguments brings.
+"""Returns the content that a skill call with some arguments adds.
 
 Raises:
     ToolError: the skill cannot be used.
@@ -36,20 +36,20 @@ def skill_tools(
     bring: Bring,
     visible_messages: Callable[[], Sequence[Message]],
 ) -> tuple[Tool, ...]:
-    """Return the tools on skills of a session that begins with some; `now` gives them as they are."""
+    """Return the skill tools of a session that begins with the skills `listed`; `now` returns the current ones."""
     tool = SkillTool(now, bring, visible_messages)
     return (tool, FindSkills(now)) if len(for_model(listed)) >= SEARCHED_FROM else (tool,)
 
 
 class SkillParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `skill` takes."""
+    """Parameters of `skill`."""
 
     name: Annotated[str, msgspec.Meta(description="Of the skill, as it is listed")]
     arguments: Annotated[str, msgspec.Meta(description="What the skill is to work on, if it takes arguments")] = ""
 
 
 class SkillTool(BasicTool):
-    """Gives the text of a skill."""
+    """Returns the text of a skill."""
 
     name = TOOL_NAME
     label = "Skill"
@@ -63,7 +63,7 @@ class SkillTool(BasicTool):
     def __init__(
         self, now: Callable[[], FoundSkills], bring: Bring, visible_messages: Callable[[], Sequence[Message]]
     ) -> None:
-        """`visible_messages` are those that the model is sent."""
+        """Create the tool. `visible_messages` returns the messages sent to the model."""
         self._now = now
         self._bring = bring
         self._visible_messages = visible_messages
@@ -105,14 +105,14 @@ class SkillTool(BasicTool):
 
 
 class FindParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `find_skills` takes."""
+    """Parameters of `find_skills`."""
 
     query: Annotated[str, msgspec.Meta(description="What the task is about")]
     limit: Annotated[int, msgspec.Meta(description="8 unless given", ge=1, le=_MOST_FOUND)] = _FOUND
 
 
 class FindSkills(BasicTool):
-    """Finds skills by what they are for."""
+    """Finds skills by purpose."""
 
     name = "find_skills"
     label = "Find skills"
@@ -147,7 +147,7 @@ def _matching(skills: Sequence[Skill], params: FindParams) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Return the name of a skill in a call, which models also write as the user does."""
+    """Normalize the name of a skill in a call, which models also write in the user's form."""
     return name.strip().lstrip("/$").removeprefix("skill:").lower()
 
 

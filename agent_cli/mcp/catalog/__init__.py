@@ -1,1 +1,1 @@
-"""What servers offer, cached and pinned; names for the model; search among many tools."""
+"""Offers of servers, cached and pinned; tool names for the model; search among many tools."""

@@ -1,4 +1,4 @@
-"""How a tool's definition differs from the one the user approved."""
+"""Differences between a tool's definition and the one the user approved."""
 
 import msgspec
 
@@ -16,7 +16,7 @@ _PARTS = {
 
 
 def changed_parts(approved: ToolDefinition | None, now: ToolDefinition) -> str:
-    """Return which parts of a definition changed, such as `description, parameters`; empty when none did."""
+    """Return the changed parts of a definition, such as `description, parameters`; empty if none changed."""
     if approved is None:
         return "it is new since the server's tools were approved"
     if approved.digest == now.digest:
@@ -25,7 +25,7 @@ def changed_parts(approved: ToolDefinition | None, now: ToolDefinition) -> str:
 
 
 def definition_diff(approved: ToolDefinition | None, now: ToolDefinition) -> str:
-    """Return the change as a diff, control and invisible characters written out."""
+    """Return the change as a diff, with control and invisible characters escaped."""
     import difflib
 
     before = _lines(approved) if approved else []
@@ -34,7 +34,7 @@ def definition_diff(approved: ToolDefinition | None, now: ToolDefinition) -> str
 
 
 def _lines(definition: ToolDefinition) -> list[str]:
-    """Return a definition as text, a line for each part and each line of its words."""
+    """Return a definition as text, one line per part and per line of its description."""
     lines = [f"name: {definition.name}", *(f"title: {definition.title}",) * bool(definition.title)]
     lines += [f"description: {line}" for line in definition.description.split("\n")]
     for part in ("input_schema", "output_schema", "annotations"):

@@ -1,4 +1,4 @@
-"""What each server offered last, and the definitions that the user has approved, on disk."""
+"""The last offer of each server and the definitions the user has approved, on disk."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,30 +13,32 @@ from ..types.offer import Offer, ToolDefinition
 
 _MAX_BYTES = 64_000_000
 _LOCK_S = 2.0
-"""The longest that another process is waited for; it holds the lock for the time of one write."""
+"""Maximum wait for another process, which holds the lock only during one write."""
 
 
 class KnownServer(msgspec.Struct, frozen=True):
-    """What is known of a server from earlier connections."""
+    """Known facts about a server from earlier connections."""
 
     name: str
     address: str
     offer: Offer
     approved: dict[str, ToolDefinition]
-    """By name: the tools as they were when the server was first seen, or as the user has approved them since."""
+    """Tools by name, as they were when the server was first seen, or as the user has approved them since."""
 
 
 class OfferStore:
-    """A file for each server, named by the fingerprint of its definition: another command, address or variable is
-    another server."""
+    """Store with one file per server, named by the fingerprint of its definition: another command, address or
+    variable makes it another server."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._in_session: dict[str, KnownServer] = {}
-        """By fingerprint: what cannot be saved or read again still pins definitions for this session."""
+        """Known servers by fingerprint: data that cannot be saved or read again still pins definitions for this
+        session.
+        """
 
     def load(self, definition: ServerDefinition) -> KnownServer | None:
-        """Return what is known of a server; None when nothing is."""
+        """Return the known facts about a server; None if there are none."""
         try:
             data = read_regular(self._path(definition), _MAX_BYTES)
             return msgspec.json.decode(data, type=KnownServer)
@@ -44,10 +46,10 @@ class OfferStore:
             return self._in_session.get(definition.fingerprint)
 
     def remember(self, definition: ServerDefinition, offer: Offer) -> KnownServer:
-        """Save what a server offers. The tools of its first connection count as approved; those that come or
-        change later do not, and none does where what was approved cannot be read any more.
+        """Save what a server offers. The tools of its first connection count as approved; later additions and
+        changes do not, and no tool does if the approved definitions cannot be read any more.
 
-        What cannot be saved is known for this session only.
+        If saving fails, the data is known for this session only.
         """
         with self._locked(definition):
             earlier = self.load(definition)
@@ -60,7 +62,9 @@ class OfferStore:
             return known
 
     def approve(self, definition: ServerDefinition, known: KnownServer, tool: ToolDefinition) -> KnownServer:
-        """Save that the user approved a tool as it is now; what other sessions have approved meanwhile stays."""
+        """Save that the user approved a tool's current definition; approvals that other sessions have made
+        since are kept.
+        """
         with self._locked(definition):
             latest = self.load(definition) or known
             now = msgspec.structs.replace(known, approved={**latest.approved, tool.name: tool})
@@ -68,7 +72,7 @@ class OfferStore:
             return now
 
     def forget(self, definition: ServerDefinition) -> None:
-        """Drop what is known of a server, the approvals included."""
+        """Delete the known facts about a server, including approvals."""
         self._in_session.pop(definition.fingerprint, None)
         with contextlib.suppress(FileNotFoundError):
             self._path(definition).unlink()
@@ -86,6 +90,6 @@ class OfferStore:
         with contextlib.ExitStack() as held:
             with contextlib.suppress(
                 OSError
-            ):  # a state folder that cannot be written keeps no server from working
+            ):  # a state folder that cannot be written must not prevent servers from working
                 held.enter_context(file_lock(self._path(definition), _LOCK_S))
             yield

@@ -1,4 +1,6 @@
-"""Which tools of servers go into every request and which are found by a search; their names for the model."""
+"""Select which server tools are sent in every request and which are found by search, and name them for the
+model.
+"""
 
 import hashlib
 import re
@@ -14,18 +16,18 @@ from ..types.definition import ToolChoice
 from ..types.offer import Entry, ToolDefinition
 
 _LONGEST = 64
-"""What every provider takes."""
+"""The maximum accepted by every provider."""
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _CATALOGUE_TOKENS = 1_100
 _HEADS_SHARE = 0.5
-"""Of the catalogue; instructions of servers are left out where they would take more."""
+"""Share of the catalogue; server instructions are left out if they would take more."""
 _SUMMARY_CHARS = 120
 _NAME_CHARS = 64
 
 
 def model_name(server: str, tool: str) -> str:
-    """Return `mcp__SERVER__TOOL`. Six letters of a hash follow where characters have to be replaced or cut, or the
-    server's name would not end at the mark: two tools never share a name."""
+    """Return `mcp__SERVER__TOOL`. Six characters of a hash are appended if characters must be replaced or cut, or
+    if the end of the server's name would be ambiguous: two tools never share a name."""
     plain = f"mcp__{server}__{tool}"
     name = _OTHER.sub("_", plain)
     if name == plain and len(name) <= _LONGEST and "__" not in f"{server}.".replace("_.", "__"):
@@ -35,8 +37,8 @@ def model_name(server: str, tool: str) -> str:
 
 
 def allowed_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple[ToolDefinition, ...]:
-    """Return the tools that the model may see, sorted by name: servers send them in any order. Of two with one
-    name the first counts."""
+    """Return the tools that the model may see, sorted by name because servers send them in any order. Of two with
+    one name the first counts."""
     found = (
         tool
         for tool in {tool.name: tool for tool in reversed(tools)}.values()
@@ -46,25 +48,24 @@ def allowed_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple[
 
 
 def entries(server: str, tools: Sequence[ToolDefinition]) -> tuple[Entry, ...]:
-    """Return tools under the names that the model calls them by."""
+    """Return tools under the names used by the model."""
     return tuple(Entry(model_name(server, tool.name), server, tool) for tool in tools)
 
 
 def is_always(tool: str, choice: ToolChoice) -> bool:
-    """Return whether a tool goes into every request, whatever its size."""
+    """Return True if a tool is sent in every request, whatever its size."""
     return _matches(tool, choice.always)
 
 
 def tokens(tool: ToolDefinition) -> int:
-    """Estimated size of a tool's definition in a request."""
+    """Estimate the size of a tool's definition in a request."""
     size = len(tool.name) + len(tool.description.encode()) + len(msgspec.json.encode(tool.input_schema))
     return size // CHARS_PER_TOKEN + 12
 
 
 def catalogue(servers: Mapping[str, Sequence[Entry]], summaries: Mapping[str, str]) -> str:
-    """Return the text that names the tools to search among, at most about 1,100 tokens: each server with the
-    number of its tools and the first line of its own instructions, then as many names as there is room for, the
-    room shared evenly."""
+    """Return the text that lists the searchable tools, at most about 1,100 tokens: each server with its number of
+    tools and the first line of its instructions, then as many names as fit, with the space shared evenly."""
     room = _CATALOGUE_TOKENS * CHARS_PER_TOKEN
     heads = {name: _head(name, found, summaries.get(name, "")) for name, found in sorted(servers.items())}
     if sum(map(len, heads.values())) > room * _HEADS_SHARE:
@@ -85,7 +86,7 @@ def _head(name: str, found: Sequence[Entry], summary: str) -> str:
 
 
 def _first(heads: Iterable[str], room: int) -> tuple[list[str], int]:
-    """Return as many as there is room for, and the room that is left."""
+    """Return the heads that fit, and the remaining space."""
     shown: list[str] = []
     for head in heads:
         if len(head) + 1 > room:
@@ -100,7 +101,7 @@ def _plain_names(found: Sequence[Entry]) -> list[str]:
 
 
 def _shared(wanted: Mapping[str, int], room: int) -> dict[str, int]:
-    """Share room evenly; what one does not want is for the others."""
+    """Share space evenly; what one server does not need goes to the others."""
     given: dict[str, int] = {}
     for name in sorted(wanted, key=lambda name: (wanted[name], name)):
         given[name] = min(wanted[name], room // (len(wanted) - len(given)))
@@ -109,7 +110,7 @@ def _shared(wanted: Mapping[str, int], room: int) -> dict[str, int]:
 
 
 def _line(head: str, names: Sequence[str], room: int) -> str:
-    """Return a server's line with the names that fit; no name is cut."""
+    """Return a server's line with the names that fit; names are never cut."""
     text = ", ".join(names)
     if len(text) + 2 > room:
         text = text[: max(0, room - 5)].rpartition(", ")[0]

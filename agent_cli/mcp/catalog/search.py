@@ -1,4 +1,4 @@
-"""Search among tools of MCP servers by what they do."""
+"""Search the tools of MCP servers by what they do."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,14 +8,14 @@ from ..types.offer import Entry
 
 
 class ToolIndex:
-    """An index of tools."""
+    """A search index of tools."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = {entry.name: entry for entry in entries}
         self._index = SearchIndex(map(_document, entries))
 
     def find(self, query: str, limit: int) -> list[Entry]:
-        """Return the tools that fit a query best, the best first; names in full or in part count most."""
+        """Return the tools that match a query, best first; matches of the name, in full or in part, count most."""
         return [self._entries[name] for name in self._index.find(query, limit)]
 
 

@@ -1,1 +1,1 @@
-"""The client: the only code that imports the MCP SDK, loaded at the first connection."""
+"""The MCP client: the only code that imports the MCP SDK, loaded at the first connection."""

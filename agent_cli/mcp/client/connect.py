@@ -1,6 +1,6 @@
-"""The door to the MCP SDK: connect to a server over any transport, in either era of the protocol.
+"""Entry point to the MCP SDK: connect to a server over any transport, in either era of the protocol.
 
-Importing the SDK takes a second or more, so that nothing else in the program does; here it happens in a thread.
+Importing the SDK takes a second or more, so nothing else in the program imports it; here it happens in a thread.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _LOADED: list[bool] = []
 
 
 async def load_sdk() -> None:
-    """Import the SDK beside the event loop; the second time it is there."""
+    """Import the SDK in a thread, once."""
     if not _LOADED:
         await asyncio.to_thread(importlib.import_module, "agent_cli.mcp.client.sdk_client")
         _LOADED.append(True)
@@ -39,20 +39,20 @@ async def connect(
     confinement: Confinement | None = None,
     tokens: TokenStore | None = None,
 ) -> Client:
-    """Connect to a server, starting it where it is a program.
+    """Connect to a server, starting it if it is a program.
 
     Args:
         definition: the server.
-        handlers: answer what it asks.
+        handlers: answer its requests.
         processes: start programs.
         root: the folder it starts in, unless the definition names one.
-        spoken: the revision of the protocol it spoke last; empty when that is not known.
-        confinement: what its process may reach; None for everything.
+        spoken: the protocol revision it spoke last; empty if unknown.
+        confinement: limits the access of its process; None for full access.
         tokens: the logins; None for none.
 
     Raises:
-        LoginNeeded: it wants a login first.
-        ServerError: it cannot be reached, does not speak the protocol, or takes longer than it may.
+        LoginNeeded: it requires a login first.
+        ServerError: it cannot be reached, does not speak the protocol, or exceeds its time limit.
     """
     await load_sdk()
     from .sdk_client import is_legacy
@@ -64,7 +64,7 @@ async def connect(
 
 
 class _Opening(msgspec.Struct, frozen=True):
-    """What it takes to connect to a server."""
+    """The parameters of a connection to a server."""
 
     definition: ServerDefinition
     handlers: Handlers
@@ -74,7 +74,7 @@ class _Opening(msgspec.Struct, frozen=True):
     tokens: TokenStore | None
 
     async def over_process(self, *, legacy: bool) -> Client:
-        """Start the server. One that ends at a message of the other era is started once more."""
+        """Start the server. If it dies on a message of the other era, start it once more."""
         from .session import over_process
 
         for is_last, is_legacy in ((False, legacy), (True, not legacy)):
@@ -89,7 +89,9 @@ class _Opening(msgspec.Struct, frozen=True):
         raise AssertionError("unreachable")
 
     async def over_http(self, *, legacy: bool) -> Client:
-        """Connect by HTTP; where a server knows only the older transport of two addresses, by that."""
+        """Connect by HTTP, falling back to the older transport with two addresses if the server knows only
+        that.
+        """
         if self.definition.transport == "sse":
             return await self._over_url(self.definition, legacy=True)
         try:
@@ -121,7 +123,7 @@ class _Opening(msgspec.Struct, frozen=True):
 
 
 def _may_be_older(error: ServerError) -> bool:
-    """Return whether a server refused the handshake as one does that knows only the transport of 2024."""
+    """Return True if a server refused the handshake like one that knows only the transport of 2024."""
     from .http_failures import StatusError
 
     return isinstance(error, StatusError) and error.status in (400, 404, 405)

@@ -1,4 +1,4 @@
-"""What servers answer, from the protocol's JSON to ours."""
+"""Convert servers' responses from the protocol's JSON to our types."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from ..types.offer import CallOutcome, PromptArgument, PromptDefinition, Resourc
 
 _INSTRUCTION_BYTES = 2_048
 _MAX_IMAGE_CHARS = 7_000_000
-"""Of base64: 5 MB."""
+"""Length of the base64 text; 5 MB of data."""
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -49,7 +49,7 @@ def resource_of(given: Mapping[str, Any]) -> ResourceDefinition:
 
 
 def instructions_of(text: str | None) -> str:
-    """Return a server's words to the model, cut to 2 KB."""
+    """Return a server's instructions for the model, cut to 2 KB."""
     return (text or "").encode()[:_INSTRUCTION_BYTES].decode("utf-8", "ignore")
 
 
@@ -170,7 +170,9 @@ def _not_shown(kind: str, media_type: str, data: str) -> str:
 
 
 def _says_same(text: str, structured: Any) -> bool:
-    """Return whether a text block is the structured result; SDKs wrap a plain value as `{"result": VALUE}`."""
+    """Return True if a text block repeats the structured result; SDKs wrap a plain value as `{"result":
+    VALUE}`.
+    """
     plain = structured.get("result") if isinstance(structured, dict) and len(structured) == 1 else None
     if text == plain:
         return True

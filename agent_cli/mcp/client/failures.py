@@ -1,4 +1,4 @@
-"""What the SDK raises, in words that name the server and the cause."""
+"""Convert the SDK's exceptions to errors that name the server and the cause."""
 
 import re
 
@@ -15,13 +15,13 @@ from .session import UnansweredQuestion
 _UNREAD = re.compile(r"Failed to parse (JSON response|SSE message): ")
 _TOO_LARGE = "SSE stream failed: Server-sent event exceeded"
 _ENDED = ("Connection closed", "SSE stream ended")
-"""What the SDK says; a server may send the same code with words of its own."""
+"""The SDK's own messages; a server may send the same code with another message."""
 _MOST = f"{MAX_MESSAGE_BYTES // 1_000_000} MB"
 _MOST_CHARS = 500
 
 
 def error_of(name: str, url: str, error: BaseException) -> ServerError:
-    """Return what the caller of a request gets for an exception."""
+    """Return the error to raise to the caller of a request for an exception."""
     cause = innermost(error)
     match cause:
         case ServerError():
@@ -51,7 +51,7 @@ def error_of(name: str, url: str, error: BaseException) -> ServerError:
 
 
 def is_closed(error: BaseException) -> bool:
-    """Return whether an exception says that the connection ended."""
+    """Return True if an exception means that the connection ended."""
     cause = innermost(error)
     if isinstance(cause, MCPError):
         return cause.code == wire.CONNECTION_CLOSED and cause.message.startswith(_ENDED)
@@ -59,7 +59,7 @@ def is_closed(error: BaseException) -> bool:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the exception that a group of them was made for."""
+    """Return the first exception inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error

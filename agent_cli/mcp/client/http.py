@@ -1,7 +1,7 @@
-"""Servers that are reached by HTTP: the client, its proxies and certificates, and the bound on what is read.
+"""HTTP connections to servers: the client, its proxies and certificates, and the limit on response size.
 
-The SDK ends a whole connection where one request fails, and forgets the status of an answer. So what is no message
-of the protocol becomes one here, before the SDK sees it: an error that carries what happened.
+The SDK ends a whole connection if one request fails, and loses the status of a response. So a response that is not
+a protocol message is replaced here, before the SDK sees it, with an error that carries what happened.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ from .process import MAX_MESSAGE_BYTES
 _CONNECT_S = 10.0
 _MOST_ERROR_BYTES = 65_536
 _COMPRESSED_SHARE = 1_000
-"""A compressed answer may grow by this much; none is asked for."""
+"""Maximum expansion factor of a compressed response; compression is not requested."""
 _TIMEOUT = httpx2.Timeout(_CONNECT_S, read=None, write=60.0, pool=None)
-"""How long an answer may take is decided for each call."""
+"""No read time-out here, because the time limit depends on the call."""
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def over_http(
     Args:
         definition: the server.
         auth: adds the stored login to requests.
-        on_failure: told of a message that could not be delivered where the SDK does not say so.
+        on_failure: called for a message that could not be delivered if the SDK does not report it.
     """
 
     def client(
@@ -49,7 +49,7 @@ async def over_http(
         auth: httpx2.Auth | None = auth,
     ) -> httpx2.AsyncClient:
         headers = {"accept-encoding": "identity", **definition.headers}
-        # What the SDK hands over is for a server of no special needs.
+        # The SDK's own arguments are for a server without special needs.
         lost = on_failure if definition.transport == "sse" else None
         transport = MessageTransport(definition, os.environ, lost)
         return httpx2.AsyncClient(
@@ -70,15 +70,17 @@ async def over_http(
 
 
 class TooLarge(httpx2.StreamError):
-    """An answer is larger than is read."""
+    """A response exceeds the size limit."""
 
 
 class BrokenOff(httpx2.StreamError):
-    """An answer broke off."""
+    """A response broke off."""
 
 
 class MessageTransport(httpx2.AsyncBaseTransport):
-    """Sends requests on the way that the environment says, and answers for the server where it does not."""
+    """Sends requests through the proxy from the environment, and replaces failed responses with protocol
+    errors.
+    """
 
     def __init__(
         self,
@@ -86,7 +88,9 @@ class MessageTransport(httpx2.AsyncBaseTransport):
         env: Mapping[str, str],
         on_failure: Callable[[HttpFailure], None] | None = None,
     ) -> None:
-        """`on_failure` is told of requests that failed, for a caller who does not look at the answers."""
+        """Create a transport. `on_failure` is called for failed requests, for a caller that does not examine the
+        responses.
+        """
         self._definition = definition
         self._env = env
         self._on_failure = on_failure
@@ -134,7 +138,7 @@ class MessageTransport(httpx2.AsyncBaseTransport):
     async def _failed(
         self, request: httpx2.Request, response: httpx2.Response, failure: HttpFailure, kind: str
     ) -> httpx2.Response:
-        """Answer with the failure, or with the server's own words where it says in the protocol what is wrong."""
+        """Return a response with the failure, or the server's own if it describes the error in the protocol."""
         body = await _beginning(response) if kind == "application/json" else b""
         await response.aclose()
         error = _own_error(body)
@@ -160,7 +164,9 @@ class MessageTransport(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer up to a bound, and its end in a form that the SDK takes for that one answer's."""
+    """The body of a response up to a limit; its failure is raised in a form that the SDK attributes to this
+    response alone.
+    """
 
     def __init__(self, response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -184,7 +190,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 def has_credentials(definition: ServerDefinition) -> bool:
-    """Return whether the configuration says who asks, so that no login does."""
+    """Return True if the configuration has its own credentials, so that no login is used."""
     return any(name.lower() == "authorization" for name in definition.headers)
 
 
@@ -192,7 +198,7 @@ def usable_proxy(url: str, env: Mapping[str, str]) -> Proxy | None:
     """Return the proxy for an address.
 
     Raises:
-        ServerError: the settings cannot be used.
+        ServerError: the proxy settings cannot be used.
     """
     try:
         return proxy_for(url, env)
@@ -201,7 +207,7 @@ def usable_proxy(url: str, env: Mapping[str, str]) -> Proxy | None:
 
 
 def proxy_setting(via: Proxy | None) -> httpx2.Proxy | None:
-    """Return a proxy for the HTTP library."""
+    """Return a proxy in the form of the HTTP library."""
     if via is None:
         return None
     return httpx2.Proxy(via.url, ssl_context=tls_context() if via.url.startswith("https:") else None)

@@ -1,4 +1,4 @@
-"""What goes wrong with a server that is reached by HTTP, in words, with what has to be done about it."""
+"""Failures of HTTP requests to servers, described for the user with what can be done."""
 
 import secrets
 import socket
@@ -15,12 +15,12 @@ from ..types.client import LoginNeeded, ServerError, ServerGone
 
 Kind = Literal["gone", "login", "refused"]
 MARK = f"agent-cli-{secrets.token_hex(8)}"
-"""Under this key of an error's data a failure travels through the SDK; no server can know it."""
+"""Key of an error's data under which a failure passes through the SDK; no server can know it."""
 _GATEWAY = (502, 503, 504)
 
 
 class StatusError(ServerError):
-    """A server answered with an error status."""
+    """A server responded with an error status."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -28,16 +28,16 @@ class StatusError(ServerError):
 
 
 class HttpFailure(msgspec.Struct, frozen=True):
-    """An answer, or the lack of one, that is no message of the protocol."""
+    """A response that is not a protocol message, or a missing one."""
 
     kind: Kind
     words: str
-    """What the server did, such as `answered with HTTP 500`."""
+    """Description of what the server did, such as `answered with HTTP 500`."""
     status: int = 0
-    """0 where no answer came."""
+    """0 if there was no response."""
 
     def as_error(self, name: str, url: str) -> ServerError:
-        """Return what the caller of a request gets."""
+        """Return the error to raise to the caller of a request."""
         text = f"The MCP server {name} ({shown_url(url)}) {self.words}."
         match self.kind:
             case "gone":
@@ -49,16 +49,16 @@ class HttpFailure(msgspec.Struct, frozen=True):
 
 
 def carried(data: Any) -> HttpFailure | None:
-    """Return the failure that an error of the SDK carries, if it does."""
+    """Return the failure that an error of the SDK carries, if any."""
     found = data.get(MARK) if isinstance(data, dict) else None
     return None if found is None else msgspec.convert(found, HttpFailure)
 
 
 def of_status(response: httpx2.Response, *, has_own_credentials: bool, in_session: bool) -> HttpFailure | None:
-    """Return what an error status means; None for success.
+    """Return the failure for an error status; None for success.
 
     Args:
-        response: its head suffices.
+        response: only its head is used.
         has_own_credentials: whether the configuration sets the Authorization header.
         in_session: whether the request belonged to a session of the server.
     """
@@ -84,7 +84,7 @@ def of_status(response: httpx2.Response, *, has_own_credentials: bool, in_sessio
 
 
 def of_exception(error: BaseException) -> HttpFailure:
-    """Return what an exception on the way to the server means."""
+    """Return the failure for an exception while connecting to the server."""
     chain = list(causes(error))
     for cause in chain:
         match cause:
@@ -104,7 +104,7 @@ def of_exception(error: BaseException) -> HttpFailure:
 
 
 def shown_url(url: str) -> str:
-    """Return an address without what may be secret in it: user, password, query."""
+    """Return a URL without the parts that may be secret: user, password, query."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))

@@ -1,5 +1,5 @@
-"""The stored login on requests: a token that ends soon is exchanged for a new one first, and one that is not
-accepted is exchanged once. Nobody is asked to log in here."""
+"""Stored logins on requests: a token about to expire is refreshed first, and a rejected one is refreshed once. The
+user is never asked to log in here."""
 
 import asyncio
 import base64
@@ -24,14 +24,14 @@ _MOST_BYTES = 1_000_000
 
 
 class LoginAuth(httpx2.Auth):
-    """Adds the access token of a server's login to requests for that server."""
+    """Adds the access token of a server's login to requests to that server."""
 
     def __init__(self, definition: ServerDefinition, tokens: TokenStore) -> None:
         self._definition = definition
         self._tokens = tokens
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request with the token; once more with a new one where it is not accepted."""
+        """Send a request with the token; if it is rejected, once more with a new one."""
         login = await asyncio.to_thread(self._tokens.load, self._definition)
         if login is None or not _is_same_origin(self._definition.url, str(request.url)):
             yield request
@@ -45,14 +45,15 @@ class LoginAuth(httpx2.Auth):
                 yield _with(request, newer)
 
     async def _refreshed(self, login: StoredLogin) -> StoredLogin:
-        """Exchange a login's token. It goes on in a thread when we are cancelled: a refresh token that was used
-        must not be lost."""
+        """Refresh a login's token. This continues in a thread on cancellation, because a used refresh token must
+        not be lost."""
         return await asyncio.to_thread(refresh, self._definition, self._tokens, login)
 
 
 def refresh(definition: ServerDefinition, tokens: TokenStore, login: StoredLogin) -> StoredLogin:
-    """Return the login with a new access token, or as it is when there is none to be had. Another program that has
-    exchanged it meanwhile, or logged in anew, goes first."""
+    """Return the login with a new access token, or unchanged if none is available. A token or login that another
+    program has renewed in the meantime takes precedence.
+    """
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(tokens.locked(definition))
@@ -68,13 +69,13 @@ def refresh(definition: ServerDefinition, tokens: TokenStore, login: StoredLogin
         except _InvalidGrant:
             newer = latest.without_tokens()
         if newer is not latest:
-            with contextlib.suppress(OSError):  # it holds for this session at least
+            with contextlib.suppress(OSError):  # it is valid for this session at least
                 tokens.save(definition, newer)
         return newer
 
 
 class _InvalidGrant(Exception):
-    """The refresh token is not accepted any more."""
+    """The refresh token is no longer accepted."""
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -86,10 +87,10 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def _exchanged(login: StoredLogin) -> StoredLogin:
-    """Ask the token endpoint for a new access token (RFC 6749 §6); the login as it is when that fails.
+    """Request a new access token from the token endpoint (RFC 6749 §6); return the login unchanged if that fails.
 
     Raises:
-        _InvalidGrant: it says that only a new login helps.
+        _InvalidGrant: only a new login can help.
     """
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "client_id": login.client_id}
     form["resource"] = login.resource

@@ -1,7 +1,7 @@
-"""The login at a server by OAuth 2.1: the user's browser, a redirect to this machine, and tokens that are kept.
+"""Login at a server by OAuth 2.1: the user's browser, a redirect to this machine, and stored tokens.
 
-The flow is the SDK's; what it leaves to its user is here: the listener, the demand for PKCE with S256, the check
-of addresses, and messages without secrets.
+The SDK implements the flow; this module adds what it leaves to its caller: the listener, the requirement of PKCE
+with S256, the check of addresses, and messages without secrets.
 """
 
 import os
@@ -44,7 +44,7 @@ _HELLO = {
         "clientInfo": {"name": "agent-cli", "version": __version__},
     },
 }
-"""What is sent to be asked for a login."""
+"""Message sent to provoke a login request."""
 
 
 async def login(
@@ -54,16 +54,16 @@ async def login(
     show: Callable[[str], None],
     pasted: Callable[[], Awaitable[str]] | None = None,
 ) -> None:
-    """Log in at a server and keep the tokens.
+    """Log in at a server and store the tokens.
 
     Args:
         definition: the server.
-        tokens: where the login is kept; an earlier one is replaced once the new one is there.
-        show: gets the address that the user has to open.
-        pasted: gives the address that the browser was sent to, from the user; None to wait for the browser alone.
+        tokens: store for the login, which replaces an earlier one only after success.
+        show: receives the address that the user must open.
+        pasted: returns the redirect address pasted by the user; None to wait only for the browser.
 
     Raises:
-        ServerError: it failed, and why. The text holds no code, state or token.
+        ServerError: the login failed. The text holds no code, state or token.
     """
     if definition.transport == "stdio":
         raise ServerError(f"The MCP server {definition.name} is a program of yours and needs no login.")
@@ -79,7 +79,7 @@ async def login(
 
 
 class _Flow:
-    """One login, and the storage that the SDK's provider wants."""
+    """A login, and the storage that the SDK's provider requires."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _Flow:
         )
 
     async def run(self) -> StoredLogin:
-        """Have the server ask for a login, and log in."""
+        """Make the server request a login, and log in."""
         transport = _LoginTransport(self._definition)
         headers = {"mcp-protocol-version": LATEST_HANDSHAKE_VERSION, **self._definition.headers}
         headers["accept"] = "application/json, text/event-stream"
@@ -140,7 +140,7 @@ class _Flow:
     def _found(self, given: OAuthToken) -> StoredLogin:
         context = self._provider.context
         client, metadata = context.client_info, context.oauth_metadata
-        assert client is not None and metadata is not None  # else `_redirect` had ended it
+        assert client is not None and metadata is not None  # otherwise `_redirect` would have raised
         is_registered = not self._definition.oauth.client_id
         return StoredLogin(
             issuer=str(metadata.issuer),
@@ -156,7 +156,7 @@ class _Flow:
             scope=given.scope or "",
         )
 
-    # What the provider asks for
+    # The storage interface of the provider
 
     async def get_tokens(self) -> OAuthToken | None:
         return None
@@ -189,7 +189,7 @@ class _Flow:
         return AuthorizationCodeResult(code=found.get("code", ""), state=found["state"], iss=found.get("iss"))
 
     def in_words(self, error: BaseException) -> str:
-        """Return what went wrong, without what is secret."""
+        """Return what went wrong, without secrets."""
         cause = innermost(error)
         where = f"The MCP server {self._definition.name} ({shown_url(self._definition.url)})"
         match cause:
@@ -219,7 +219,7 @@ class _Flow:
 
 
 class _LoginTransport(MessageTransport):
-    """The way to the server and its authorization server; answers reach the SDK as they are."""
+    """Transport to the server and its authorization server; responses reach the SDK unchanged."""
 
     def __init__(self, definition: ServerDefinition) -> None:
         super().__init__(definition, os.environ)
@@ -232,7 +232,7 @@ class _LoginTransport(MessageTransport):
 def _known_client(
     definition: ServerDefinition, earlier: StoredLogin | None, port: int
 ) -> OAuthClientInformationFull | None:
-    """Return the client that is registered already: the user's own, or ours where it still has its port."""
+    """Return the client already registered: the user's own, or ours if its port is still available."""
     address = RedirectListener.address_of(port)
     settings = definition.oauth
     if settings.client_id:
@@ -254,10 +254,10 @@ def _known_client(
 
 
 def _check_metadata(metadata: OAuthMetadata | None) -> None:
-    """Make sure that a login at the authorization server is safe.
+    """Check that a login at the authorization server is safe.
 
     Raises:
-        ServerError: it is not known to support PKCE with S256, or an address of it is not encrypted.
+        ServerError: it does not declare support for PKCE with S256, or an address is not encrypted.
     """
     if metadata is None:
         raise ServerError("does not say how to log in: its authorization server has no metadata")

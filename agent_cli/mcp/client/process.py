@@ -1,4 +1,4 @@
-"""A server as a process of ours: newline-delimited JSON over its standard streams."""
+"""A server as a child process: newline-delimited JSON over its standard streams."""
 
 import asyncio
 import contextlib
@@ -17,17 +17,17 @@ from ..types.definition import ServerDefinition
 
 MAX_MESSAGE_BYTES = 64_000_000
 _GRACE_S = 0.7
-"""How long a server may take to end once its input is closed."""
+"""Time a server may take to exit after its input is closed."""
 _DRAIN_S = 0.2
-"""How long output may still come after a server has ended."""
+"""Time to wait for output after a server has ended."""
 _SHOWN_BYTES = 200
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "TZ")
-"""Variables that every server gets; keys and tokens only where its definition names them."""
+"""Variables that every server gets; keys and tokens are passed only if its definition names them."""
 _PASSED_ON_PREFIXES = ("NODE_", "NPM_CONFIG_", "npm_config_", "UV_", "PIP_", "SSL_CERT_", "REQUESTS_CA_", "XDG_")
 
 
 class ServerProcess:
-    """A started server. Its messages are read with `messages`, its other words go to the log."""
+    """A started server. Its messages are read with `messages`; other output goes to the log."""
 
     def __init__(self, name: str, handlers: Handlers) -> None:
         self.name = name
@@ -38,15 +38,15 @@ class ServerProcess:
         self._running: Running | None = None
         self._over = asyncio.Event()
         self._waiting_bytes = 0
-        """Of messages that are not read yet."""
+        """Total size of the unread messages."""
         self._rejected = (0.0, "")
-        """When it last sent what is no message, and the beginning of that."""
+        """Time and start of the last line that was not a message."""
         self._is_closing = False
         self._draining: asyncio.Future[None] | None = None
         self.broken = ""
-        """Why it was given up; empty while it was not."""
+        """Why it was given up; empty if it was not."""
         self.died = False
-        """Whether it ended without being asked to."""
+        """True if it ended without being asked to."""
 
     async def start(
         self, definition: ServerDefinition, processes: ProcessRunner, root: Path, confinement: Confinement | None
@@ -71,8 +71,8 @@ class ServerProcess:
         self._running.ended.add_done_callback(lambda _: self._has_ended())
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """Yield what the server sends, line by line, until it ends. What is no JSON object goes to the log: some
-        servers print to stdout what belongs to stderr."""
+        """Yield the server's messages, line by line, until it ends. Lines that are not JSON objects go to the log,
+        because some servers print to stdout what belongs to stderr."""
         while (line := await self._lines.get()) is not None:
             self._waiting_bytes -= len(line)
             if line.lstrip()[:1] == b"{" and _is_json(line):
@@ -81,13 +81,13 @@ class ServerProcess:
                 self.reject(line)
 
     def reject(self, line: bytes) -> None:
-        """Put a line that is no message into the log."""
+        """Log a line that is not a message."""
         text = line[:_SHOWN_BYTES].decode("utf-8", "replace")
         self._rejected = (asyncio.get_running_loop().time(), text)
         self._handlers.log(f"(not a message) {text}")
 
     def rejected_since(self, moment: float) -> str:
-        """Return the last line since a moment of the event loop's clock that was no message; empty for none."""
+        """Return the last line since a time of the event loop's clock that was not a message; empty if none."""
         when, text = self._rejected
         return text if when >= moment else ""
 
@@ -105,22 +105,22 @@ class ServerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its main process is gone."""
+        """True if its main process is gone."""
         return self._running is None or self._running.ended.done()
 
     async def wait(self) -> None:
-        """Wait until it ended, or was given up."""
+        """Wait until it has ended or was given up."""
         await self._over.wait()
 
     def why_ended(self) -> str:
-        """Return in words how it came to an end."""
+        """Return in words how it ended."""
         if self.broken:
             return self.broken
         code = self._running.exit_code if self._running else None
         return f"The MCP server {self.name} ended" + (f" with exit code {code}." if code is not None else ".")
 
     async def aclose(self) -> None:
-        """End it: its input is closed; what has not ended soon is killed with all its children."""
+        """End it: close its input, then kill it with all its children if it has not ended soon."""
         if (running := self._running) is None:
             return
         self._is_closing = True
@@ -154,12 +154,12 @@ class ServerProcess:
         self._draining = asyncio.ensure_future(self._drain())
 
     async def _drain(self) -> None:
-        """Take what the ended process had still written."""
+        """Read the remaining output of the ended process."""
         assert self._running is not None
         if unread := {pipe.ended for pipe in self._running.pipes if not pipe.ended.done()}:
             await asyncio.wait(unread, timeout=_DRAIN_S)
         if self._rest.strip():
-            self.reject(bytes(self._rest))  # a line that was cut off
+            self.reject(bytes(self._rest))  # a truncated line
         if self._errors:
             self._handlers.log(self._errors.decode("utf-8", "replace"))
         self._end()
@@ -177,7 +177,7 @@ class ServerProcess:
 
 
 def server_env(base: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a server: few variables of ours, and what its definition names."""
+    """Return the environment for a server: a few of our variables, and those its definition names."""
     kept = {
         name: value
         for name, value in base.items()
@@ -190,7 +190,7 @@ _SECRET_WORDS = ("TOKEN", "AUTH", "PASS", "SECRET", "KEY", "CRED")
 
 
 def _holds_secret(name: str, value: str) -> bool:
-    """Return whether a variable may hold a secret: by its name, its value, or a user in an address."""
+    """Return True if a variable may hold a secret: by its name, its value, or a user in a URL."""
     from agent_cli.redaction.env_names import is_secret
 
     is_named = any(word in name.upper() for word in _SECRET_WORDS)

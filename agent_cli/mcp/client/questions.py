@@ -1,4 +1,4 @@
-"""What a server asks and tells by itself, from the SDK's callbacks to our handlers."""
+"""Requests and notifications from a server, passed from the SDK's callbacks to our handlers."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ _SAMPLE_TOKENS = 1_000
 
 
 class CallClock:
-    """When a call has taken too long, as a whole or without progress."""
+    """Time limits of a call: in total, and without progress."""
 
     def __init__(self, total_s: float, idle_s: float) -> None:
         now = asyncio.get_running_loop().time()
@@ -26,38 +26,38 @@ class CallClock:
         self._end, self._idle_end = now + total_s, now + idle_s
 
     def moved(self) -> None:
-        """Note progress."""
+        """Record progress."""
         self._idle_end = asyncio.get_running_loop().time() + self.idle_s
 
     def shift(self, seconds: float) -> None:
-        """Leave out a time in which the server waited for us."""
+        """Exclude a period during which the server waited for us."""
         self._end += seconds
         self._idle_end += seconds
 
     @property
     def left_s(self) -> float:
-        """How long the call may still take."""
+        """Remaining time of the call in seconds."""
         return min(self._end, self._idle_end) - asyncio.get_running_loop().time()
 
     @property
     def limit(self) -> str:
-        """The limit that comes first, in words."""
+        """The limit that is reached first, in words."""
         return f"{self.total_s:g} s" if self._end <= self._idle_end else f"{self.idle_s:g} s without progress"
 
 
 class ServerQuestions:
-    """The callbacks of a session. While one waits for a person or the model, no call's time runs: the server
-    cannot go on before it has the answer."""
+    """The callbacks of a session. While one waits for the user or the model, the clocks of all calls are stopped,
+    because the server cannot continue without the answer."""
 
     def __init__(self, handlers: Handlers) -> None:
         self.waiting = 0
-        """How many questions are not yet answered."""
+        """Number of unanswered questions."""
         self._handlers = handlers
         self._clocks: set[CallClock] = set()
 
     @contextlib.contextmanager
     def timed(self, clock: CallClock) -> Iterator[CallClock]:
-        """Have a clock stand still while the server waits for us."""
+        """Stop a clock while the server waits for us."""
         self._clocks.add(clock)
         try:
             yield clock
@@ -67,7 +67,7 @@ class ServerQuestions:
     async def elicit(
         self, context: ClientRequestContext, params: wire.ElicitRequestParams
     ) -> wire.ElicitResult | wire.ErrorData:
-        """Put a question to the user."""
+        """Ask the user a question."""
         with self._time_stands_still():
             answer = await self._handlers.elicit(elicitation_of(plain(params)))
         content = answer.values if answer.action == "accept" else None
@@ -94,17 +94,17 @@ class ServerQuestions:
         )
 
     async def roots(self, context: ClientRequestContext) -> wire.ListRootsResult:
-        """Name the folders of the workspace."""
+        """Return the folders of the workspace."""
         roots = [wire.Root.model_validate({"uri": Path(root).as_uri()}) for root in self._handlers.roots()]
         return wire.ListRootsResult(roots=roots)
 
     async def log(self, params: wire.LoggingMessageNotificationParams) -> None:
-        """Take a message for the log."""
+        """Log a message."""
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
         self._handlers.log(f"{params.level}: {said}")
 
     async def hear(self, message: Any) -> None:
-        """Take a notification, or what was no message."""
+        """Handle a notification, or an item that is not a message."""
         if getattr(message, "method", "").endswith("/list_changed"):
             self._handlers.changed()
 

@@ -1,4 +1,4 @@
-"""The end of a login in the browser: a redirect to a port of this machine, or the address that the user pastes."""
+"""Redirect at the end of a browser login: to a port of this machine, or as an address the user pastes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,14 +17,14 @@ _UNKNOWN = b"This address belongs to no login that is under way."
 
 
 class RedirectListener:
-    """Listens on a port of the loopback address, fixed before the login begins. What does not name the login's own
-    `state` is turned away, and the wait goes on."""
+    """Listens on a loopback port, fixed before the login begins. Requests without the login's own `state` are
+    rejected, and the wait continues."""
 
     def __init__(self, port: int = 0) -> None:
-        """With 0, or where the port is taken, any free one is used."""
+        """Create a listener. For port 0, or if the port is taken, any free one is used."""
         self.port = port
         self.secrets: list[str] = []
-        """What came with the redirect and is shown nowhere."""
+        """Values from the redirect that must never be shown."""
         self._state = ""
         self._found: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._server: asyncio.Server | None = None
@@ -55,7 +55,7 @@ class RedirectListener:
         """Return the parameters of the redirect, from the browser or the user, whichever comes first.
 
         Raises:
-            ServerError: what was pasted is no such address, or nothing came.
+            ServerError: the pasted text is not such an address, or nothing arrived in time.
         """
         self._state = state
         waiting: set[asyncio.Future[Any]] = {self._found}

@@ -1,5 +1,5 @@
-"""A connection on the SDK's session. It lives in a task of its own, since the SDK wants to be left by the task
-that entered it; calls come from any task."""
+"""A connection based on the SDK's session. It runs in its own task, since the SDK requires the task that entered
+the session to leave it; calls come from any task."""
 
 import asyncio
 import contextlib
@@ -35,25 +35,25 @@ from .questions import CallClock, ServerQuestions
 from .session import TolerantDispatcher, answering, call_tool, is_modern, negotiate, plain
 
 for _name in ("mcp", "client", "httpx2", "httpcore2"):
-    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)  # they log with tracebacks what we say in words
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)  # they log tracebacks of errors that we report
 
 _MOST_PAGES = 200
 _MOST_TOOLS = 20_000
 _CLOSE_S = 1.5
 _LAST_ANSWER_S = 0.2
-"""How long an answer may take that came just before the connection ended."""
+"""Time to wait for an answer that arrived just before the connection ended."""
 _PAUSED_S = 0.5
-"""How often it is looked whether the server still waits for us."""
+"""Interval for checking whether the server still waits for us."""
 _Result = TypeVar("_Result")
 
 
 def is_legacy(version: str) -> bool:
-    """Return whether a revision of the protocol, where it is known, begins with a handshake."""
+    """Return True if a protocol revision is known and begins with a handshake."""
     return bool(version) and version not in MODERN_PROTOCOL_VERSIONS
 
 
 class SdkClient:
-    """A connection to one server; see `Client`."""
+    """A connection to one server; implements `Client`."""
 
     def __init__(
         self,
@@ -62,7 +62,9 @@ class SdkClient:
         transport: Callable[[Callable[[HttpFailure], None]], contextlib.AbstractAsyncContextManager[Any]],
         process: ServerProcess | None,
     ) -> None:
-        """`transport` is given what to tell of messages that cannot be delivered, and opens the two streams."""
+        """Create a connection. `transport` receives a callback for messages that cannot be delivered, and opens
+        the two streams.
+        """
         self.offer = Offer()
         self.closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._definition = definition
@@ -73,13 +75,13 @@ class SdkClient:
         self._session: ClientSession | None = None
         self._leave = asyncio.Event()
         self._end: ServerError | None = None
-        """Why it was left, or could not be entered; None while it is of use."""
+        """Why the connection was left or could not be opened; None while it is usable."""
         self._life: asyncio.Task[None] | None = None
         self._leftover: set[asyncio.Future[Any]] = set()
-        """Requests that nobody waits for, while the server is told of their cancellation."""
+        """Abandoned requests, kept while the server is told of their cancellation."""
 
     async def open(self, *, legacy: bool) -> None:
-        """Negotiate with the server and learn what it offers.
+        """Negotiate with the server and fetch its offer.
 
         Args:
             legacy: begin with the handshake.
@@ -166,7 +168,7 @@ class SdkClient:
             await self._process.aclose()
 
     def failed(self, failure: HttpFailure) -> None:
-        """Give up the connection since a message could not be delivered."""
+        """Give up the connection because a message could not be delivered."""
         self._give_up(failure.as_error(self._definition.name, self._definition.url))
 
     def _give_up(self, reason: ServerError) -> None:
@@ -174,25 +176,25 @@ class SdkClient:
         self._leave.set()
 
     async def _live(self, legacy: bool, entered: "asyncio.Future[None]") -> None:
-        """Hold the session open until it is left, or the server's process ends."""
+        """Hold the session open until it is left or the server's process ends."""
         try:
             async with self._new_session(legacy) as session:
                 self._session = session
                 entered.set_result(None)
                 await self._until_over(session)
-        except BaseException as error:  # whatever is raised ends this one connection
+        except BaseException as error:  # whatever is raised ends only this connection
             self._end = self._end or self._error_of(error)
         finally:
             self._session = None
             self._end = self._end or self._ended()
             if not entered.done():
                 entered.set_exception(_again(self._end))
-                entered.exception()  # nobody retrieves it where the caller was cancelled
+                entered.exception()  # retrieved here in case the caller was cancelled
             if not self.closed.done():
                 self.closed.set_result(str(self._end))
 
     def _ended(self) -> ServerError:
-        """Return why there is no session any more."""
+        """Return why the session no longer exists."""
         if self._process is None:
             return ServerGone(f"The connection to the MCP server {self._definition.name} was closed.")
         why = self._process.why_ended()
@@ -219,7 +221,7 @@ class SdkClient:
                 yield session
 
     async def _or_ended(self, negotiation: Awaitable[None]) -> None:
-        """Negotiate unless it is left meanwhile."""
+        """Negotiate until the connection is left."""
         working = asyncio.ensure_future(negotiation)
         leaving = asyncio.create_task(self._leave.wait())
         try:
@@ -246,10 +248,10 @@ class SdkClient:
             await asyncio.gather(watching, *waited, return_exceptions=True)
 
     async def _watch_changes(self, session: ClientSession) -> None:
-        """Listen for other tools, prompts and resources where a modern server says so on request only."""
+        """Subscribe to changes of tools, prompts and resources if a modern server reports them only on request."""
         if not is_modern(session):
             return
-        with contextlib.suppress(Exception):  # a server need not offer it
+        with contextlib.suppress(Exception):  # a server need not support it
             async with listen(
                 session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
             ) as changes:
@@ -262,7 +264,7 @@ class SdkClient:
         timeout_s: float = 0.0,
         clock: CallClock | None = None,
     ) -> _Result:
-        """Ask the server; whatever goes wrong comes out as a `ServerError` with words."""
+        """Send a request; raise every failure as a `ServerError` with an explanation."""
         session = self._session
         if session is None:
             raise _again(self._end or self._ended())
@@ -282,11 +284,11 @@ class SdkClient:
                 asking.cancel()
 
     async def _until_answered(self, asking: "asyncio.Future[Any]", clock: CallClock) -> None:
-        """Wait for the answer, the end of the connection or that of the time.
+        """Wait for the answer, the end of the connection or the time limit.
 
         Raises:
             ServerGone: the connection ended first.
-            ServerError: time was up.
+            ServerError: the time limit was reached.
         """
         began = asyncio.get_running_loop().time()
         waited: set[asyncio.Future[Any]] = {asking, self.closed}
@@ -305,7 +307,7 @@ class SdkClient:
             raise _again(self._end or self._ended())
 
     async def _failure(self, error: Exception) -> ServerError:
-        """Return what the caller of a failed request gets; a connection that is of no use any more is left."""
+        """Return the error for a failed request; give up a connection that is no longer usable."""
         if is_closed(error) and (self._process is not None or self._end is not None):
             await asyncio.wait({self.closed}, timeout=1.0)
             return _again(self._end or self._ended())
@@ -331,7 +333,7 @@ class SdkClient:
         resources: list[Any] = []
         if capabilities.resources:
             resources = await self._pages(session.list_resources, "resources")
-            with contextlib.suppress(MCPError):  # templates are seldom there
+            with contextlib.suppress(MCPError):  # templates are often unsupported
                 resources += await self._pages(session.list_resource_templates, "resourceTemplates")
         info = session.server_info
         return Offer(
@@ -354,7 +356,7 @@ class SdkClient:
         return tuple(sorted(found.values(), key=lambda tool: tool.name))
 
     async def _pages(self, fetch: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
-        """Fetch a list page by page, up to a bound."""
+        """Fetch a list page by page, up to a limit."""
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
@@ -369,7 +371,7 @@ class SdkClient:
 
 
 def _again(error: ServerError) -> ServerError:
-    """Return an error that may be raised more than once: each has a traceback."""
+    """Return a copy of an error, so that each time it is raised it has its own traceback."""
     return copy.copy(error)
 
 

@@ -1,5 +1,5 @@
-"""A session of the SDK as we use it: lists that survive a bad entry, calls without hidden requests, a bound on
-what a server may ask meanwhile, and the choice of the era."""
+"""Adaptations of the SDK's session: lists that survive a bad entry, calls without hidden requests, a limit on
+requests from a server, and the choice of the protocol era."""
 
 import asyncio
 import contextlib
@@ -22,9 +22,9 @@ from .http_failures import HttpFailure
 from .process import ServerProcess
 
 _ROUNDS = 10
-"""How often a modern server may ask back within one call."""
+"""Maximum number of times a modern server may ask back within one call."""
 _MOST_QUESTIONS = 100
-"""How often a legacy server may ask back between two calls of ours."""
+"""Maximum number of times a legacy server may ask back between two of our calls."""
 _ROUND_PAUSE_S = 0.1
 _LISTS = {
     "tools/list": "tools",
@@ -41,30 +41,31 @@ Sent = Awaitable[Any]
 
 
 class UnansweredQuestion(Exception):
-    """A server asks for what it is not given; the text says what it did."""
+    """A server asks for something that it is not given; the text says what."""
 
 
 def plain(model: Any) -> dict[str, Any]:
-    """Return a message's content as the JSON it is on the wire."""
+    """Return a message's content as the JSON sent on the wire."""
     value: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
     return value
 
 
 def is_modern(session: ClientSession) -> bool:
-    """Return whether the session speaks a revision without a handshake."""
+    """Return True if the session uses a revision without a handshake."""
     return session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 class TolerantDispatcher(JSONRPCDispatcher[Any]):
-    """Leaves out of a list what the SDK would refuse the whole list for, and out of a result the content that it
-    does not know."""
+    """Removes list entries for which the SDK would reject the whole list, and unknown content from results."""
 
     def __init__(
         self, reads: Any, writes: Any, report: Callable[[str], None], give_up: Callable[[Exception], None]
     ) -> None:
-        """`report` gets a line for each entry that is left out, `give_up` the reason to end the connection."""
+        """Create a dispatcher. `report` receives a line for each removed entry, `give_up` the reason to end the
+        connection.
+        """
         self.revision = LATEST_HANDSHAKE_VERSION
-        """The one that was agreed on; set once it was."""
+        """The negotiated revision, once known."""
         self.incoming = CountedStream(reads, give_up)
         super().__init__(self.incoming, writes)  # type: ignore[arg-type]
         self._report = report
@@ -86,7 +87,7 @@ class TolerantDispatcher(JSONRPCDispatcher[Any]):
         if not isinstance(found, list) or not self._refusal(method, result):
             return result
         if self._refusal(method, {**result, key: []}):
-            return result  # it is not the entries that are wrong
+            return result  # the fault is not in the entries
         kept = []
         for entry in found:
             if why := self._refusal(method, {**result, key: [entry]}):
@@ -97,7 +98,7 @@ class TolerantDispatcher(JSONRPCDispatcher[Any]):
         return {**result, key: kept}
 
     def _refusal(self, method: str, result: dict[str, Any]) -> str:
-        """Return why the SDK would refuse a result; empty when it takes it."""
+        """Return why the SDK would reject a result; empty if it accepts it."""
         try:
             methods.parse_server_result(method, self.revision, result)
         except ValidationError as error:
@@ -107,7 +108,7 @@ class TolerantDispatcher(JSONRPCDispatcher[Any]):
 
 
 class CountedStream:
-    """The messages of a server; ends with too many questions since the last call of ours."""
+    """The messages of a server; ends after too many questions since our last call."""
 
     def __init__(self, stream: Any, give_up: Callable[[Exception], None]) -> None:
         self.asked = 0
@@ -116,7 +117,7 @@ class CountedStream:
 
     @property
     def last_context(self) -> Any:
-        """The context that the SDK carries from sender to receiver; None where the transport has none."""
+        """The context that the SDK carries from sender to receiver; None if the transport has none."""
         return getattr(self._stream, "last_context", None)
 
     async def __aenter__(self) -> "CountedStream":
@@ -143,8 +144,8 @@ class CountedStream:
 
 @contextlib.asynccontextmanager
 async def over_process(process: ServerProcess, on_failure: Callable[[HttpFailure], None]) -> AsyncIterator[Any]:
-    """Carry the SDK's messages over a server's standard streams; the process ends with the context. There are no
-    failures to tell of beside the end of the streams."""
+    """Carry the SDK's messages over a server's standard streams; the process ends with the context. The only
+    failure is the end of the streams."""
     into_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     into_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -180,8 +181,8 @@ async def over_process(process: ServerProcess, on_failure: Callable[[HttpFailure
 
 
 async def negotiate(session: ClientSession, *, legacy: bool) -> None:
-    """Agree on a revision of the protocol: ask for the modern one unless the server is known to be `legacy`, and
-    fall back to the handshake on whatever is no answer to that.
+    """Agree on a protocol revision: ask for the modern one unless the server is known to be `legacy`, and fall
+    back to the handshake on any other response.
 
     Raises:
         MCPError: it refuses both.
@@ -195,15 +196,15 @@ async def negotiate(session: ClientSession, *, legacy: bool) -> None:
         if error.code == wire.UNSUPPORTED_PROTOCOL_VERSION and not _names_legacy(error):
             raise
         await _shake_hands(session)
-    except (ValidationError, RuntimeError):  # an answer of another kind, or one that names legacy revisions only
+    except (ValidationError, RuntimeError):  # a response of another kind, or one that names only legacy revisions
         await _shake_hands(session)
 
 
 async def call_tool(
     session: ClientSession, name: str, arguments: Mapping[str, Any], progress: ProgressFnT
 ) -> dict[str, Any]:
-    """Call a tool and return its result. No list is fetched for it and no output schema checked; a server that
-    wants arguments in headers is listed once, since the SDK learns of them from the list."""
+    """Call a tool and return its result. No list is fetched and no output schema checked; only if a server wants
+    arguments in headers is its list fetched once, since the SDK learns of them from the list."""
 
     def send(answers: Any, state: str | None) -> Sent:
         params = wire.CallToolRequestParams(
@@ -222,10 +223,10 @@ async def call_tool(
 
 
 async def answering(session: ClientSession, send: Callable[[Any, str | None], Sent]) -> dict[str, Any]:
-    """Send a request; where the server needs answers of the client first, give them and send it again.
+    """Send a request; if the server first needs answers from the client, provide them and send it again.
 
     Raises:
-        UnansweredQuestion: it asks without end, or for what is refused.
+        UnansweredQuestion: it asks too often, or for something that is refused.
     """
     answers: dict[str, Any] | None = None
     state: str | None = None
@@ -256,17 +257,17 @@ async def _shake_hands(session: ClientSession) -> None:
     except MCPError as error:
         if error.code != wire.UNSUPPORTED_PROTOCOL_VERSION:
             raise
-        await session.discover()  # it was slow to start, and modern after all
+        await session.discover()  # it was slow to start, and is modern after all
 
 
 def _names_legacy(error: MCPError) -> bool:
-    """Return whether a refused revision leaves one with a handshake, or the server does not say."""
+    """Return True if the supported revisions include one with a handshake, or the server does not list them."""
     named = error.data.get("supported") if isinstance(error.data, dict) else None
     return not isinstance(named, list) or any(isinstance(each, str) and each < "2026" for each in named)
 
 
 def _known_content(result: dict[str, Any]) -> dict[str, Any]:
-    """Replace blocks of content that the SDK refuses by a text that says so."""
+    """Replace content blocks that the SDK rejects with an explanatory text."""
     blocks = [block if _is_known(block) else _replacement(block) for block in result["content"]]
     return {**result, "content": blocks}
 

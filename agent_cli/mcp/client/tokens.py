@@ -1,4 +1,4 @@
-"""The logins at servers, on disk: one file for each address and client, readable by the user alone."""
+"""The logins at servers, on disk: one file per address and client, readable only by the user."""
 
 import contextlib
 import hashlib
@@ -14,38 +14,38 @@ from ..types.definition import ServerDefinition
 
 _MAX_BYTES = 1_000_000
 _AHEAD_S = 300.0
-"""How long before its end a token is exchanged for a new one."""
+"""Time before its expiry at which a token is refreshed."""
 _LOCK_S = 45.0
 
 
 class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a login gave. It belongs to one issuer and one resource; the tokens go nowhere else."""
+    """The result of a login. It belongs to one issuer and one resource; the tokens are sent nowhere else."""
 
     issuer: str
     resource: str
-    """What the token is for, as the server names itself."""
+    """The token's audience, as the server identifies itself."""
     token_endpoint: str
     client_id: str
     client_secret: str = ""
     token_endpoint_auth_method: str = "none"
     redirect_port: int = 0
-    """The port that the client is registered with; 0 where it was not registered by us."""
+    """The port registered for the client; 0 if we did not register it."""
     access_token: str = ""
     refresh_token: str = ""
     expires_at: float = 0.0
-    """Seconds since 1970; 0 when the server did not say."""
+    """Seconds since the epoch; 0 if the server did not say."""
     scope: str = ""
 
     def __repr__(self) -> str:
-        """Without secrets."""
+        """Return a representation without secrets."""
         return f"StoredLogin({self.issuer!r}, {self.resource!r})"
 
     def is_stale(self, now: float) -> bool:
-        """Return whether the access token has ended, or ends soon."""
+        """Return True if the access token has expired or expires soon."""
         return not self.access_token or bool(self.expires_at and now > self.expires_at - _AHEAD_S)
 
     def is_over(self, now: float) -> bool:
-        """Return whether the access token is of no use any more."""
+        """Return True if the access token is no longer usable."""
         return not self.access_token or bool(self.expires_at and now > self.expires_at)
 
     def without_tokens(self) -> "StoredLogin":
@@ -60,14 +60,14 @@ class TokenStore:
         self._folder = folder
 
     def load(self, definition: ServerDefinition) -> StoredLogin | None:
-        """Return the login at a server; None when there is none that can be read."""
+        """Return the login at a server; None if there is none or it cannot be read."""
         try:
             return msgspec.json.decode(read_regular(self._path(definition), _MAX_BYTES), type=StoredLogin)
         except (OSError, msgspec.DecodeError):
             return None
 
     def save(self, definition: ServerDefinition, login: StoredLogin) -> None:
-        """Keep a login in the place of an earlier one.
+        """Save a login, replacing an earlier one.
 
         Raises:
             OSError: it cannot be written.
@@ -76,7 +76,7 @@ class TokenStore:
         replace_file(self._path(definition), msgspec.json.encode(login), durable=True)
 
     def forget(self, definition: ServerDefinition) -> bool:
-        """Drop the login at a server; whether there was one."""
+        """Delete the login at a server; return True if there was one."""
         with self.locked(definition):
             had = self._path(definition).exists()
             with contextlib.suppress(FileNotFoundError):
@@ -85,7 +85,7 @@ class TokenStore:
 
     @contextlib.contextmanager
     def locked(self, definition: ServerDefinition) -> Iterator[None]:
-        """Keep every other program from changing the login meanwhile.
+        """Prevent other programs from changing the login during the block.
 
         Raises:
             OSError: the folder cannot be written, or another program keeps it locked.
@@ -99,5 +99,5 @@ class TokenStore:
 
 
 def expiry(expires_in: float | None) -> float:
-    """Return when a token ends that is good for so many seconds; 0 when that is not known."""
+    """Return the expiry time of a token valid for this many seconds; 0 if unknown."""
     return time.time() + expires_in if expires_in else 0.0

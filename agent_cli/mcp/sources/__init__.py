@@ -1,1 +1,1 @@
-"""Find the definitions of servers in configuration files, and which of them may start."""
+"""Discovery of server definitions in configuration files, and of those that may start."""

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 def configured(
     servers: Mapping[str, McpServer], env: Mapping[str, str], root: Path, source: str
 ) -> tuple[ServerDefinition, ...]:
-    """Return the definitions under `mcp_servers`, variables expanded; `problem` says why one cannot start."""
+    """Return the definitions under `mcp_servers`, with variables expanded; `problem` says why one cannot start."""
     return tuple(_definition(name, server, env, root, source) for name, server in servers.items())
 
 

@@ -1,7 +1,6 @@
-"""Find the servers that configuration files define: ours first, then those of other agents where they lie.
-
-The nearest definition of a name counts. What a repository brings is inert until the user has agreed to that very
-entry, and to the bytes of the files of the workspace that it names.
+"""Find servers in configuration files: ours first, then those of other agents. The nearest definition of a name
+counts. A repository's servers are inert until the user has agreed to the exact entry and to the content of the
+workspace files that it names.
 """
 
 import re
@@ -24,7 +23,7 @@ from .formats import FormatError, claude, codex, codex_json, cursor, gemini, of_
 
 _MAX_BYTES = 32_000_000
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
-"""Not for names of servers: a slash would make `a/b` a tool of `a` to the rules, and `*` a pattern."""
+"""Characters not allowed in server names: a slash would make `a/b` a tool of `a` in rules, and `*` a pattern."""
 _LONGEST_NAME = 64
 
 Entries = Callable[[Mapping[str, Any], Path], Any]
@@ -35,29 +34,29 @@ class _File(msgspec.Struct, frozen=True):
 
     path: Path
     entries: Entries
-    """Finds the mapping of names to entries in its content, for a workspace."""
+    """Returns the mapping of names to entries in its content, for a workspace."""
     read: Callable[[Any], McpServer]
     is_project: bool = False
 
 
 class ProjectServer(msgspec.Struct, frozen=True):
-    """A server that a repository brings, and what a yes to it is bound to."""
+    """A server that a repository defines, with the content that the user's consent is bound to."""
 
     definition: ServerDefinition
     place: str
     content: bytes
     shown: tuple[str, ...]
-    """What would be started or contacted, a line each; variables by their names."""
+    """Commands and addresses to be used, one per line; variables are shown by name."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What configuration files define."""
+    """The servers found in configuration files."""
 
     usable: tuple[ServerDefinition, ...]
     inert: tuple[ProjectServer, ...]
-    """Of the project, and not trusted."""
+    """Servers of the project that are not trusted."""
     notes: tuple[str, ...]
-    """Files and entries that cannot be read, and entries that others hide."""
+    """Files and entries that cannot be read, and entries hidden by others."""
 
 
 def find_servers(
@@ -75,13 +74,13 @@ def find_servers(
 
     Args:
         own: entries under `mcp_servers`.
-        own_source: where these stand, for people.
+        own_source: where these are defined, for display.
         root: the workspace.
         home: the user's home directory.
-        env: variables that entries may name.
-        trusts: whether the user has agreed to a place and its content.
+        env: variables that entries may refer to.
+        trusts: returns True if the user has agreed to a place and its content.
         plugins: servers of plug-ins that the user has agreed to.
-        reads: whose files beside the configuration are read.
+        reads: owners (`user`, `project`) whose files of other agents are read.
     """
     found = _Found(root, env, trusts, {each.name: each for each in configured(own, env, root, own_source)})
     for definition in plugins:
@@ -100,7 +99,7 @@ class PluginServers(msgspec.Struct, frozen=True):
 
     definitions: tuple[ServerDefinition, ...] = ()
     shown: tuple[tuple[str, ...], ...] = ()
-    """What each would start or contact, a line each; variables by their names."""
+    """Commands and addresses used by each, one per line; variables are shown by name."""
     notes: tuple[str, ...] = ()
     """Entries that cannot be read."""
 
@@ -118,11 +117,11 @@ def plugin_servers(
 
     Args:
         plugin: its name.
-        entries: servers by name, as they are written.
-        product: whose plug-in it is.
-        root: its folder, from which relative folders are meant.
-        env: variables that entries may name.
-        variables: those of the plug-in, which they may name as well, and which its servers get.
+        entries: servers by name, as written.
+        product: the product it was made for.
+        root: its folder, to which relative folders refer.
+        env: variables that entries may refer to.
+        variables: those of the plug-in, which entries may also refer to and its servers get.
     """
     servers: list[ServerDefinition] = []
     shown, notes = [], []
@@ -141,7 +140,7 @@ def plugin_servers(
 
 
 class _Found:
-    """Takes entries, the nearest first."""
+    """Collector of entries, to which the nearest are added first."""
 
     def __init__(
         self,
@@ -158,7 +157,7 @@ class _Found:
         self._trusts = trusts
 
     def add(self, file: _File, written: str, raw: Any) -> None:
-        """Take an entry, unless another of its name came before it or the user has to agree to it first."""
+        """Add an entry, unless its name is taken or the user must agree to it first."""
         source = _shown_path(file.path)
         name = _OTHER.sub("_", written)[:_LONGEST_NAME]
         try:
@@ -179,7 +178,7 @@ class _Found:
         self.usable[name] = definition
 
     def add_known(self, definition: ServerDefinition) -> None:
-        """Take a server that the user has agreed to, unless another of its name came before it."""
+        """Add a server that the user has agreed to, unless its name is taken."""
         if not self._is_known(definition):
             self.usable[definition.name] = definition
 
@@ -207,7 +206,7 @@ def _under(key: str) -> Entries:
 
 
 def _of_claude_project(content: Mapping[str, Any], root: Path) -> Any:
-    """Return the servers that the user gave Claude Code for this folder alone."""
+    """Return the servers configured in Claude Code for this folder only."""
     projects = content.get("projects")
     project = json_with_comments(bytes(projects), dict[str, msgspec.Raw]).get(str(root)) if projects else None
     found = _plain(project)
@@ -215,7 +214,7 @@ def _of_claude_project(content: Mapping[str, Any], root: Path) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Decode a part of a file of JSON; the other parts may be large, and are not looked at."""
+    """Decode one part of a JSON file; the other parts may be large and are not decoded."""
     return json_with_comments(bytes(value)) if isinstance(value, msgspec.Raw) else value
 
 
@@ -237,7 +236,7 @@ _FORMATS: dict[str, tuple[Entries, Callable[[Any], McpServer]]] = {
 def _entries(
     file: _File, root: Path, contents: dict[Path, Mapping[str, Any]], notes: list[str]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the entries of a file by name. One that is not there, or no regular file, has none."""
+    """Yield the entries of a file by name; none if it is missing or not a regular file."""
     try:
         if file.path not in contents:
             contents[file.path] = _decoded(file.path)
@@ -247,14 +246,14 @@ def _entries(
     except OSError:
         return
     except (FormatError, msgspec.DecodeError) as error:
-        contents[file.path] = {}  # it is noted once, though two parts of it are looked for
+        contents[file.path] = {}  # noted once, though two parts of it are read
         notes.append(f"{_shown_path(file.path)} is left out: {error}")
         return
     yield from ((str(name), raw) for name, raw in (found or {}).items())
 
 
 def _decoded(path: Path) -> Mapping[str, Any]:
-    """Read a file of settings; errors as `read_regular` and `json_with_comments`."""
+    """Read a settings file; raises as `read_regular` and `json_with_comments`."""
     data = read_regular(path, _MAX_BYTES, follow=True)
     if path.suffix != ".toml":
         decoded: dict[str, msgspec.Raw] = json_with_comments(data, dict[str, msgspec.Raw]) if data.strip() else {}
@@ -268,12 +267,12 @@ def _decoded(path: Path) -> Mapping[str, Any]:
 
 
 def _content(raw: Any, definition: ServerDefinition, root: Path) -> bytes:
-    """Return what a yes to an entry is bound to: itself, and the files of the workspace that it names."""
+    """Return the content that consent to an entry is bound to: the entry, and the workspace files it names."""
     return storable_json([raw, files_of(definition, root)], "sorted")
 
 
 def files_of(definition: ServerDefinition, root: Path) -> dict[str, str]:
-    """Return the files of the workspace that starting a server would run, with the hashes of their contents."""
+    """Return the workspace files that starting a server would run, with the hashes of their content."""
     words = (*definition.command, *definition.env.values())
     return named_files(words, root, Path(definition.cwd) if definition.cwd else None)
 

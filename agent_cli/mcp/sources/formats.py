@@ -1,4 +1,4 @@
-"""How other programs write the definition of a server, each as an entry of ours.
+"""Convert server definitions from the formats of other programs.
 
 Formats: Claude Code and Cursor (`mcpServers`), VS Code (`servers`), Codex (TOML), Gemini CLI, OpenCode.
 """
@@ -73,10 +73,10 @@ class _OpenCode(msgspec.Struct):
 
 
 def claude(raw: Any) -> McpServer:
-    """Read an entry of Claude Code.
+    """Convert an entry of Claude Code.
 
     Raises:
-        FormatError: it is none.
+        FormatError: the entry is invalid.
     """
     entry = _converted(raw, _Claude)
     kinds = {"streamable-http": "http", "streamableHttp": "http"}
@@ -97,12 +97,12 @@ def claude(raw: Any) -> McpServer:
 
 
 def cursor(raw: Any) -> McpServer:
-    """Read an entry of Cursor or VS Code, whose variables are `${env:NAME}`; errors as for `claude`."""
+    """Convert an entry of Cursor or VS Code, whose variables are `${env:NAME}`; raises as `claude`."""
     return claude(_each_text(raw, _from_editor))
 
 
 def codex(raw: Any) -> McpServer:
-    """Read an entry of Codex; errors as for `claude`."""
+    """Convert an entry of Codex; raises as `claude`."""
     entry = _converted(raw, _Codex)
     headers = {**entry.http_headers, **{name: f"${{{env}}}" for name, env in entry.env_http_headers.items()}}
     if entry.bearer_token_env_var:
@@ -122,7 +122,7 @@ def codex(raw: Any) -> McpServer:
 
 
 def codex_json(raw: Any) -> McpServer:
-    """Read an entry of a plug-in of Codex, which may be one of Claude Code; errors as for `claude`."""
+    """Convert an entry of a Codex plug-in, which may be in Claude Code's format; raises as `claude`."""
     if isinstance(raw, Mapping) and not raw.keys() & _ONLY_CODEX:
         return claude(raw)
     if isinstance(raw, Mapping) and "headers" in raw:
@@ -131,10 +131,10 @@ def codex_json(raw: Any) -> McpServer:
 
 
 def of_plugin(raw: Any) -> Any:
-    """Return an entry of a plug-in with the separator of paths in place of its variable.
+    """Return an entry of a plug-in with the path separator variable replaced.
 
     Raises:
-        FormatError: it asks for a setting of the plug-in, or is nested too deep.
+        FormatError: it requires a setting of the plug-in, or is nested too deeply.
     """
     try:
         return _each_text(raw, _from_plugin)
@@ -152,7 +152,7 @@ _ONLY_CODEX = set(_Codex.__struct_fields__) - set(_Claude.__struct_fields__)
 
 
 def gemini(raw: Any) -> McpServer:
-    """Read an entry of Gemini CLI, whose variables may be `$NAME`; errors as for `claude`."""
+    """Convert an entry of Gemini CLI, whose variables may be `$NAME`; raises as `claude`."""
     entry = _converted(_each_text(raw, _from_dollar), _Gemini)
     return McpServer(
         type="sse" if entry.url and not entry.http_url and not entry.command else None,
@@ -168,7 +168,7 @@ def gemini(raw: Any) -> McpServer:
 
 
 def opencode(raw: Any) -> McpServer:
-    """Read an entry of OpenCode, whose variables are `{env:NAME}`; errors as for `claude`."""
+    """Convert an entry of OpenCode, whose variables are `{env:NAME}`; raises as `claude`."""
     entry = _converted(_each_text(raw, _from_braces), _OpenCode)
     return McpServer(
         command=entry.command[0] if entry.command else None,

@@ -1,1 +1,1 @@
-"""Offer the tools of servers to the model."""
+"""The tools of servers, as offered to the model."""

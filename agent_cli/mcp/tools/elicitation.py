@@ -1,4 +1,4 @@
-"""Put a server's question to the user in the session's own dialog."""
+"""Servers' questions, put to the user in the session's own dialog."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +15,7 @@ _TRIES = 3
 
 
 def asked_in_session(ask: Question | None) -> Callable[[str, Elicitation], Awaitable[ElicitationAnswer]] | None:
-    """Return how questions of servers are put to the user; None where nobody can answer."""
+    """Return a function that puts servers' questions to the user; None if nobody can answer."""
     if ask is None:
         return None
 
@@ -26,7 +26,7 @@ def asked_in_session(ask: Question | None) -> Callable[[str, Elicitation], Await
 
 
 async def _by_address(ask: Question, server: str, asked: Elicitation) -> ElicitationAnswer:
-    """Show the whole address. It is opened by the user, never by us."""
+    """Show the full address. The user opens it; we never do."""
     question = (
         f"The MCP server {server} asks you to open an address: {visible(asked.message)}\n{visible(asked.url)}\n"
         "Open it only if you expect this."
@@ -36,7 +36,7 @@ async def _by_address(ask: Question, server: str, asked: Elicitation) -> Elicita
 
 
 async def _by_form(ask: Question, server: str, asked: Elicitation) -> ElicitationAnswer:
-    """Ask for one value after another; no answer is sent before all are there."""
+    """Ask for one value after another; no answer is sent until all are complete."""
     head = f"The MCP server {server} asks: {visible(asked.message)}"
     if not asked.fields:
         said = await ask(head, ("Accept", _DECLINE))
@@ -53,7 +53,7 @@ async def _by_form(ask: Question, server: str, asked: Elicitation) -> Elicitatio
 
 
 async def _value(ask: Question, head: str, field: FormField) -> tuple[bool, Any]:
-    """Return whether the user answers, and what; None for a field that was skipped."""
+    """Return True if the user answered, and the value; None for a skipped field."""
     about = visible(field.title or field.name) + (f" ({visible(field.description)})" if field.description else "")
     default = f" [{visible(field.default)}]" if field.default else ""
     options = ("yes", "no") if field.kind == "boolean" else field.options
@@ -73,10 +73,10 @@ async def _value(ask: Question, head: str, field: FormField) -> tuple[bool, Any]
 
 
 def _converted(field: FormField, said: str) -> Any:
-    """Return what the user wrote as a value of the field.
+    """Convert the user's text to a value of the field.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a valid value.
     """
     match field.kind:
         case "boolean":

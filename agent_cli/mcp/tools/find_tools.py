@@ -1,5 +1,5 @@
-"""`find_tools` and `call_tool`: tools of servers that are too many for every request, found when they are needed.
-What the model is told of these two is fixed when the session begins."""
+"""Tools `find_tools` and `call_tool`, for servers with too many tools to send in every request. The description of
+these two is fixed when the session begins."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ _MOST_FOUND = 20
 _DESCRIPTION_CHARS = 600
 _SCHEMA_CHARS = 3_000
 _RESULT_CHARS = 24_000
-"""Of one search; the tools that fit less well are named without their parameters."""
+"""Limit for one search; the worst matches are listed without their parameters."""
 
 _ABOUT = """\
 Find tools of the user's MCP servers by what they do. The result holds their names, descriptions and parameters; \
@@ -32,7 +32,7 @@ since this list was made:
 
 
 class FindParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `find_tools` takes."""
+    """Parameters of `find_tools`."""
 
     query: Annotated[str, msgspec.Meta(description="What the tool should do, or its name")]
     limit: Annotated[int, msgspec.Meta(description="8 unless given", ge=1, le=_MOST_FOUND)] = _FOUND
@@ -52,8 +52,8 @@ class FindTools(BasicTool):
         entries: Callable[[], Sequence[Entry]],
         learn: Callable[[], Awaitable[tuple[str, ...]]],
     ) -> None:
-        """`entries` are the tools that are known at the moment of a search; `learn` connects to servers of which
-        nothing is known, and gives why some cannot be used."""
+        """Create the tool. `entries` returns the tools known at the time of a search; `learn` connects to unknown
+        servers, and returns why some cannot be used."""
         self.description = _ABOUT + catalogue
         self._entries = entries
         self._learn = learn
@@ -74,7 +74,7 @@ class FindTools(BasicTool):
         return ToolOutcome(text="\n\n".join((*_shown(found), *problems)), display=names)
 
     def _found(self, entries: tuple[Entry, ...], params: FindParams) -> list[Entry]:
-        """Return what fits a query; a tool named in full stands alone."""
+        """Return the tools that match a query; a full tool name returns only that tool."""
         from ..catalog.search import ToolIndex
 
         if self._index is None or entries != self._indexed:
@@ -84,14 +84,14 @@ class FindTools(BasicTool):
 
 
 class CallParams(msgspec.Struct, frozen=True):
-    """What `call_tool` takes."""
+    """Parameters of `call_tool`."""
 
     name: str
     arguments: dict[str, Any] = {}
 
 
 class CallTool(BasicTool):
-    """Calls a tool that was found; the call is that tool's from then on."""
+    """Calls a tool that was found; from then on the call counts as that tool's."""
 
     name = "call_tool"
     label = "Call"
@@ -99,7 +99,7 @@ class CallTool(BasicTool):
     Params = CallParams
 
     def __init__(self, find: Callable[[str], Tool | None], unknown: Callable[[str], str]) -> None:
-        """`unknown` gives the message for a name that is none."""
+        """Create the tool. `unknown` returns the message for an unknown name."""
         self._find = find
         self._unknown = unknown
         self.schema: dict[str, Any] = {
@@ -136,7 +136,7 @@ class CallTool(BasicTool):
 
 
 def _shown(found: Sequence[Entry]) -> Iterator[str]:
-    """Yield the tools in words, the best first; one that stands alone is shown whole."""
+    """Yield descriptions of the tools, best first; a single one is shown in full."""
     if len(found) == 1:
         yield f"{found[0].name}\n{described(found[0].tool)}\nparameters: {_schema(found[0])}"
         return

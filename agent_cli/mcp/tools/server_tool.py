@@ -1,4 +1,4 @@
-"""A tool of a server as a tool of ours: every call is an external call, whatever the server says of it."""
+"""A server's tool as one of our tools: every call is an external call, whatever the server says about it."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -30,7 +30,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 class Link(Protocol):
-    """What a tool needs of the connection to its server."""
+    """The part of a server connection that a tool needs."""
 
     definition: ServerDefinition
 
@@ -41,7 +41,7 @@ class Link(Protocol):
     ) -> CallOutcome: ...
 
     def current(self, name: str) -> ToolDefinition | None:
-        """Return a tool as the server describes it now; None when it offers it no longer."""
+        """Return a tool as the server describes it now; None if it no longer offers it."""
         ...
 
     def approved(self, name: str) -> ToolDefinition | None: ...
@@ -52,7 +52,7 @@ class Link(Protocol):
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """The arguments of a call, checked as far as the schema is plain."""
+    """The arguments of a call, checked as far as the schema is simple."""
 
     values: dict[str, Any]
     shown: list[str] = []
@@ -68,14 +68,14 @@ class ServerTool:
     counted = ""
 
     def __init__(self, entry: Entry, link: Link) -> None:
-        """`entry` is what the model was told of it."""
+        """Create the tool. `entry` is the definition given to the model."""
         self.name = entry.name
         self._told = entry.tool
         self._server = entry.server
         self._link = link
         self.label = f"{_word(entry.server)}: {_word(entry.tool.title or entry.tool.name)}"
         self.description = described(entry.tool)
-        """What the model is told."""
+        """The description given to the model."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class ServerTool:
         return (CallExternal(self._server, self._now.name, self._changed(), self._now.says_read_only),)
 
     async def make_ready(self, context: ToolContext) -> None:
-        """Start the server, so that a call is judged by the definition that holds now."""
+        """Start the server, so that a call is judged by the current definition."""
         try:
             await self._link.ready()
         except ServerError as error:
@@ -121,7 +121,9 @@ class ServerTool:
         return Preview(f"{change}\n\n{visible(arguments)}", note="allowing the call approves the new definition")
 
     async def run(self, params: Arguments, context: ToolContext) -> ToolOutcome:
-        """Call the tool. One whose definition has changed runs only with the user's yes to that very change."""
+        """Call the tool. If its definition has changed, it runs only with the user's approval of that exact
+        change.
+        """
         now = self._now
         if changed := self._changed():
             if now.digest not in params.shown:
@@ -138,7 +140,7 @@ class ServerTool:
 
     @property
     def _now(self) -> ToolDefinition:
-        """The definition that holds now, or the one that the model was told while the server is not running."""
+        """The current definition, or the one given to the model while the server is not running."""
         return self._link.current(self._told.name) or self._told
 
     def _changed(self) -> str:
@@ -154,12 +156,12 @@ class ServerTool:
 
 
 def described(tool: ToolDefinition) -> str:
-    """Return a tool's description for the model, control and invisible characters written out."""
+    """Return a tool's description for the model, with control and invisible characters escaped."""
     return visible((tool.description or tool.title or tool.name).strip())
 
 
 def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of parameters that every provider takes: an object at the top."""
+    """Return a parameter schema that every provider accepts, with an object at the top."""
     plain = schema if isinstance(schema.get("properties", {}), dict) else {}
     shown: dict[str, Any] = _with_words_visible(plain)
     return {**shown, "type": "object", "properties": shown.get("properties", {})}
@@ -169,7 +171,7 @@ _WORDS = ("description", "title", "$comment")
 
 
 def _with_words_visible(value: Any) -> Any:
-    """Write out control and invisible characters in the words of a schema; its values stay as they are."""
+    """Escape control and invisible characters in the texts of a schema; its values are unchanged."""
     if isinstance(value, list):
         return [_with_words_visible(each) for each in value]
     if isinstance(value, dict):

@@ -1,1 +1,1 @@
-"""What MCP servers are and offer, as values, and what a client of one can do."""
+"""Data types for MCP servers and their offers, and the interface of a client."""

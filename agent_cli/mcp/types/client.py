@@ -1,4 +1,4 @@
-"""What a client of one server can do, and what a server may ask of it."""
+"""Interface of a client for one server, and of the handlers for the server's own requests."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,15 +14,15 @@ class ServerError(Exception):
 
 
 class ServerGone(ServerError):
-    """The connection ended before the answer; the text holds the server's last words."""
+    """The connection ended before the answer; the text holds the server's last log lines."""
 
 
 class LoginNeeded(ServerError):
-    """The server wants a login first."""
+    """The server requires a login first."""
 
 
 class FormField(msgspec.Struct, frozen=True):
-    """One value that a server asks the user for."""
+    """A value that a server asks the user for."""
 
     name: str
     title: str = ""
@@ -34,7 +34,7 @@ class FormField(msgspec.Struct, frozen=True):
 
 
 class Elicitation(msgspec.Struct, frozen=True):
-    """A question of a server to the user: a form, or an address to open."""
+    """A server's question to the user: a form, or an address to open."""
 
     message: str
     fields: tuple[FormField, ...] = ()
@@ -49,7 +49,7 @@ class ElicitationAnswer(msgspec.Struct, frozen=True):
 
 
 class SamplingRequest(msgspec.Struct, frozen=True):
-    """A request of a server to the model."""
+    """A server's request to the model."""
 
     system: str
     messages: tuple[tuple[Literal["user", "assistant"], str], ...]
@@ -57,7 +57,7 @@ class SamplingRequest(msgspec.Struct, frozen=True):
 
 
 class SamplingAnswer(msgspec.Struct, frozen=True):
-    """What the model said."""
+    """The model's answer."""
 
     text: str
     model: str
@@ -65,7 +65,7 @@ class SamplingAnswer(msgspec.Struct, frozen=True):
 
 
 class Handlers(Protocol):
-    """What a server may ask and tell outside the answer to a request."""
+    """Handlers of requests and notifications from a server."""
 
     async def elicit(self, asked: Elicitation) -> ElicitationAnswer: ...
 
@@ -78,15 +78,15 @@ class Handlers(Protocol):
         ...
 
     def roots(self) -> tuple[str, ...]:
-        """Return the folders of the workspace, as absolute paths."""
+        """Return the folders of the workspace as absolute paths."""
         ...
 
     def log(self, text: str) -> None:
-        """Take a line that the server wrote to stderr or logged."""
+        """Receive text that the server wrote to stderr or logged."""
         ...
 
     def changed(self) -> None:
-        """Note that the server offers other tools, prompts or resources than before."""
+        """Receive the notice that the server's tools, prompts or resources have changed."""
         ...
 
 
@@ -94,15 +94,15 @@ class Client(Protocol):
     """A connection to one server, negotiated and ready."""
 
     offer: Offer
-    """What it offered when it connected."""
+    """The offer at the time of connecting."""
     closed: "asyncio.Future[str]"
-    """Done once the connection has ended, with the reason in words."""
+    """Resolved when the connection has ended, with the reason in words."""
 
     async def list_offer(self) -> Offer:
-        """Fetch anew what the server offers.
+        """Fetch the server's current offer.
 
         Raises:
-            ServerError: it does not answer as it should.
+            ServerError: it does not answer correctly.
         """
         ...
 
@@ -118,18 +118,18 @@ class Client(Protocol):
         ...
 
     async def read_resource(self, uri: str) -> CallOutcome:
-        """Read a document; errors as for `call`."""
+        """Read a document; raises as `call`."""
         ...
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> CallOutcome:
-        """Fetch a prompt as text; errors as for `call`."""
+        """Fetch a prompt as text; raises as `call`."""
         ...
 
     async def ping(self) -> None:
-        """Make sure that it answers; errors as for `call`."""
+        """Check that the server answers; raises as `call`."""
         ...
 
     async def aclose(self) -> None:
-        """End the connection, and a server that we started: its input is closed, then TERM, then KILL. At most
-        2 s."""
+        """End the connection, and a server that we started: close its input, then SIGTERM, then SIGKILL. At most 2
+        s."""
         ...

@@ -1,4 +1,4 @@
-"""What a server offers and answers."""
+"""Offers and responses of a server."""
 
 import hashlib
 from functools import cached_property
@@ -10,7 +10,7 @@ from agent_cli.protocol.messages import Image
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, dict=True):
-    """A tool as its server describes it."""
+    """A tool as described by its server."""
 
     name: str
     title: str = ""
@@ -18,29 +18,29 @@ class ToolDefinition(msgspec.Struct, frozen=True, dict=True):
     input_schema: dict[str, Any] = {}
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = {}
-    """Hints of an untrusted party, such as `readOnlyHint`."""
+    """Hints from an untrusted source, such as `readOnlyHint`."""
 
     @cached_property
     def digest(self) -> str:
-        """The hash of all that the model or the user is shown of it."""
+        """Hash of everything about it that is shown to the model or the user."""
         return hashlib.sha256(msgspec.json.encode(msgspec.to_builtins(self), order="sorted")).hexdigest()[:32]
 
     @property
     def says_read_only(self) -> bool:
-        """Whether its server says that a call changes nothing."""
+        """True if its server says that a call changes nothing."""
         return self.annotations.get("readOnlyHint") is True
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether its server says that a second call does no more than the first."""
+        """True if its server says that a repeated call has no further effect."""
         return self.says_read_only or self.annotations.get("idempotentHint") is True
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A tool under the name that the model calls it by."""
+    """A tool under the name used by the model."""
 
     name: str
-    """For the model."""
+    """Name for the model."""
     server: str
     tool: ToolDefinition
 
@@ -62,7 +62,7 @@ class PromptDefinition(msgspec.Struct, frozen=True):
 
 
 class ResourceDefinition(msgspec.Struct, frozen=True):
-    """A document that a server offers, or with `is_template` the form of its address."""
+    """A document that a server offers, or a URI template if `is_template`."""
 
     uri: str
     name: str = ""
@@ -72,21 +72,21 @@ class ResourceDefinition(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """All that a server offers, tools by name."""
+    """Everything that a server offers, tools by name."""
 
     tools: tuple[ToolDefinition, ...] = ()
     prompts: tuple[PromptDefinition, ...] = ()
     resources: tuple[ResourceDefinition, ...] = ()
     instructions: str = ""
-    """The server's words to the model, at most 2 KB."""
+    """The server's instructions for the model, at most 2 KB."""
     server: str = ""
-    """Name and version it gives itself."""
+    """Name and version the server reports."""
     protocol: str = ""
-    """The revision spoken, such as `2025-11-25`."""
+    """The protocol revision in use, such as `2025-11-25`."""
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
-    """What a call, a resource or a prompt gave."""
+    """The result of a call, a resource or a prompt."""
 
     text: str = ""
     images: tuple[Image, ...] = ()

@@ -1,1 +1,1 @@
-"""What is known of each model: prices, windows, abilities."""
+"""Known facts about each model: prices, context windows, capabilities."""

@@ -1,4 +1,4 @@
-"""Resolve the short name of a model family to the newest model of it in the catalogue; no server is asked."""
+"""Resolve a model family's short name to its newest model in the catalogue; no server is contacted."""
 
 import re
 
@@ -16,15 +16,15 @@ _FAMILIES = {
     "deepseek": ("deepseek", r"deepseek-v(\d+)(?:\.(\d+))?-pro"),
     "grok": ("xai", r"grok-(\d+)\.(\d)"),
 }
-"""Short name → provider, and how the names of the family's models are written, with their version."""
+"""For each short name, the provider and a pattern for the family's model names with their version."""
 _SAME = {"claude": "sonnet", "gemini-pro": "gemini", "gemini-flash": "flash"}
 
 USUAL = tuple(_FAMILIES)
-"""The short names, the most usual families first."""
+"""The short names, the most common families first."""
 
 
 def newest(alias: str) -> str:
-    """Return the newest known model of a family as `provider/name`; empty for what is no short name."""
+    """Return the newest known model of a family as `provider/name`; empty if the alias is unknown."""
     alias = alias.strip().lower()
     family = _FAMILIES.get(_SAME.get(alias, alias))
     if family is None:

@@ -1,5 +1,5 @@
-"""What is known of models without asking anybody: the catalogue shipped with the program, else LiteLLM's
-table, read as data when it is installed. Unknown stays None, never 0."""
+"""Offline facts about models: the catalogue shipped with the program, else LiteLLM's table, read as data if it is
+installed. Unknown values stay None, never 0."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ _LITELLM_FILE = "model_prices_and_context_window_backup.json"
 
 
 def model_info(name: str, override: ModelOverride | None = None, *, deep: bool = False) -> ModelInfo:
-    """Return what is known of a model before its server is asked; every figure from the best source that has it.
+    """Return the facts known about a model before its server is asked; each figure comes from the best source.
 
     Args:
         name: `provider/model`.
-        override: what the configuration says.
-        deep: also look into LiteLLM's table when the catalogue has nothing (a few milliseconds).
+        override: values from the configuration.
+        deep: also search LiteLLM's table if the catalogue has nothing (a few milliseconds).
     """
     info = ModelInfo(name)
     facts = _catalogued(name) or (_from_litellm(name) if deep else None)
@@ -33,7 +33,7 @@ def model_info(name: str, override: ModelOverride | None = None, *, deep: bool =
 
 
 def configured(override: ModelOverride) -> Facts:
-    """Return what the configuration says."""
+    """Return the facts given in the configuration."""
     prices = msgspec.convert(msgspec.structs.asdict(override.prices), Prices)
     return Facts(
         "configuration", override.context_window, override.max_output_tokens,
@@ -42,7 +42,7 @@ def configured(override: ModelOverride) -> Facts:
 
 
 def known(query: str = "") -> Iterator[ModelInfo]:
-    """Yield the models of the catalogue whose name contains all words of `query`, by provider."""
+    """Yield the catalogue's models whose name contains all words of `query`, grouped by provider."""
     words = query.lower().split()
     for provider, rows in _providers().items():
         for model, row in msgspec.json.decode(rows, type=dict[str, Row]).items():
@@ -52,7 +52,7 @@ def known(query: str = "") -> Iterator[ModelInfo]:
 
 
 def _providers() -> dict[str, msgspec.Raw]:
-    """Return the rows of each provider, unread: one is wanted of them, and all as values would take 0.3 MB."""
+    """Return the undecoded rows of each provider: usually one is needed, and decoding all would take 0.3 MB."""
     return msgspec.json.decode(CATALOGUE.read_bytes(), type=dict[str, msgspec.Raw])
 
 
@@ -78,7 +78,7 @@ def _catalogued(name: str) -> Facts | None:
 
 
 def litellm_table() -> Path | None:
-    """LiteLLM's table, found without importing the package; None when it is not installed."""
+    """Return the path of LiteLLM's table, found without importing the package; None if it is not installed."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or spec.origin is None:
         return None
@@ -87,7 +87,7 @@ def litellm_table() -> Path | None:
 
 
 def _from_litellm(name: str) -> Facts | None:
-    """One entry, cut out of the file without reading the rest as JSON."""
+    """Return one entry, cut from the file without parsing the rest as JSON."""
     import json
 
     path = litellm_table()

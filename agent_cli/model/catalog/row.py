@@ -1,6 +1,6 @@
-"""One model in one line of `catalog.json`, and how a line is made from an entry of LiteLLM's table.
+"""A model as a row of `catalog.json`, and conversion from an entry of LiteLLM's table.
 
-Apart from the catalogue, because the generator and the reader of the table share it.
+Separate from the catalogue because its generator and the reader of the table share it.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from ..types.info import RATES, Facts, LongPrompt, Prices, Rates, Source
 
 _PER_MILLION = 1_000_000
 _ABILITIES = {"t": "supports_function_calling", "i": "supports_vision", "r": "supports_reasoning"}
-"""A small letter means yes, a capital no, none at all unknown."""
+"""A small letter means yes, a capital no, a missing one unknown."""
 _EFFORTS = {"n": "none", "m": "minimal", "l": "low", "d": "medium", "h": "high", "x": "xhigh", "z": "max"}
 _COSTS = {
     "input": "input_cost_per_token{}",
@@ -26,11 +26,11 @@ _TIER = lazy_regex(r"input_cost_per_token(_above_(\d+)k_tokens)")
 
 Money = float | None
 Tier = tuple[int, Money, Money, Money, Money, Money]
-"""Bound in tokens, then the rates as in `RATES`."""
+"""Token limit above which the rates apply, followed by the rates in the order of `RATES`."""
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
-    """What the catalogue holds of a model, in US dollars per million tokens."""
+    """The catalogue's data on a model, prices in US dollars per million tokens."""
 
     window: int | None = None
     longest: int | None = None
@@ -40,13 +40,13 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     cache_write: Money = None
     cache_write_1h: Money = None
     abilities: str = ""
-    """Letters of tools, images and reasoning: `tiR` takes tools and pictures but does not reason."""
+    """Letters for tools, images and reasoning: `tiR` supports tools and images but not reasoning."""
     efforts: str = ""
-    """A letter for each effort it knows; empty when that is unknown."""
+    """One letter per supported effort; empty if unknown."""
     long: tuple[Tier, ...] = ()
 
     def cells(self) -> list[Any]:
-        """As JSON: whole numbers without a fraction, nothing at the end that is a default anyway."""
+        """Return the JSON cells: whole numbers without a fraction, trailing defaults omitted."""
         cells = [_plain(cell) for cell in msgspec.to_builtins(self)]
         defaults = [_plain(cell) for cell in msgspec.to_builtins(Row())]
         while cells and cells[-1] == defaults[len(cells) - 1]:
@@ -55,7 +55,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 def facts_of(row: Row, source: Source) -> Facts:
-    """Return what a row says."""
+    """Return the facts in a row."""
     tiers = tuple(LongPrompt(above, Rates(*rates)) for above, *rates in row.long)
     rates = (row.input, row.output, row.cache_read, row.cache_write, row.cache_write_1h)
     efforts = tuple(name for letter, name in _EFFORTS.items() if letter in row.efforts)
@@ -69,7 +69,7 @@ def facts_of(row: Row, source: Source) -> Facts:
 
 
 def row_of(entry: dict[str, Any]) -> Row:
-    """Return a row from an entry of LiteLLM's table."""
+    """Convert an entry of LiteLLM's table."""
     rates, tiers = _priced(entry)
     return Row(
         window=_whole(entry.get("max_input_tokens") or entry.get("max_tokens")),
@@ -86,8 +86,8 @@ def row_of(entry: dict[str, Any]) -> Row:
 
 
 def _priced(entry: dict[str, Any]) -> tuple[dict[str, Money], tuple[Tier, ...]]:
-    """Return the rates of short prompts, and those of longer ones. The table writes the latter as fields with the
-    bound in their name, or as a list of ranges."""
+    """Return the rates for short prompts and the tiers for longer ones. The table has tiers as fields with the
+    limit in their name, or as a list of ranges."""
     ranges = entry.get("tiered_pricing")
     if isinstance(ranges, list) and ranges and "input_cost_per_token" not in entry:
         parts = [(int(part["range"][0]), _rates(part)) for part in ranges if "range" in part]
@@ -111,7 +111,7 @@ def _per_million(price: Any) -> Money:
 
 
 def _efforts(entry: dict[str, Any]) -> str:
-    """Return the letters of the efforts an entry names. One that says anything of a level knows the usual
+    """Return the letters of the efforts an entry names. An entry that mentions any level supports the usual
     three."""
     levels = entry.get("reasoning_effort_levels")
     if isinstance(levels, list) and levels:

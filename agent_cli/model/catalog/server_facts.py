@@ -1,6 +1,7 @@
-"""What servers say of their models, read from the answers of their own endpoints. No I/O: `server_query` asks.
+"""Facts about models parsed from the responses of servers' own endpoints. No I/O: `server_query` sends the
+requests.
 
-Nothing here trusts a shape: what a server leaves out, or writes in another type, stays unknown.
+No shape is trusted: what a server omits, or sends in another type, stays unknown.
 """
 
 import re
@@ -16,7 +17,7 @@ from ..types.info import Facts, Prices
 from ..types.json import Json, object_of, text_of
 
 OLLAMA_WINDOW = 32_768
-"""Tokens of context asked of Ollama for a model that was trained for more: each token of it takes memory."""
+"""Context window, in tokens, requested from Ollama for a model trained for more: every token takes memory."""
 _PER_MILLION = 1_000_000
 _WINDOWS = (
     "max_model_len", "loaded_context_length", "context_window", "context_length", "max_context_length",
@@ -27,8 +28,8 @@ _NUM_CTX = lazy_regex(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
 
 
 def from_list(answer: Any, model: str) -> Facts | None:
-    """From `GET …/models` of vLLM, OpenRouter, Groq, Mistral, Together, llama.cpp and many a gateway; None
-    when the model is not in it, or nothing is said of it."""
+    """Parse `GET …/models` of vLLM, OpenRouter, Groq, Mistral, Together, llama.cpp and many gateways; None if the
+    model is not listed or has no facts."""
     entry = _entry(_items(answer, "data"), model)
     if entry is None:
         return None
@@ -52,7 +53,7 @@ def from_list(answer: Any, model: str) -> Facts | None:
 
 
 def from_props(answer: Any) -> Facts | None:
-    """From llama.cpp's `GET /props`: the context of one slot, which is what one request may fill."""
+    """Parse llama.cpp's `GET /props`: the context of one slot, which is what one request may fill."""
     props = object_of(answer)
     window = _first(object_of(props.get("default_generation_settings")), ("n_ctx",)) or _first(props, ("n_ctx",))
     if window is None:
@@ -61,8 +62,8 @@ def from_props(answer: Any) -> Facts | None:
 
 
 def from_lm_studio(answer: Any, model: str) -> Facts | None:
-    """From LM Studio's `GET /api/v0/models`. A model that is not loaded yet has no window: with how much
-    context it will be loaded is the user's setting there."""
+    """Parse LM Studio's `GET /api/v0/models`. A model that is not loaded yet has no window: the context it will be
+    loaded with is a user setting there."""
     entry = _entry(_items(answer, "data"), model)
     if entry is None:
         return None
@@ -76,11 +77,11 @@ def from_lm_studio(answer: Any, model: str) -> Facts | None:
 
 
 def from_ollama(show: Any, running: Any, model: str) -> Facts | None:
-    """From Ollama's `POST /api/show` and `GET /api/ps`.
+    """Parse Ollama's `POST /api/show` and `GET /api/ps`.
 
-    The window is the one to ask for: the model file's own `num_ctx`, else that of the running model when
-    it is a generous one (asking for another would load it again), else `OLLAMA_WINDOW`; never more than
-    the model was trained for.
+    The window is the one to request: the model file's own `num_ctx`, else that of the running model if it is
+    larger than `OLLAMA_WINDOW` (requesting another would reload it), else `OLLAMA_WINDOW`; never more than the
+    model was trained for.
     """
     shown = object_of(show)
     if not shown or "error" in shown:
@@ -105,21 +106,23 @@ def from_ollama(show: Any, running: Any, model: str) -> Facts | None:
 
 
 def running_window(running: Any, model: str) -> int | None:
-    """Return the context in force of a model that Ollama has loaded, from `GET /api/ps`; None when it is not."""
+    """Return the actual context window of a model loaded by Ollama, from `GET /api/ps`; None if it is not
+    loaded.
+    """
     entry = _entry(_items(running, "models"), model, alone=False)
     return _first(entry, ("context_length",)) if entry is not None else None
 
 
 def _ollama_efforts(shown: Json) -> tuple[str, ...] | None:
-    """Return the named levels of thinking, for a model that has them instead of on and off."""
+    """Return the named thinking levels of a model that has these instead of on and off."""
     values = object_of(shown.get("thinking")).get("values")
     names = tuple(name for name in EFFORTS if name in values) if isinstance(values, list) else ()
     return names or None
 
 
 def _entry(items: Iterable[Json], model: str, *, alone: bool = True) -> Json | None:
-    """Return the entry of a model; with `alone`, the only entry there is, because a server of one model often
-    lists it under another name than it answers to."""
+    """Return the entry of a model; with `alone`, also a single entry of another name, because a server with one
+    model often lists it under a different name."""
     items = list(items)
     for item in items:
         if model in _names(item):
@@ -159,7 +162,7 @@ def _images(entry: Json) -> bool | None:
 
 
 def _prices(pricing: Json) -> Prices:
-    """From OpenRouter's: US dollars for a token, as text; a negative one means that it depends."""
+    """Parse OpenRouter's prices: US dollars per token, as text; a negative price means that it varies."""
     return Prices(
         input=_money(pricing.get("prompt")),
         output=_money(pricing.get("completion")),
@@ -195,7 +198,7 @@ def _flag(entry: Json, key: str) -> bool | None:
 
 
 def decode_json(body: bytes) -> Any:
-    """JSON of any shape; None when it is none."""
+    """Decode JSON of any shape; None if invalid."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError):

@@ -1,8 +1,8 @@
-"""Asking a server about its model: once, beside the first answer, within bounds, and never in the way of it.
-Apart from the clients, because each server has its own endpoints for it.
+"""Query a server about its model: once, in parallel with the first answer, within time limits, and never delaying
+it. Separate from the clients because each server has its own endpoints.
 
-Where what it says changes how the request is written, as with Ollama's own endpoint, it is asked before that.
-Hosted providers whose figures are known are not asked at all.
+If the result changes how the request is written, as with Ollama's own endpoint, the server is asked first. Hosted
+providers with known figures are not asked at all.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ _LOCAL_S = 0.5
 _REMOTE_S = 2.0
 _MOST_TRIES = 2
 _TELLING = frozenset({"openrouter", "groq", "mistral", "moonshot", "together_ai", "fireworks_ai", "deepinfra"})
-"""Hosted providers whose list of models says more than names."""
+"""Hosted providers whose list of models gives more than names."""
 
 Asked = Awaitable[Facts | None]
 
 
 class CapabilityProbe:
-    """What is known of one model, and what its server is still to be asked."""
+    """The known facts about one model, and the questions still to ask its server."""
 
     def __init__(self, info: ModelInfo, route: Route | None = None) -> None:
-        """`info` is what is known without asking; without a route nothing is asked."""
+        """Create a probe. `info` is known without asking; without a route nothing is asked."""
         self._info = info
         self._known: tuple[ModelInfo, LearnedLimits, ModelInfo] | None = None
         self._route = route
@@ -47,12 +47,12 @@ class CapabilityProbe:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known by now."""
+        """The facts known so far."""
         return self._info
 
     def with_learnt(self, learnt: LearnedLimits) -> ModelInfo:
-        """Return the same with what was learnt. A window counts no more once a server nearby told the one in
-        force."""
+        """Return the facts merged with learned limits. A learned window no longer counts once a local server has
+        reported the actual one."""
         known = self._known
         if known is None or known[0] is not self._info or known[1] != learnt:
             window = None if self._live else learnt.context_window
@@ -61,17 +61,17 @@ class CapabilityProbe:
         return known[2]
 
     def take_notice(self) -> Adjusted | None:
-        """Return what the user should be told, once."""
+        """Return the pending notice for the user, once."""
         notice, self._notice = self._notice, None
         return notice
 
     def tell(self, text: str) -> None:
-        """Have the user told."""
+        """Set the notice for the user."""
         self._notice = Adjusted(text)
 
     def pictures_left_out(self, request: ModelRequest, learnt: LearnedLimits) -> Adjusted | None:
-        """Return what the user should be told, once, of pictures that are not sent because of what is known of the
-        model. To be asked before each request is sent; what a refusal teaches behind that is told with it."""
+        """Return the notice, once, that images are not sent because of known facts about the model. To be called
+        before each request; if a refusal teaches the same, its own notice is shown."""
         if not any(message.images for message in request.messages if not isinstance(message, AssistantMessage)):
             return None
         if self._told_of_pictures:
@@ -87,9 +87,9 @@ class CapabilityProbe:
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[Callable[[], None]]:
-        """Ask what is left to ask: before the block where that changes the request, else when the block calls what
-        it is given, once the request is sent. A server nearby has answered at the end of the block; another one
-        that has not is given up, and asked once more the next time."""
+        """Send the open questions: before the block if they change the request, otherwise when the block calls the
+        yielded function after sending the request. A local server is awaited at the end of the block; a slow
+        remote query is cancelled and tried once more next time."""
         route, task = self._route, None
 
         def begun() -> None:
@@ -111,7 +111,7 @@ class CapabilityProbe:
                 await asyncio.wait({task})
 
     async def ask(self, limit_s: float) -> None:
-        """Ask now, and wait for it at most so long."""
+        """Ask now, waiting at most `limit_s` seconds."""
         if self._route is not None and self._questions:
             task = asyncio.create_task(self._ask(self._route, _is_local(self._route)))
             await asyncio.wait({task}, timeout=limit_s)
@@ -139,7 +139,7 @@ Question = Callable[[CapabilityProbe, "_Asker"], Asked]
 
 
 class _Asker:
-    """Sends the questions of one probe, at the server's root or its base URL."""
+    """Sends the queries of one probe to the server's root or its base URL."""
 
     def __init__(self, route: Route, local: bool) -> None:
         self.route = route
@@ -148,11 +148,11 @@ class _Asker:
         self._headers = {"authorization": f"Bearer {route.api_key}"} if route.api_key else {}
 
     async def at_root(self, path: str, body: Any = None) -> Any:
-        """Return the JSON of an endpoint beside `/v1`; None when there is none."""
+        """Return the JSON of an endpoint at the server's root; None if there is none."""
         return await self._get(self.route.base_url.removesuffix("/v1"), path, body)
 
     async def at_base(self, path: str) -> Any:
-        """Return the JSON of an endpoint below the base URL; None when there is none."""
+        """Return the JSON of an endpoint below the base URL; None if there is none."""
         return await self._get(self.route.base_url, path, None)
 
     async def _get(self, base_url: str, path: str, body: Any) -> Any:
@@ -175,7 +175,7 @@ async def _fetched(connection: "Connection", path: str, body: Any, limit_s: floa
 
 
 def questions(route: Route, info: ModelInfo) -> list[Question]:
-    """Return what to ask, one question a message. Some are asked again behind the first answer, when the model has
+    """Return the questions to ask, one per call. Some are asked again after the first answer, when the model has
     been loaded."""
     if route.wire == "ollama_chat":
         return [_ollama, _ollama_loaded]
@@ -207,7 +207,7 @@ async def _ollama(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
 
 
 async def _ollama_loaded(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
-    """Return whether Ollama gave the model the context that was asked for."""
+    """Check that Ollama gave the model the requested context window; notify the user if not."""
     window = running_window(await asker.at_root("/api/ps"), asker.route.model)
     wanted = probe.info.context_window
     if window is None or wanted is None or window >= wanted:
@@ -221,7 +221,7 @@ async def _ollama_loaded(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
 
 
 async def _ollama_running(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
-    """For its OpenAI endpoint, which takes no wish for a context."""
+    """Query Ollama when its OpenAI endpoint is used, where no context window can be requested."""
     window = running_window(await asker.at_root("/api/ps"), asker.route.model)
     return Facts("server", context_window=window)
 
@@ -239,8 +239,8 @@ async def _listed(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
 
 
 async def _any_server(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
-    """Return a server of unknown make: its list of models and, when it is nearby, what llama.cpp and LM Studio
-    have beside it."""
+    """Query a server of unknown make: its list of models and, if local, the extra endpoints of llama.cpp and LM
+    Studio."""
     if not asker.local:
         return await _listed(probe, asker)
     listed, props, studio = await asyncio.gather(

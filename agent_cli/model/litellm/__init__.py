@@ -1,1 +1,1 @@
-"""Providers behind litellm, loaded when first used."""
+"""Providers accessed through LiteLLM, loaded on first use."""

@@ -1,8 +1,8 @@
-"""The door to LiteLLM, for every provider without a client of our own. Nothing else imports it.
+"""Access to LiteLLM, for every provider without a client of our own. Nothing else imports it.
 
-LiteLLM is slow to load, talks to the network unasked, reads `.env` files, retries by itself and ends
-broken streams as if they were whole. So it is imported on first use with all of that switched off, runs
-in a thread with an event loop of its own, and is believed about an answer's end only when it received one.
+LiteLLM is slow to load, uses the network unasked, reads `.env` files, retries by itself and ends broken streams as
+if they were complete. So it is imported on first use with all of that switched off, runs in a thread with its own
+event loop, and its report of an answer's end counts only if it received one.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ from ..wire.chat.request import chat_body, mark_cached
 from .stream import LiteLLMStream, with_signatures
 
 _ENV_KEPT = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else a price table is fetched at import
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # else a header list is fetched at the first call
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise a price table is fetched at import
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # otherwise a header list is fetched at the first call
 }
 _ENV_AT_IMPORT = {
-    "LITELLM_MODE": "PRODUCTION",  # else a `.env` file is loaded from wherever the package lies
-    "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",  # else 100 equal chunks end an answer
+    "LITELLM_MODE": "PRODUCTION",  # otherwise a `.env` file is loaded from the package's location
+    "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",  # otherwise 100 equal chunks end an answer
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
-"""Not left in place: the commands the user runs inherit the environment."""
+"""Not left in place, because the user's commands inherit the environment."""
 _NO_PROVIDER = "LLM Provider NOT provided"
-"""LiteLLM's words for a prefix it does not know; the exception is that of any bad request."""
+"""LiteLLM's message for an unknown prefix; the exception is that of any bad request."""
 _BY_CLASS: dict[str, ErrorKind] = {
     "ContextWindowExceededError": "context_overflow",
     "ContentPolicyViolationError": "content_filter",
@@ -47,7 +47,7 @@ _BY_CLASS: dict[str, ErrorKind] = {
 }
 _MALFORMED = re.compile(r"Unterminated string|Expecting (value|property|',')|JSONDecodeError")
 _NO_KEY = "none"
-"""Sent to a server of one's own that wants no key: else LiteLLM would send it the user's key for OpenAI."""
+"""Sent to a custom server that needs no key; otherwise LiteLLM would send it the user's OpenAI key."""
 _TRACEBACK = "Traceback (most recent call last)"
 _WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )+(?:\w+Exception(?: -|:) ?)?")
 
@@ -55,10 +55,12 @@ _Put = Callable[[ModelEvent | ModelError | None], None]
 
 
 class LiteLLMModel:
-    """A `Model` behind LiteLLM."""
+    """A `Model` accessed through LiteLLM."""
 
     def __init__(self, route: Route, info: ModelInfo, provider: str = "") -> None:
-        """`provider` is LiteLLM's name for it, where that is not the first part of the model's name."""
+        """Create a client. `provider` is LiteLLM's name for it, if that differs from the first part of the model's
+        name.
+        """
         self._route = route
         self._provider = provider or route.name.partition("/")[0]
         own = self._provider == route.name.partition("/")[0]
@@ -69,20 +71,20 @@ class LiteLLMModel:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model."""
+        """Known facts about the model."""
         return self._info
 
     async def reach(self) -> None:
-        """Whether the provider is there is seen when it is asked."""
+        """Do nothing: only a request shows if the provider is reachable."""
 
     def forget_effort(self) -> None:
-        """Nothing is learnt here."""
+        """Do nothing: no limits are learned here."""
 
     async def aclose(self) -> None:
-        """Connections are LiteLLM's, which closes them itself."""
+        """Do nothing: LiteLLM closes its own connections."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """One call.
+        """Make one call.
 
         Raises:
             ModelError: the call failed, or LiteLLM is not installed (`unsupported`).
@@ -91,7 +93,7 @@ class LiteLLMModel:
         received: asyncio.Queue[ModelEvent | ModelError | None] = asyncio.Queue()
 
         def put(item: ModelEvent | ModelError | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the program's loop is closed: nobody listens
+            with contextlib.suppress(RuntimeError):  # the caller's loop is closed: nobody receives
                 home.call_soon_threadsafe(received.put_nowait, item)
 
         away = await asyncio.to_thread(_loop)
@@ -165,10 +167,10 @@ class LiteLLMModel:
 
 @functools.cache
 def load_litellm() -> Any:
-    """Return the package, imported with everything unasked switched off. Takes seconds: call it in a thread.
+    """Return the package, imported with all unwanted behavior switched off. Takes seconds: call it in a thread.
 
     Raises:
-        ModelError: `unsupported`, when it is not installed.
+        ModelError: `unsupported` if it is not installed.
     """
     os.environ.update({name: value for name, value in _ENV_KEPT.items() if name not in os.environ})
     before = {name: os.environ.get(name) for name in _ENV_AT_IMPORT}
@@ -207,7 +209,7 @@ def _silence(litellm: Any) -> None:
 
 @functools.cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop LiteLLM runs in, in a thread of its own that ends with the program."""
+    """Return the event loop for LiteLLM, in its own thread that ends with the program."""
 
     load_litellm()
     loop = asyncio.new_event_loop()
@@ -225,15 +227,15 @@ async def _limit(limit_s: float) -> AsyncGenerator[None, None]:
 
 
 def _takes_effort(model: str) -> bool:
-    """Return whether LiteLLM passes an effort on to a model, which it would otherwise drop without a word."""
+    """Return True if LiteLLM passes an effort on to a model; otherwise it would drop it silently."""
     try:
         return "reasoning_effort" in (load_litellm().get_supported_openai_params(model=model) or ())
-    except Exception:  # it cannot tell: the provider will
+    except Exception:  # unknown: let the provider decide
         return True
 
 
 def _believed(chunk: Json, chunks: Any) -> Json:
-    """Return a chunk without usage that LiteLLM made up from the text because the provider reported none."""
+    """Return a chunk without the usage LiteLLM estimates from the text if the provider reported none."""
     received = getattr(chunks, "chunks", None)
     if chunk.get("usage") and received and not any(getattr(each, "usage", None) for each in received):
         chunk["usage"] = None
@@ -241,12 +243,12 @@ def _believed(chunk: Json, chunks: Any) -> Json:
 
 
 def _raw_finish(chunks: Any) -> str:
-    """Return the finish that was really received; LiteLLM invents one for streams that stop without."""
+    """Return the finish reason that was received; LiteLLM invents one for streams that stop without."""
     return str(getattr(chunks, "received_finish_reason", None) or "")
 
 
 def _model_error(error: BaseException) -> ModelError:
-    """LiteLLM's exception as ours: its class where that is telling, else as the provider's own answer."""
+    """Convert LiteLLM's exception: by its class if that is specific, else as the provider's own response."""
     error = getattr(error, "original_exception", None) or error
     said = str(getattr(error, "message", None) or error).partition(_TRACEBACK)[0]
     message = _WRAPPING.sub("", said.strip()).strip() or type(error).__name__
@@ -278,7 +280,7 @@ def _kind(error: BaseException, message: str, answered: ErrorKind) -> ErrorKind:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and those it stands for; LiteLLM reports a refused connection as a server error."""
+    """Yield the error and its causes; LiteLLM reports a refused connection as a server error."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
@@ -286,7 +288,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _answer(error: BaseException) -> Json:
-    """Code and type of the provider's error body."""
+    """Return code and type of the provider's error body."""
     fields: Json = {name: getattr(error, name, None) for name in ("code", "type")}
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None

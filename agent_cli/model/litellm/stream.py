@@ -1,4 +1,4 @@
-"""LiteLLM's chunks as model events, and signed reasoning both ways."""
+"""Convert LiteLLM's chunks to model events, and signed reasoning in both directions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from ..wire.chat.stream import ChatStream
 
 
 class LiteLLMStream:
-    """Understands one answer. Chunks have the Chat Completions shape, with `thinking_blocks` added."""
+    """Parser for one answer. Chunks have the Chat Completions shape, with `thinking_blocks` added."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -20,7 +20,7 @@ class LiteLLMStream:
         self._thought = ""
 
     def chunk(self, chunk: Json) -> Iterator[ModelEvent]:
-        """Yield the events of one chunk. Its finish is left out: it may be invented.
+        """Yield the events of one chunk, ignoring its finish reason, which may be invented.
 
         Raises:
             ModelError: it reports an error.
@@ -39,10 +39,10 @@ class LiteLLMStream:
         """Yield the last events.
 
         Args:
-            raw_finish: the provider's word for the end; empty when it gave none.
+            raw_finish: the provider's finish reason; empty if there was none.
 
         Raises:
-            ModelError: `truncated`, when it gave none.
+            ModelError: `truncated` if there was none.
         """
         if self._thought:
             yield self._done("")
@@ -71,7 +71,7 @@ class LiteLLMStream:
 
 
 def with_signatures(body: Json, request: ModelRequest, route: Route) -> Json:
-    """Return the body with signed reasoning put back into the answers of the same provider."""
+    """Return the body with signed reasoning restored in answers of the same provider."""
     answers = [message for message in request.messages if isinstance(message, AssistantMessage)]
     sent = [message for message in body["messages"] if message["role"] == "assistant"]
     for message, answer in zip(sent, answers, strict=True):

@@ -1,1 +1,1 @@
-"""Tool calls for models that have none: written as text, read from text."""
+"""Tool calls for models without native support: described as text, parsed from text."""

@@ -1,6 +1,6 @@
-"""Calls written as text that cannot be run as they are: an unknown tool, wrong arguments, broken JSON, text
-behind the call. They are handed on as calls with a reason, so that the model is answered as for any bad call;
-apart from `forms`, which reads what may run."""
+"""Textual calls that cannot run as they are: an unknown tool, wrong arguments, broken JSON, text after the call.
+They are passed on as calls with a reason, so that the model gets the same response as for any bad call.
+Separate from `forms`, which parses what may run."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from .reader import Incomplete, NoMatch, Reader, plain
 
 _OPENERS = tuple(sorted((each for each in FORMS if each not in WHOLE), key=len, reverse=True))
 _SURE = re.compile(r"<\||</?minimax:|<(?:\|DSML\|)?invoke name=")
-"""Openers that nobody writes but to call something."""
+"""Openers that occur in text only to call a tool."""
 _GOES_ON = re.compile(r"\s*(?:$|[{\[<])|[^\S\n]*\n|[^\S\n]*[\w.-]+(?:>\s*(?:$|[<\n])|\s*(?:$|[\[{(<\n]))")
-"""What follows the other openers in a call, and hardly ever in a sentence."""
+"""Text that follows the other openers in a call, and hardly ever in a sentence."""
 _UNDECIDED = re.compile(r"[^\S\n]*[\w.-]*>?\s*")
 _NAME = re.compile(
     r'"name"\s*:\s*"([^"\\\n]{1,64})"|<function=([\w.-]+)|invoke name="([^"\n]{1,64})"'
@@ -31,13 +31,13 @@ _BROKEN = (
 
 
 def opener_of(text: str) -> str:
-    """Return the tag that a call in text begins with; empty where it begins with plain JSON or a code block."""
+    """Return the tag that starts a textual call; empty if it starts with plain JSON or a code block."""
     begun = plain(text[:40])
     return next((each for each in _OPENERS if begun.startswith(each)), "")
 
 
 def is_attempt(text: str, *, final: bool) -> bool | None:
-    """Return whether a text that begins with a tag means to call something; None while that is open."""
+    """Return True if text starting with a tag is an attempted call; None while undecided."""
     opener = opener_of(text)
     begun = plain(text[:400])
     if not opener or _SURE.match(begun):
@@ -49,8 +49,8 @@ def is_attempt(text: str, *, final: bool) -> bool | None:
 
 
 def read_attempt(text: str, tools: dict[str, ToolSpec]) -> list[tuple[str, CallPiece]]:
-    """Name and content of each call in a text that `is_attempt`: as they are where only the tool or its
-    arguments are wrong, else one with its problem."""
+    """Return name and content of each call in a text accepted by `is_attempt`: unchanged if only the tool or its
+    arguments are wrong, else a single call with its problem."""
     try:
         found = all_calls(Reader(text, tools, alone=False, final=True, any_call=True))
         return [(name, CallPiece(place, arguments)) for place, (name, arguments) in enumerate(found)]

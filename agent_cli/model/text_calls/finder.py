@@ -1,9 +1,9 @@
-"""Tool calls that a model wrote as text, made into calls: a filter over the events of one answer.
+"""Filter over the events of one answer that turns textual tool calls into calls.
 
-Servers that do not know a model's own way of writing calls hand it on as text, and the turn would end there.
-Calls count only at the very end of an answer that the server says is finished, and only if it has no real
-ones. Text is handed on as it comes; held back is only what may be the beginning of a call. What begins like a
-call and cannot be read as one becomes a call with its problem, so that the model is told and can try again.
+Servers that do not know a model's own call syntax pass it on as text, and the turn would end there. Calls count
+only at the very end of an answer that the server reports as finished, and only if it has no native ones. Text is
+passed on as it arrives, except for what may be the start of a call. Text that starts like a call and cannot be
+parsed becomes a call with its problem, so that the model is told and can try again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from .forms import Reading, read_calls
 from .positions import Places
 
 _STEP = 8
-"""What is held back is read again when it has grown by an eighth."""
+"""Held-back text is parsed again after growing by an eighth."""
 
 
 class CallFinder:
-    """Takes the events of one answer in order."""
+    """Processes the events of one answer in order."""
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -26,12 +26,12 @@ class CallFinder:
         self._sent = 0
         self._candidate: int | None = None
         self._attempt: int | None = None
-        """Where the first call begins, or may begin, that cannot be read."""
+        """Start of the first unparsable call, or possible call."""
         self._again_at = 0
         self._off = not tools
 
     def feed(self, event: ModelEvent) -> Iterator[ModelEvent]:
-        """Yield what to hand on for an event."""
+        """Yield the events to pass on."""
         if self._off:
             yield event
         elif isinstance(event, TextPiece):
@@ -56,7 +56,7 @@ class CallFinder:
         yield Finished("tool_calls", event.raw) if calls else event
 
     def _calls(self) -> tuple[list[tuple[str, CallPiece]], int]:
-        """Return the calls of the whole answer, and where they begin."""
+        """Return the calls of the whole answer, and their start."""
         reading = self._look(final=True)
         if reading is not None and self._candidate is not None and reading.calls:
             found = enumerate(reading.calls)
@@ -70,7 +70,7 @@ class CallFinder:
         return read_attempt(self._text[self._attempt :], self._tools), self._attempt
 
     def _look(self, *, final: bool) -> Reading | None:
-        """Go on through the text, up to a place where calls begin, or may begin."""
+        """Advance through the text to the next place where calls start or may start."""
         while True:
             if self._candidate is None:
                 self._candidate = self._places.next(self._text, final=final)
@@ -93,7 +93,7 @@ class CallFinder:
                 self._attempt = place
 
     def _held_from(self) -> int:
-        """Return where what is held back begins."""
+        """Return the start of the held-back text."""
         if self._is_attempt() and self._attempt is not None:
             return self._attempt
         if self._candidate is not None:
@@ -101,7 +101,7 @@ class CallFinder:
         return len(self._text) if self._places.hold is None else self._places.hold
 
     def _is_attempt(self) -> bool:
-        """Return whether a call that cannot be read has begun, or may have."""
+        """Return True if an unparsable call has started or may have."""
         if (at := self._attempt) is None:
             return False
         from .attempts import is_attempt

@@ -1,7 +1,7 @@
-"""The forms in which models write tool calls as text, when their server does not turn them into calls.
+"""The syntaxes in which models write tool calls as text if their server does not convert them.
 
-Each form is read strictly: a known tool, arguments that are an object with every required key, and nothing
-behind the calls but the end of the answer. Where in an answer a form may begin is up to `finder`.
+Each form is parsed strictly: a known tool, arguments that are an object with every required key, and nothing after
+the calls but the end of the answer. `finder` decides where in an answer a form may start.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from .reader import Found, Incomplete, NoMatch, Reader
 _NAME = lazy_regex(r"[\w.-]+")
 _PARAMETER = lazy_regex(r"<parameter=([^>\n]+)>")
 _PARAMETER_END = lazy_regex(r"</parameter>\s*(?=<parameter=|</function>)|\n(?=<parameter=|</function>)")
-"""Some models leave the closing tag out."""
+"""Some models omit the closing tag."""
 _INVOKE = lazy_regex(r'<(?:\|DSML\|)?invoke name="([^"\n]+)">')
 _INVOKE_NEXT = lazy_regex(r"<(?:\|DSML\|)?invoke ")
 _INVOKE_END = lazy_regex(r"</(?:\|DSML\|)?invoke>")
@@ -27,25 +27,25 @@ _TRAILING = (
     "<end_of_turn>",
 )  # fmt: skip
 _MADE_UP = ("<tool_response", "<tool_result", "[TOOL_RESULT", "<|tool_output", "<|im_start|>")
-"""A model that goes on with a result it made up: that is left out."""
+"""Results invented by the model after its call; they are dropped."""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a text is, as far as it has come."""
+    """Result of parsing a text that may be incomplete."""
 
     alive: bool
-    """It is, or may become, calls and nothing else."""
+    """True if the text is, or may become, calls and nothing else."""
     calls: tuple[Found, ...] = ()
 
 
 def read_calls(text: str, tools: dict[str, ToolSpec], *, alone: bool, final: bool) -> Reading:
-    """Return the calls that a text consists of.
+    """Parse a text that consists of calls.
 
     Args:
-        text: from the beginning of a form on.
+        text: from the start of a form on.
         tools: by name.
         alone: nothing else comes before it, so that plain JSON counts too.
-        final: nothing more comes.
+        final: no more text follows.
     """
     reader = Reader(text, tools, alone=alone, final=final)
     try:
@@ -57,7 +57,7 @@ def read_calls(text: str, tools: dict[str, ToolSpec], *, alone: bool, final: boo
 
 
 def all_calls(reader: Reader) -> list[Found]:
-    """Return all calls, to the end."""
+    """Return all calls up to the end of the text."""
     found: list[Found] = []
     allowed = dict(FORMS)
     while True:
@@ -78,7 +78,7 @@ def all_calls(reader: Reader) -> list[Found]:
 
 
 def _wrapped(reader: Reader) -> list[Found]:
-    """`<tool_call>` with JSON (Hermes, Qwen), `<function=…>` (Qwen 3 Coder) or keys and values (GLM)."""
+    """Parse `<tool_call>` with JSON (Hermes, Qwen), `<function=…>` (Qwen 3 Coder) or keys and values (GLM)."""
     opener = reader.take(*_WRAPPERS)
     reader.space()
     if reader.rest[:1] in ("{", "["):
@@ -96,7 +96,7 @@ def _wrapped(reader: Reader) -> list[Found]:
 
 
 def _function(reader: Reader) -> list[Found]:
-    """`<function=name><parameter=key>value</parameter></function>` without the tags around it."""
+    """Parse `<function=name><parameter=key>value</parameter></function>` without enclosing tags."""
     reader.need("<function=")
     found = [_function_body(reader)]
     reader.space()
@@ -139,7 +139,7 @@ def _keys_and_values(reader: Reader) -> Found:
 
 
 def _invokes(reader: Reader) -> list[Found]:
-    """`<invoke name="…">` with named parameters, with or without DeepSeek's `DSML` in the tags."""
+    """Parse `<invoke name="…">` with named parameters, with or without DeepSeek's `DSML` in the tags."""
     if not _INVOKE_NEXT.match(reader.rest):
         reader.need(*_INVOKE_OPENERS)
         reader.take(">")
@@ -175,7 +175,7 @@ def _invoked(reader: Reader, name: str) -> Found:
 
 
 def _tokens(reader: Reader) -> list[Found]:
-    """DeepSeek's and Kimi's special tokens around a name and JSON."""
+    """Parse DeepSeek's and Kimi's special tokens around a name and JSON."""
     if not reader.rest.startswith("<|tool_call_begin|>"):
         reader.need("<|tool_calls_section_begin|>", "<|tool_calls_begin|>")
     found: list[Found] = []
@@ -214,7 +214,7 @@ def _token_call(reader: Reader) -> Found:
 
 
 def _python_tag(reader: Reader) -> list[Found]:
-    """Llama: JSON behind a token, several divided by semicolons."""
+    """Parse Llama's form: JSON after a token, several objects separated by semicolons."""
     reader.need("<|python_tag|>")
     found = reader.json_calls()
     reader.space()
@@ -226,7 +226,7 @@ def _python_tag(reader: Reader) -> list[Found]:
 
 
 def _mistral(reader: Reader) -> list[Found]:
-    """`[TOOL_CALLS]` and a list, or a name and its arguments."""
+    """Parse `[TOOL_CALLS]` followed by a list, or by a name and its arguments."""
     reader.need("[TOOL_CALLS]")
     reader.space()
     if reader.rest[:1] in ("[", "{"):
@@ -239,7 +239,7 @@ def _mistral(reader: Reader) -> list[Found]:
 
 
 def _fenced(reader: Reader) -> list[Found]:
-    """Return a code block that is the whole answer."""
+    """Parse a code block that is the whole answer."""
     if not reader.alone:
         raise NoMatch
     reader.need("```")
@@ -253,7 +253,7 @@ def _fenced(reader: Reader) -> list[Found]:
 
 
 def _bare(reader: Reader) -> list[Found]:
-    """JSON that is the whole answer, or has lost the tag before it but not the one behind."""
+    """Parse JSON that is the whole answer, or lacks the opening tag but has the closing one."""
     found = reader.json_calls(strict=True)
     reader.space()
     if reader.rest.startswith(";"):
@@ -282,6 +282,6 @@ FORMS: dict[str, Form] = {
     "{": _bare,
     "[": _bare,
 }
-"""By how they begin, in plain writing."""
+"""Parsers by the normalized opener of their form."""
 WHOLE = frozenset({"```", "{", "["})
-"""Beginnings that count only where an answer, or at least a line, begins."""
+"""Openers that count only at the start of an answer, or at least of a line."""

@@ -1,7 +1,6 @@
-"""Where in an answer a tool call written as text may begin: never inside code, quotes or a sentence.
+"""Positions in an answer where a textual tool call may start: never inside code, quotes or a sentence.
 
-Goes through Markdown as it arrives, and remembers only where it stands: in a code block, in inline code, at
-the beginning of a line.
+Scans Markdown as it arrives and remembers only its state: in a code block, in inline code, at the start of a line.
 """
 
 from collections.abc import Iterator
@@ -19,17 +18,17 @@ _LONGEST = max(map(len, FORMS))
 _SENTENCE_ENDS = frozenset(".!?…。！？")
 _ENDS = _SENTENCE_ENDS | {":", "："}
 _OPEN = frozenset("`'\"“”‘’«»([{<>*_/=\\,-+|")
-"""What a token that is quoted, or talked about, stands behind."""
+"""Characters before a token that is quoted or discussed rather than used."""
 _CODE_INDENT = 4
 _GO, _WAIT = -1, -2
 
 
 class Places:
-    """The places of one answer, in order."""
+    """The candidate positions of one answer, in order."""
 
     def __init__(self) -> None:
         self.hold: int | None = None
-        """Where a form may be about to begin, when the text is used up."""
+        """Position at the end of the text where a form may be starting."""
         self._at = 0
         self._line = 0
         self._fresh = True
@@ -39,19 +38,19 @@ class Places:
         self._rejected = -1
 
     def alone(self, text: str, place: int) -> bool:
-        """Return whether nothing but thoughts comes before a place."""
+        """Return True if only thinking precedes a position."""
         return not text[self._start : place].strip()
 
     def reject(self, place: int) -> None:
-        """What begins there is no call after all."""
+        """Reject a position: no call starts there."""
         self._rejected = place
 
     def next(self, text: str, *, final: bool) -> int | None:
-        """Return the next place where a form begins; None when the text is used up.
+        """Return the next position where a form starts; None at the end of the text.
 
         Args:
             text: the answer so far, longer each time.
-            final: nothing more comes.
+            final: no more text follows.
         """
         self.hold = None
         if not self._start and _THINKING.match(text):
@@ -70,7 +69,7 @@ class Places:
         return None
 
     def _begin_line(self, text: str, final: bool) -> int:
-        """Return whether the line opens or closes a code block."""
+        """Check for the start or end of a code block at the start of a line."""
         begin = _PREFIX.match(text, self._at).end()  # type: ignore[union-attr]
         if begin == len(text) and not final:
             return _WAIT
@@ -94,7 +93,7 @@ class Places:
         return _GO
 
     def _turns(self, run: str, info: str) -> bool:
-        """Return whether a line of backticks or tildes opens or closes a block."""
+        """Return True if a line of backticks or tildes opens or closes a block."""
         if self._fence:
             if run[0] != self._fence[0] or len(run) < len(self._fence) or info.strip():
                 return False
@@ -113,7 +112,7 @@ class Places:
         return _GO
 
     def _in_line(self, text: str, final: bool) -> int:
-        """On to the next character that means something."""
+        """Advance to the next significant character."""
         found = _NEXT.search(text, self._at)
         if found is None:
             self._at = len(text)
@@ -146,7 +145,7 @@ class Places:
         return _GO
 
     def _allowed(self, text: str, at: int) -> Iterator[str]:
-        """Yield the openers that may stand at a place."""
+        """Yield the openers allowed at a position."""
         line = text[self._line : at]
         first = not line.strip() and "\t" not in line and len(line) < _CODE_INDENT
         before = text[at - 1 : at]

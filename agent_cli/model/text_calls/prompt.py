@@ -1,5 +1,5 @@
-"""A request for a model whose server takes no tools: they are described in the system text, and earlier calls
-and results become text. `finder` finds the calls in the answer.
+"""Convert a request for a server that does not support tools: they are described in the system prompt, and earlier
+calls and results become text. `finder` finds the calls in the answer.
 
 Deterministic, and each request stays a prefix of the next one.
 """
@@ -44,20 +44,22 @@ _NO_MORE = "Answer in words now, without using a tool."
 
 
 def needs_text(learnt: LearnedLimits, info: ModelInfo) -> bool:
-    """Return whether this model must be told of tools in words: it refused them, or those who know say so."""
+    """Return True if tools must be described as text: the model refused them, or a reliable source says that it
+    does not support them.
+    """
     sure = info.source("tools") in ("configuration", "server")
     return TOOLS_REPAIR.name in learnt.refused or (sure and info.tools is False)
 
 
 def as_text(request: ModelRequest) -> ModelRequest:
-    """Return the same request without tools, calls and results, all of it in words."""
+    """Return the request with tools, calls and results converted to text."""
     if not request.tools:
         return request
     messages = tuple(_messages(request.messages))
     if not request.may_call:
         messages += (UserMessage(id="", text=_NO_MORE, origin="hint"),)
     system = "\n\n".join(part for part in (request.system, _described(request.tools)) if part)
-    schema = None if request.may_call else request.answer_schema  # a call is text too
+    schema = None if request.may_call else request.answer_schema  # a textual call could not match the schema
     return msgspec.structs.replace(request, system=system, messages=messages, tools=(), answer_schema=schema)
 
 
@@ -70,7 +72,7 @@ def _described(tools: Iterable[ToolSpec]) -> str:
 
 
 def _messages(messages: Iterable[Message]) -> Iterator[Message]:
-    """Results that follow each other become one message of the user."""
+    """Yield the messages; consecutive results become one user message."""
     results: list[ToolResult] = []
     for message in messages:
         if isinstance(message, ToolResult):
@@ -101,7 +103,7 @@ def _written(call: ToolCall) -> str:
 
 
 def _told(results: list[ToolResult]) -> UserMessage:
-    """Several results in one message, named by their tool, in the order of the calls."""
+    """Combine several results in one message, each labelled with its tool, in call order."""
     parts = [f'<tool_response name="{each.tool}">\n{each.text}\n</tool_response>' for each in results]
     images: tuple[Image, ...] = tuple(image for each in results for image in each.images)
     return UserMessage(id=results[0].id, text="\n".join(parts), origin="tool", images=images)

@@ -1,7 +1,7 @@
-"""A cursor over text that may hold tool calls, for the forms in `forms`.
+"""Parser primitives for text that may hold tool calls, used by the forms in `forms`.
 
-It can be used on the beginning of a text: a step then tells “this is none, whatever follows” (`NoMatch`) from
-“this may become one” (`Incomplete`), and never takes back the former.
+It works on a prefix of the text: each step distinguishes “no match, whatever follows” (`NoMatch`) from “may become
+a match” (`Incomplete`), and a `NoMatch` is final.
 """
 
 import json
@@ -15,41 +15,41 @@ from ..types.base import ToolSpec
 from ..types.json import Json
 
 _SAME = str.maketrans({"\uff5c": "|", "\u2581": "_"})
-"""DeepSeek's tokens have a full-width bar and a low block for `|` and `_`; many servers write plain ones."""
+"""DeepSeek's tokens use a full-width bar and a low block for `|` and `_`; many servers write the plain ones."""
 _JSON = json.JSONDecoder(strict=False)
 _BEGINS_LIKE_A_CALL = lazy_regex(r'\s*[\[{][\s{]*"(?:name|type|function|tool|id|arguments|parameters)"\s*:')
 _MAY_BEGIN_SO = lazy_regex(r'\s*[\[{][\s{]*(?:"[a-z]{0,10}"?\s*)?')
 _NAMED_FIRST = lazy_regex(r'\s*[\[{][\s{]*"name"\s*:\s*"([^"\\]*)"')
 _CUT = lazy_regex(r"-|\.|[eE][+-]?|tr?u?|fa?l?s?|nu?l?")
-"""What may be left at the end of JSON that is cut inside a number or a word."""
+"""Remainder of JSON that is cut inside a number or a word."""
 _ANY_NAME = lazy_regex(r"[\w.:/-]{1,64}")
 _CALL_KEYS = {"type", "id", "name", "function", "tool", "arguments", "parameters"}
 
 Found = tuple[str, str]
-"""Name of a known tool and its arguments, JSON text of an object."""
+"""Name of a known tool and its arguments as the JSON text of an object."""
 
 
 class Incomplete(Exception):
-    """What there is may become a call."""
+    """The text so far may become a call."""
 
 
 class NoMatch(Exception):
-    """It is none, whatever follows."""
+    """The text is not a call, whatever follows."""
 
 
 def plain(text: str) -> str:
-    """Return the text with each special token written the common way; as long as before."""
+    """Return the text with special tokens normalized; its length is unchanged."""
     return text.translate(_SAME)
 
 
 class Reader:
-    """Goes through one text from left to right."""
+    """Cursor over a text, from left to right."""
 
     def __init__(
         self, text: str, tools: dict[str, ToolSpec], *, alone: bool, final: bool, any_call: bool = False
     ) -> None:
-        """`alone`: nothing else comes before it in the answer. `final`: nothing comes behind it. `any_call`:
-        calls of unknown tools and with wrong arguments are read too."""
+        """Create a reader. `alone`: nothing precedes the text in the answer. `final`: nothing follows it.
+        `any_call`: also accept unknown tools and wrong arguments."""
         self.text = text
         self.plain = plain(text)
         self.tools = tools
@@ -60,24 +60,24 @@ class Reader:
 
     @property
     def rest(self) -> str:
-        """What is still to be read, in plain writing."""
+        """The unread text, normalized."""
         return self.plain[self.at :]
 
     def tool(self, name: str) -> ToolSpec | None:
-        """Return the tool of a name; where any call is read, one without a schema stands in for an unknown one."""
+        """Return the tool of a name; with `any_call`, an unknown tool gets an empty schema."""
         found = self.tools.get(name)
         return ToolSpec(name, "", {}) if found is None and self.any_call and _ANY_NAME.fullmatch(name) else found
 
     def space(self) -> None:
-        """Past white space."""
+        """Skip white space."""
         while self.at < len(self.text) and self.text[self.at].isspace():
             self.at += 1
 
     def take(self, *literals: str) -> str:
-        """Past the first of the literals that is there, longer ones first; which one, or an empty text.
+        """Skip the first of the literals that matches here and return it, or an empty string.
 
         Raises:
-            NotYet: one may be about to come.
+            Incomplete: the text ends where one may still follow.
         """
         for literal in literals:
             if self.plain.startswith(literal, self.at):
@@ -87,20 +87,26 @@ class Reader:
         return ""
 
     def wait_for(self, *literals: str) -> None:
-        """Raises:
-        NotYet: the text ends where one of the literals may be about to come.
+        """Check that none of the literals may still follow.
+
+        Raises:
+            Incomplete: the text ends where one of the literals may still follow.
         """
         rest = self.plain[self.at : self.at + 40]
         if not self.final and any(literal.startswith(rest) for literal in literals):
             raise Incomplete
 
     def need(self, *literals: str) -> None:
-        """Past one of the literals."""
+        """Skip one of the literals.
+
+        Raises:
+            NoMatch: none is there.
+        """
         if not self.take(*literals):
             raise NoMatch
 
     def tag(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """Past a tag, which ends with `>` on its own line."""
+        """Skip a tag, which ends with `>` on its own line."""
         found = pattern.match(self.plain, self.at)
         if found is None:
             begun = self.plain[self.at : self.at + 200]
@@ -113,7 +119,7 @@ class Reader:
         return found
 
     def until(self, *literals: str) -> str:
-        """Return the text up to the first of the literals, which are left where they are."""
+        """Return the text before the first of the literals, which are not skipped."""
         places = [place for literal in literals if (place := self.plain.find(literal, self.at)) >= 0]
         if not places:
             raise Incomplete
@@ -121,7 +127,7 @@ class Reader:
         return before
 
     def tool_name(self, *ends: str) -> str:
-        """Return the name of a known tool, up to one of the ends."""
+        """Return the name of a known tool before one of the given ends."""
         try:
             name = self.until(*ends).strip()
         except Incomplete:
@@ -134,7 +140,7 @@ class Reader:
         return name
 
     def value(self) -> Any:
-        """JSON; with line breaks inside strings, as models write them."""
+        """Parse JSON, accepting raw line breaks inside strings, as models write them."""
         self.space()
         try:
             value, self.at = _JSON.raw_decode(self.text, self.at)
@@ -152,7 +158,7 @@ class Reader:
         return value
 
     def _unclosed(self, end: int) -> Any:
-        """Return the object that lacks nothing but its last brace, as the closing tag behind it tells."""
+        """Return the object that lacks only its last brace, as the closing tag after it shows."""
         if not self.final and self.plain[end:] == "<":
             raise Incomplete
         try:
@@ -181,10 +187,10 @@ class Reader:
         return tool.name, json.dumps(arguments, ensure_ascii=False)
 
     def json_calls(self, *, strict: bool = False) -> list[Found]:
-        """Return the calls of a JSON object, or of a list of them.
+        """Return the calls of a JSON object or a list of them.
 
         Args:
-            strict: no other keys than a call has, no other arguments than the tool has.
+            strict: accept only keys of a call, and only arguments that the tool has.
         """
         self.space()
         if not self.rest:
@@ -219,11 +225,11 @@ class Reader:
         return tool.parameters.get("properties", {}) if tool else {}
 
     def typed(self, name: str, values: Iterable[tuple[str, str, bool | None]]) -> Found:
-        """Return a call whose arguments are text; each is read as the schema says.
+        """Return a call with textual arguments, each converted according to the schema.
 
         Args:
             name: of a known tool.
-            values: key, text, and whether the text is known to be meant as it is.
+            values: key, text, and whether the text is known to be literal.
         """
         properties = self._properties(name)
         arguments: Json = {}
@@ -236,12 +242,12 @@ class Reader:
 
 
 def _trimmed(text: str) -> str:
-    """Without the line break that the forms put on either side of a value."""
+    """Strip the line break that the forms put on either side of a value."""
     return text.removeprefix("\n").removesuffix("\n")
 
 
 def _lenient(text: str) -> Any:
-    """JSON, or Python's words for its constants; the text itself when it is neither."""
+    """Parse JSON or Python's constants; return the text itself if it is neither."""
     stripped = text.strip()
     try:
         return _JSON.decode({"True": "true", "False": "false", "None": "null"}.get(stripped, stripped))

@@ -1,1 +1,1 @@
-"""Connect, time out, retry, and explain what went wrong."""
+"""Connections, time-outs, retries, and explanations of failures."""

@@ -1,20 +1,20 @@
-"""One connection as a stream of bytes that TLS can be put around, with flow control in both directions."""
+"""A connection as a byte stream that can be upgraded to TLS, with flow control in both directions."""
 
 import asyncio
 import ssl
 from collections import deque
 
 _MOST_BUFFERED = 262_144
-"""Bytes that may wait to be read before the other side is held up."""
+"""Bytes buffered for reading before the peer is paused."""
 _HANDSHAKE_S = 3600.0
-"""The limit for connecting, which also tells what was slow, is the caller's."""
+"""The caller sets the limit for connecting, and so can report which step was slow."""
 
 
 class ByteStream(asyncio.Protocol):
-    """A connected socket. One task reads, one writes."""
+    """A connected socket with one reading and one writing task."""
 
     def __init__(self) -> None:
-        """Made by the event loop; see `asyncio.loop.create_connection`."""
+        """Create a protocol; called by the event loop (see `asyncio.loop.create_connection`)."""
         self._transport: asyncio.Transport
         self._arrived: deque[bytes] = deque()
         self._size = 0
@@ -27,14 +27,14 @@ class ByteStream(asyncio.Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the connection is open, and nothing has come that nobody waits for."""
+        """True if the connection is open and no unexpected data has arrived."""
         return not self._has_ended and not self._arrived and not self._transport.is_closing()
 
     async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
-        """Speak TLS from here on. `host` is the name in the certificate.
+        """Upgrade to TLS. `host` is the name in the certificate.
 
         Raises:
-            OSError: the handshake failed; ssl.SSLError is one.
+            OSError: the handshake failed; this includes ssl.SSLError.
         """
         transport = await asyncio.get_running_loop().start_tls(
             self._transport, self, context, server_hostname=host, ssl_handshake_timeout=_HANDSHAKE_S
@@ -44,7 +44,7 @@ class ByteStream(asyncio.Protocol):
         self._transport = transport
 
     async def send(self, data: bytes) -> None:
-        """Send, and wait while the other side does not take it.
+        """Send, waiting while the peer does not accept data.
 
         Raises:
             OSError: the connection broke.
@@ -57,7 +57,7 @@ class ByteStream(asyncio.Protocol):
             raise self._error
 
     async def receive(self) -> bytes:
-        """Wait for data and return all that is there; nothing at the end.
+        """Wait for data and return all that is available; empty at the end.
 
         Raises:
             OSError: the connection broke.
@@ -78,16 +78,16 @@ class ByteStream(asyncio.Protocol):
         return data
 
     def close(self) -> None:
-        """Close at once; what was not sent is dropped."""
+        """Close at once, dropping unsent data."""
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._arrived.append(data)
         self._size += len(data)
         if self._size > _MOST_BUFFERED and not self._is_held_up:
@@ -96,21 +96,21 @@ class ByteStream(asyncio.Protocol):
         self._news.set()
 
     def eof_received(self) -> None:
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._has_ended = True
         self._news.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._has_ended = True
         self._error = self._error or exc
         self._news.set()
         self._may_write.set()
 
     def pause_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._may_write.clear()
 
     def resume_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._may_write.set()

@@ -1,4 +1,4 @@
-"""Open the HTTP connection of a route."""
+"""Create a route's HTTP connection."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -1,5 +1,5 @@
-"""How far a request got when no HTTP answer came, and what to do about it. The client and `agent doctor` say
-it in the same words."""
+"""Errors for requests without an HTTP response: how far they got and what to do. The client and `agent doctor`
+share the wording."""
 
 import os
 import socket
@@ -13,18 +13,18 @@ from agent_cli.protocol.hints import Hint
 from ..types.base import ErrorKind, ModelError
 
 Hop = Literal["address", "dns", "tcp", "proxy", "tls", "http"]
-"""The stations of a request, in the order in which it passes them."""
+"""The hops of a request in order."""
 
 _TEMPORARY = frozenset({502, 503, 504})
 
 
 class Unreachable(ModelError):
-    """No HTTP answer came from the server.
+    """No HTTP response came from the server.
 
     Attributes:
         hop: where it ended.
         hint: what the user can do.
-        lasting: nothing but another setting will help.
+        lasting: only a changed setting will help.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Unreachable(ModelError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """True if the same request may succeed later."""
         return not self.lasting and super().retryable
 
 
 def no_address(host: str, reason: str, via: Proxy | None) -> Unreachable:
-    """Return the host's name could not be resolved."""
+    """Return the error for a host name that cannot be resolved."""
     if via is not None:
         return Unreachable(
             "connection",
@@ -66,7 +66,7 @@ def no_address(host: str, reason: str, via: Proxy | None) -> Unreachable:
 
 
 def not_connected(place: str, reason: str, via: Proxy | None) -> Unreachable:
-    """No connection: refused, no route, reset at once. `place` is HOST:PORT."""
+    """Return the error for a failed connection: refused, no route, reset at once. `place` is HOST:PORT."""
     if via is not None:
         return Unreachable(
             "connection",
@@ -83,7 +83,7 @@ def not_connected(place: str, reason: str, via: Proxy | None) -> Unreachable:
 
 
 def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachable:
-    """Return the proxy answered, but does not let the request through."""
+    """Return the error for a proxy that responds but refuses the request."""
     said = f"HTTP {status} {reason}".strip()
     if status == 407:
         what = (
@@ -98,7 +98,7 @@ def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachab
 
 
 def proxy_broke(reason: str, via: Proxy) -> Unreachable:
-    """Return the proxy took the connection and did not do its work."""
+    """Return the error for a proxy that accepted the connection and then failed."""
     return Unreachable(
         "connection",
         f"the proxy {via} broke the connection off: {reason}",
@@ -108,7 +108,7 @@ def proxy_broke(reason: str, via: Proxy) -> Unreachable:
 
 
 def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
-    """Return the server's certificate is not trusted."""
+    """Return the error for a server certificate that is not trusted."""
     by = f", issued by “{issuer}”," if issuer else ""
     missing = unreadable(os.environ)
     note = f" {' and '.join(missing)} cannot be read as certificates." if missing else ""
@@ -122,7 +122,7 @@ def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
 
 
 def tls_broke(host: str, reason: str) -> Unreachable:
-    """Return the TLS handshake failed for another reason than trust."""
+    """Return the error for a TLS handshake that failed for another reason than trust."""
     hint = Hint("tls_blocked")
     if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason:
         hint = Hint("no_tls")
@@ -130,7 +130,7 @@ def tls_broke(host: str, reason: str) -> Unreachable:
 
 
 def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreachable:
-    """Return a station did not answer in time."""
+    """Return the error for a hop that did not respond in time."""
     where = f"the proxy {via}" if via is not None and hop in ("dns", "tcp", "proxy") else place
     message, hint = {
         "dns": (f"the name of {where} was not resolved", Hint("slow_dns")),
@@ -151,7 +151,7 @@ def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreach
 
 
 def reason(error: BaseException) -> str:
-    """Return why, in a few words and never empty: the system's own words where there are some."""
+    """Return the reason of an error in a few words, never empty; the system's own text if there is any."""
     from agent_cli.net.causes import causes
 
     chain = list(causes(error))
@@ -162,10 +162,10 @@ def reason(error: BaseException) -> str:
 
 
 def broken(error: BaseException, hop: Hop, host: str, place: str, via: Proxy | None) -> Unreachable | None:
-    """Return what an exception on the way to the server means; None when it says nothing about the way.
+    """Return the error that an exception while connecting stands for; None if it is not about connecting.
 
     Args:
-        hop: the station that had been reached.
+        hop: the hop that was reached.
         host: the server's name.
         place: its HOST:PORT.
         via: the proxy, if any.
@@ -199,10 +199,10 @@ def _words(error: OSError) -> str:
 
 
 def usable_proxy(url: str) -> Proxy | None:
-    """Return the proxy for an address, as the environment says.
+    """Return the proxy for an address according to the environment.
 
     Raises:
-        ModelError: `unsupported`: what is set cannot be used.
+        ModelError: `unsupported`: the proxy settings cannot be used.
     """
     try:
         return proxy_for(url, os.environ)

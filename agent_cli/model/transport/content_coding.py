@@ -1,4 +1,4 @@
-"""Decompress answers: gzip and deflate, as RFC 9110 §8.4.1 names them. Loaded when an answer is compressed."""
+"""Decompress responses: gzip and deflate as in RFC 9110 §8.4.1. Loaded only for compressed responses."""
 
 import zlib
 
@@ -6,13 +6,13 @@ from ..types.base import ModelError
 
 
 class Decoder:
-    """Takes the pieces of a body in turn."""
+    """Incremental decoder of a body."""
 
     def __init__(self, encoding: str) -> None:
-        """`encoding` is the value of the header.
+        """Create a decoder. `encoding` is the value of the header.
 
         Raises:
-            ModelError: `malformed`: it is none that was offered.
+            ModelError: `malformed`: an encoding that was not offered.
         """
         name = encoding.strip().lower()
         if name not in ("gzip", "x-gzip", "deflate"):
@@ -22,10 +22,10 @@ class Decoder:
         self._has_begun = False
 
     def decoded(self, data: bytes) -> bytes:
-        """Return what a piece holds; an empty one is the end.
+        """Decode a chunk; an empty one marks the end.
 
         Raises:
-            ModelError: `malformed`: it is damaged.
+            ModelError: `malformed`: the data is damaged.
         """
         try:
             try:

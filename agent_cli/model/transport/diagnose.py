@@ -1,7 +1,7 @@
-"""The way to a server, walked station by station with sockets of our own, for `agent doctor`.
+"""Diagnose the connection to a server, hop by hop with sockets of our own, for `agent doctor`.
 
-Apart from the client: that one goes the whole way at once and reports its end; this one stops at each
-station, says what it saw there, and looks closer at the one that fails.
+Separate from the client, which connects in one go and reports only the result; this module stops at each hop,
+reports what it saw, and examines the failing one more closely.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from .connection_errors import (
 )
 
 LIMIT_S = 10.0
-"""Longest stay at one station."""
+"""Time limit per hop."""
 _LISTS = {
     "/chat/completions": "/models",
     "/messages": "/models",
@@ -45,33 +45,33 @@ _HEAD_BYTES = 65536
 
 
 class HopResult(msgspec.Struct, frozen=True):
-    """One station."""
+    """Result of one hop."""
 
     hop: Hop
     text: str = ""
-    """What was seen there."""
+    """Observation at this hop."""
     error: ModelError | None = None
-    """Why it goes no further."""
+    """Why the connection fails here."""
     status: int | None = None
-    """Of the HTTP answer."""
+    """Status of the HTTP response."""
     body: bytes = b""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What is to be reached."""
+    """The endpoint to reach."""
 
     base_url: str
     path: str
-    """Behind it: a list that costs nothing."""
+    """Path below the base URL: a free list request."""
     headers: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
-        """Without the headers, which hold a key."""
+        """Return a representation without the headers, which hold a key."""
         return f"Target({self.base_url!r}, {self.path!r})"
 
 
 def list_path(path: str) -> str:
-    """Return where a server lists its models, given where it answers: `/v1/messages` → `/v1/models`."""
+    """Return the path of a server's model list given its API path: `/v1/messages` → `/v1/models`."""
     for end, replacement in _LISTS.items():
         if path.endswith(end):
             return path.removesuffix(end) + replacement
@@ -79,7 +79,7 @@ def list_path(path: str) -> str:
 
 
 async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[HopResult, None]:
-    """Yield the stations up to the first that fails, each as soon as it is passed, none longer than `limit_s`."""
+    """Yield the hops up to the first that fails, each as soon as it is passed, at most `limit_s` seconds each."""
     url = urlsplit(target.base_url)
     if url.scheme not in ("http", "https") or not url.hostname:
         yield HopResult(
@@ -106,7 +106,7 @@ async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[HopRe
 
 
 class _Walk:
-    """A connection that grows: name, socket, tunnel, TLS."""
+    """A connection built step by step: name, socket, tunnel, TLS."""
 
     def __init__(self, url: SplitResult, via: Proxy | None, limit_s: float) -> None:
         self._host = url.hostname or ""
@@ -121,8 +121,10 @@ class _Walk:
         return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
 
     async def steps(self) -> AsyncGenerator[HopResult, None]:
-        """Raises:
-        Unreachable: at the station that fails.
+        """Yield the result of each hop.
+
+        Raises:
+            Unreachable: at the hop that fails.
         """
         host, port = (self._via.host, self._via.port) if self._via else (self._host, self._port)
         source = "" if self._via or is_loopback(self._host) else excluded_by(self._host, self._port, os.environ)
@@ -149,7 +151,9 @@ class _Walk:
         return reader, self._writer
 
     async def _tunnel(self, via: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
-        """Return what the proxy does for us. One for plain http, or by SOCKS, is asked with the request only."""
+        """Return what the proxy does. A proxy for plain HTTP, or by SOCKS, is contacted only with the request
+        itself.
+        """
         if via.url.startswith("https:"):
             async with self._station("tls", via.host):
                 await writer.start_tls(tls_context(), server_hostname=via.host)
@@ -171,7 +175,7 @@ class _Walk:
         return f"{via} connects to {self._place}"
 
     async def _trusted(self, writer: asyncio.StreamWriter) -> str:
-        """Return who signed the server's certificate, once it is trusted."""
+        """Return the issuer of the server's certificate once it is trusted."""
         try:
             async with self._station("tls"):
                 await writer.start_tls(tls_context(), server_hostname=self._host)
@@ -185,8 +189,7 @@ class _Walk:
         return f"{connection.version()}, the certificate is issued by “{by}”"
 
     async def _signer(self) -> str:
-        """Return who signed a certificate that is not trusted: looked at over a second connection that carries
-        nothing."""
+        """Return the issuer of an untrusted certificate, read over a second connection that carries no data."""
         curious = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         curious.check_hostname, curious.verify_mode = False, ssl.CERT_NONE
         self.close()
@@ -201,7 +204,7 @@ class _Walk:
 
     @contextlib.asynccontextmanager
     async def _station(self, hop: Hop, host: str = "") -> AsyncIterator[None]:
-        """Failures of the block as `Unreachable`."""
+        """Convert failures of the block to `Unreachable`."""
         try:
             async with asyncio.timeout(self._limit_s):
                 yield
@@ -212,13 +215,13 @@ class _Walk:
             raise failure or ModelError("connection", str(error)) from error
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         if self._writer is not None:
             self._writer.close()
 
 
 async def _ask(target: Target, limit_s: float) -> HopResult:
-    """Return the first HTTP answer, over the client itself."""
+    """Return the first HTTP response, obtained with the regular client."""
     from .http import Connection
 
     connection: Connection | None = None

@@ -1,4 +1,4 @@
-"""Secrets are kept out of what errors say: servers repeat keys, libraries repeat addresses and headers."""
+"""Redact secrets in error messages: servers repeat keys, libraries repeat addresses and headers."""
 
 import base64
 import contextlib
@@ -11,17 +11,19 @@ from ..types.provider_table import Route
 
 _SHOWN = "***"
 _SHORTEST = 6
-"""Characters of a secret; shorter values are words that would be missed elsewhere."""
+"""Minimum length of a secret in characters; shorter values are ordinary words whose removal would garble
+messages.
+"""
 
 
 class ErrorRedactor:
-    """What must not be told of one route."""
+    """The secrets of one route."""
 
     def __init__(self, route: Route) -> None:
         login = route.base_url.partition("://")[2].rpartition("@")[0]
         found = {route.api_key, *route.headers.values(), *_spellings(login)}
         found |= {
-            value.partition(" ")[2]  # behind `Bearer`
+            value.partition(" ")[2]  # after `Bearer`
             for name, value in route.headers.items()
             if name.lower().endswith("authorization")
         }
@@ -31,7 +33,7 @@ class ErrorRedactor:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Errors leave the block without secrets, and with characters that can be written."""
+        """Redact errors that leave the block and replace characters that cannot be encoded."""
         try:
             yield
         except ModelError as error:
@@ -50,7 +52,7 @@ class ErrorRedactor:
 
 
 def _spellings(login: str) -> Iterator[str]:
-    """USER:PASSWORD of an address in every way it may be repeated."""
+    """Yield USER:PASSWORD of a URL in every form in which it may be repeated."""
     password = login.partition(":")[2]
     for text in (login, password):
         yield text

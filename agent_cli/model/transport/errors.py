@@ -1,4 +1,4 @@
-"""Explain a failed model call to the user: what happened, the provider's words, the next step."""
+"""Explain a failed model call to the user: what happened, the provider's message, the next step."""
 
 from typing import Literal, assert_never
 
@@ -14,12 +14,12 @@ from .connection_errors import Unreachable
 
 
 class _Failure(msgspec.Struct, frozen=True):
-    """What happened and what to do; `{provider}` and `{limit}` are filled in."""
+    """Description of a failure and advice; `{provider}` and `{limit}` are filled in."""
 
     what: str
     hint: HintKind
     about: Literal["", "provider", "keys", "base", "wait"] = ""
-    """Which fact the hint names."""
+    """The fact that the hint names."""
 
 
 _FAILURES: dict[ErrorKind, _Failure] = {
@@ -47,7 +47,7 @@ _FAILURES: dict[ErrorKind, _Failure] = {
 
 _WEB_PAGE = _Failure("a web page answered, not {provider}", "web_page", "base")
 _BY_OTHERS = frozenset({401, 403, 404, 405, 407})
-"""Refusals that come as a web page from something in front of the provider, or from quite another server."""
+"""Refusals that arrive as a web page from an intermediary, or from an entirely different server."""
 
 _DAY_S = 86_400
 _LONG_S = 60 * _DAY_S
@@ -57,7 +57,7 @@ def explain(error: ModelError, model: str) -> ErrorInfo:
     """Return the error in words for the user.
 
     Args:
-        error: what a client raised.
+        error: raised by a client.
         model: `provider/model`, or the provider alone.
     """
     if isinstance(error, NotSent):

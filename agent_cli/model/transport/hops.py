@@ -1,4 +1,4 @@
-"""The way to a server: addresses, proxy, TLS; with the station that was reached, to say what went wrong."""
+"""Connection setup: addresses, proxy, TLS. Tracks the hop that was reached, to report what failed."""
 
 import asyncio
 import base64
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
     from h11 import Connection, Response
 
 _HEAD_START_S = 0.25
-"""How long an address may take before the next is tried beside it (RFC 8305)."""
+"""Delay before the next address is tried in parallel (RFC 8305)."""
 _PORTS = {"http": 80, "https": 443}
 MOST_HEADERS = 100_000
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A server: the part of an address before its path."""
+    """A server: the part of a URL before its path."""
 
     scheme: str
     host: str
-    """As it is resolved: ASCII, without brackets."""
+    """Host name as it is resolved: ASCII, without brackets."""
     port: int
     credentials: tuple[str, str] | None = None
-    """User name and password, as the address has them."""
+    """User name and password from the URL."""
 
     @property
     def place(self) -> str:
-        """HOST:PORT, for people."""
+        """HOST:PORT for display."""
         return f"{_bracketed(self.host)}:{self.port}"
 
     @property
     def host_header(self) -> str:
-        """The value of the header."""
+        """Value of the Host header."""
         return _bracketed(self.host) if self.port == _PORTS[self.scheme] else self.place
 
 
 def target_of(url: str) -> Target:
-    """Return the server of an address.
+    """Return the server of a URL.
 
     Raises:
-        ModelError: `not_found`: it is not a usable address.
+        ModelError: `not_found`: the URL is not usable.
     """
     from urllib.parse import unquote
 
@@ -76,25 +76,25 @@ def target_of(url: str) -> Target:
 
 
 class Way:
-    """How far one request has got."""
+    """Progress of one request towards its server."""
 
     def __init__(self, target: Target, via: Proxy | None) -> None:
-        """Begin before the first station."""
+        """Start before the first hop."""
         self.hop: Hop = "tcp"
         self.target = target
         self.via = via
 
     @property
     def is_forwarded(self) -> bool:
-        """Whether a proxy is sent the request itself, with the whole address, instead of being passed through."""
+        """True if a proxy receives the request itself, with the absolute URL, instead of tunnelling it."""
         return self.via is not None and self.target.scheme == "http" and not self.via.url.startswith("socks")
 
     async def open(self, context: "Callable[[], ssl.SSLContext]") -> ByteStream:
-        """Connect as far as the server, or the proxy that forwards. `context` gives how to speak TLS.
+        """Connect to the server, or to the proxy that forwards. `context` returns the TLS context.
 
         Raises:
-            Unreachable: the proxy refuses, or is none.
-            OSError: a station failed; `hop` says which.
+            Unreachable: the proxy refuses, or is not a proxy.
+            OSError: a hop failed; `hop` says which.
         """
         via = self.via
         stream = (
@@ -124,17 +124,17 @@ class Way:
 
 
 def proxy_headers(via: Proxy) -> list[tuple[str, str]]:
-    """Return what a proxy needs to let a request through."""
+    """Return the headers a proxy needs to accept a request."""
     return [("proxy-authorization", basic(*via.credentials))] if via.credentials is not None else []
 
 
 def basic(user: str, password: str) -> str:
-    """Return user name and password as the value of a header (RFC 7617)."""
+    """Return the value of a Basic authorization header (RFC 7617)."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 async def _pass_tunnel(stream: ByteStream, target: Target, via: Proxy) -> None:
-    """Have an HTTP proxy connect to the server (RFC 9110 §9.3.6)."""
+    """Ask an HTTP proxy to connect to the server (RFC 9110 §9.3.6)."""
     import h11
 
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEADERS)
@@ -151,10 +151,10 @@ async def _pass_tunnel(stream: ByteStream, target: Target, via: Proxy) -> None:
 
 
 async def answer_of(connection: "Connection", stream: ByteStream) -> "Response":
-    """Read up to the status and the headers of an answer.
+    """Read the status and headers of a response.
 
     Raises:
-        h11.RemoteProtocolError: what comes is no answer.
+        h11.RemoteProtocolError: the data is not a response.
         OSError: the connection broke.
     """
     import h11
@@ -174,7 +174,7 @@ async def answer_of(connection: "Connection", stream: ByteStream) -> "Response":
 
 
 async def _pass_socks(stream: ByteStream, target: Target, via: Proxy) -> None:
-    """Have a SOCKS proxy connect to the server, whose name it resolves (RFC 1928, RFC 1929)."""
+    """Ask a SOCKS proxy to connect to the server, whose name it resolves (RFC 1928, RFC 1929)."""
     from socksio import ProtocolError, socks5
 
     connection = socks5.SOCKS5Connection()
@@ -209,7 +209,7 @@ async def _pass_socks(stream: ByteStream, target: Target, via: Proxy) -> None:
 
 
 async def _connected(host: str, port: int) -> ByteStream:
-    """Return a connection to the first address of a host that takes it.
+    """Return a connection to the first address of a host that accepts one.
 
     Raises:
         OSError: none does; socket.gaierror: there is no such host.
@@ -230,7 +230,7 @@ async def _to_address(address: str, port: int) -> ByteStream:
 
 
 def _alternating(addresses: Sequence[str]) -> list[str]:
-    """Return addresses of both families by turns, beginning with that of the first; each once."""
+    """Return addresses of both families alternately, starting with the family of the first, without duplicates."""
     unique = list(dict.fromkeys(addresses))
     first = [each for each in unique if (":" in each) == (":" in unique[0])]
     others = [each for each in unique if each not in first]
@@ -239,7 +239,9 @@ def _alternating(addresses: Sequence[str]) -> list[str]:
 
 
 async def _first(attempts: Sequence[Callable[[], Coroutine[None, None, ByteStream]]]) -> ByteStream:
-    """Return what the first attempt that succeeds gives. The next begins when one fails or takes long."""
+    """Return the result of the first attempt that succeeds. The next one starts when one fails or takes too
+    long.
+    """
     running: set[asyncio.Task[ByteStream]] = set()
     waiting, errors, winners = list(attempts), list[BaseException](), list[ByteStream]()
     try:

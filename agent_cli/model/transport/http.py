@@ -1,8 +1,8 @@
-"""HTTP for models: requests over connections that are kept open between calls.
+"""HTTP for models: requests over persistent connections.
 
-A `Connection` is one base URL. HTTP/1.1 is spoken by h11; here are the limits for connecting, for the first byte
-and between chunks, all of which hold on a half-open connection too, and every failure is a `ModelError` that says
-how far the request got.
+A `Connection` is for one base URL. h11 speaks HTTP/1.1; this module adds time limits for connecting, for the first
+byte and between chunks, which also hold on a half-open connection, and turns every failure into a `ModelError`
+that says how far the request got.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ FIRST_BYTE_LOCAL_S = 600.0
 """A server on this machine or network may load the model first."""
 _KEEP_ALIVE_S = 20.0
 _PATH = "/%:@!$&'()*+,;=~-._"
-"""What stays as it is in a path."""
+"""Characters not quoted in a path."""
 
 
 class Response:
-    """An answer of which status and headers have arrived."""
+    """A response whose status and headers have arrived."""
 
     def __init__(self, exchange: "_Exchange", answer: h11.Response, first_byte_by: float, idle_s: float) -> None:
         self.status = answer.status_code
@@ -50,14 +50,14 @@ class Response:
         self._end_by = math.inf
 
     def end_within(self, seconds: float) -> None:
-        """The rest of the body may take this long at the most. A later call can only shorten it."""
+        """Limit the time for the rest of the body. A later call can only shorten it."""
         self._end_by = min(self._end_by, asyncio.get_running_loop().time() + seconds)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Yield the body as it comes, decompressed.
+        """Yield the body as it arrives, decompressed.
 
         Raises:
-            ModelError: `stalled` when nothing comes any more, `connection` when it breaks off.
+            ModelError: `stalled` if nothing arrives any more, `connection` if it breaks off.
         """
         clock = asyncio.get_running_loop().time
         decoder = _decoder(self.headers.get("content-encoding", ""))
@@ -82,7 +82,7 @@ class Response:
         """Return the whole body.
 
         Raises:
-            ModelError: as `chunks`, or `malformed` when it is absurdly long.
+            ModelError: as `chunks`, or `malformed` if it is too long.
         """
         parts: list[bytes] = []
         if await self._collect(parts, MOST_BYTES):
@@ -90,14 +90,14 @@ class Response:
         raise too_long()
 
     async def beginning(self, most: int) -> bytes:
-        """Return the body as far as it came: up to so many bytes, or until it broke off or stalled."""
+        """Return the body as far as it arrived: at most `most` bytes, or until it broke off or stalled."""
         parts: list[bytes] = []
         with contextlib.suppress(ModelError):
             await self._collect(parts, most)
         return b"".join(parts)[:most]
 
     async def _collect(self, parts: list[bytes], most: int) -> bool:
-        """Read until the end, or until there are more than so many bytes; whether it was the end."""
+        """Read until the end or until more than `most` bytes; return True at the end."""
         size = 0
         async with contextlib.aclosing(self.chunks()) as chunks:
             async for chunk in chunks:
@@ -109,11 +109,13 @@ class Response:
 
 
 class Connection:
-    """A base URL, its headers and its time limits, over connections that are kept until `aclose`."""
+    """A base URL with headers and time limits; its connections are kept open until `aclose`."""
 
     def __init__(self, base_url: str, headers: Mapping[str, str], timeouts: Timeouts) -> None:
-        """Raises:
-        ModelError: the address or a header is unusable, or the proxy settings are.
+        """Create a connection.
+
+        Raises:
+            ModelError: the address, a header or the proxy settings are unusable.
         """
         self._base_url = base_url.rstrip("/")
         self._timeouts = timeouts
@@ -127,24 +129,24 @@ class Connection:
         }
         self._headers = _checked({**ours, **{name.lower(): value for name, value in headers.items()}})
         self._idle: list[tuple[ByteStream, float]] = []
-        """Open connections that nothing uses, and until when they may be used; the one used last is the last."""
+        """Idle connections and when they expire; the most recently used is last."""
 
     @contextlib.asynccontextmanager
     async def post(
         self, path: str, content: bytes, sent: Callable[[], None] | None = None
     ) -> AsyncIterator[Response]:
-        """Send JSON; the answer may be read inside the block, and the socket is closed or given back
-        at its end, at once when it is left early. `sent` is called when the request is on its way.
+        """Send JSON and yield the response; the socket is closed or returned to the pool at the end of the block,
+        also if it is left early. `sent` is called when the request has been sent.
 
         Raises:
-            ModelError: `connection`, `timeout`, `stalled`; not to be tried again when a certificate is not
-                trusted or a proxy refuses.
+            ModelError: `connection`, `timeout`, `stalled`; not retryable if a certificate is not trusted or a
+                proxy refuses.
         """
         async with self._sent("POST", path, content, self._first_byte_s, sent) as response:
             yield response
 
     async def get(self, path: str, limit_s: float) -> tuple[int, bytes]:
-        """Status and body of a GET, all within `limit_s` seconds.
+        """Return status and body of a GET, within `limit_s` seconds in total.
 
         Raises:
             ModelError: as `post`.
@@ -156,7 +158,7 @@ class Connection:
             raise ModelError("timeout", f"no answer within {limit_s:g} s") from None
 
     async def aclose(self) -> None:
-        """Close all connections that nothing uses."""
+        """Close all idle connections."""
         while self._idle:
             self._idle.pop()[0].close()
 
@@ -203,7 +205,7 @@ class Connection:
                 stream.close()
 
     def _unused(self) -> ByteStream | None:
-        """Return an open connection; those that have been idle for too long are closed."""
+        """Return an idle connection; close the expired ones."""
         now = asyncio.get_running_loop().time()
         found = None
         while self._idle and found is None:
@@ -229,23 +231,25 @@ class Connection:
 
 
 class _Exchange:
-    """One request and its answer on a connection."""
+    """A request and its response on a connection."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEADERS)
         self._broken: OSError | None = None
-        """What went wrong while the request was sent."""
+        """Error while sending the request."""
         self._end: h11.EndOfMessage | h11.RemoteProtocolError | None = None
-        """What ended the body."""
+        """The event that ended the body."""
 
     @property
     def is_over(self) -> bool:
-        """Whether both sides have said all, and the connection may be used again."""
+        """True if both sides are finished and the connection may be reused."""
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     async def send(self, request: h11.Request, content: bytes) -> None:
-        """Send a request. A connection that breaks meanwhile is told by `answer`: there may be one already."""
+        """Send a request. If the connection breaks, `answer` raises the error, because a response may
+        have arrived.
+        """
         data = [self._http.send(request), self._http.send(h11.Data(content)), self._http.send(h11.EndOfMessage())]
         try:
             await self._stream.send(b"".join(each or b"" for each in data))
@@ -253,10 +257,10 @@ class _Exchange:
             self._broken = error
 
     async def answer(self) -> h11.Response:
-        """Return the beginning of the answer.
+        """Return the start of the response.
 
         Raises:
-            h11.RemoteProtocolError: what comes is no answer.
+            h11.RemoteProtocolError: the data is not a response.
             OSError: the connection broke.
         """
         try:
@@ -265,7 +269,7 @@ class _Exchange:
             raise (self._broken or error) from None
 
     async def chunk(self) -> bytes:
-        """Return all that has come of the body, once there is some; nothing at its end.
+        """Return everything received of the body, waiting until there is some; empty at its end.
 
         Raises:
             h11.RemoteProtocolError, OSError: it broke off.
@@ -289,7 +293,9 @@ class _Exchange:
         return b"".join(parts)
 
     def _next_event(self) -> object:
-        """Return the next event, or the error in its place: what came before an error is passed on first."""
+        """Return the next event, or the error in its place, so that data received before an error is passed on
+        first.
+        """
         try:
             return self._http.next_event()
         except h11.RemoteProtocolError as error:
@@ -297,14 +303,14 @@ class _Exchange:
 
 
 def first_byte_limit_s(base_url: str, timeouts: Timeouts) -> float:
-    """Return how long to wait for the first byte of an answer; an empty URL is a remote one."""
+    """Return the time limit for the first byte of a response; an empty URL counts as remote."""
     if timeouts.first_byte_s is not None:
         return timeouts.first_byte_s
     return FIRST_BYTE_LOCAL_S if base_url and is_local(_host(base_url)) else FIRST_BYTE_S
 
 
 def is_local(host: str) -> bool:
-    """Return whether a host is this machine or on its private network, judged by its name alone."""
+    """Return True if a host is this machine or on its private network, judged by name alone."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -313,7 +319,7 @@ def is_local(host: str) -> bool:
 
 
 async def list_models(base_url: str, headers: Mapping[str, str], limit_s: float) -> tuple[str, ...] | None:
-    """Names from `GET …/models`; None when no such server answers there in time."""
+    """Return the names in `GET …/models`; None if no such server answers in time."""
     try:
         connection = Connection(base_url, headers, Timeouts(connect_s=limit_s))
     except ModelError:
@@ -340,7 +346,7 @@ def _checked(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return headers that can be sent.
 
     Raises:
-        ModelError: one cannot.
+        ModelError: one cannot be sent.
     """
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
@@ -364,7 +370,7 @@ def _decoder(encoding: str) -> "Decoder | None":
 
 @contextlib.contextmanager
 def _translated(way: Way | None = None) -> Iterator[None]:
-    """What goes wrong on a connection as `ModelError`. Without a `way` the answer has begun."""
+    """Convert connection failures to `ModelError`. Without a `way` the response has begun."""
     try:
         yield
     except (h11.RemoteProtocolError, OSError) as error:
@@ -380,7 +386,7 @@ def _translated(way: Way | None = None) -> Iterator[None]:
 
 def _closed_early(error: h11.RemoteProtocolError) -> str:
     words = reason(error)
-    if "incomplete" in words:  # the library's words for a body that lacks its end
+    if "incomplete" in words:  # h11's wording for a body without its end
         return "the server closed the connection in the middle of the answer"
     return f"the server closed the connection early ({words})"
 
@@ -390,7 +396,7 @@ def _host(base_url: str) -> str:
 
 
 def _path(url: str) -> str:
-    """Return the path and query of an address, as they are sent."""
+    """Return the quoted path and query of a URL."""
     parts = urlsplit(url)
     query = f"?{quote(parts.query, safe=_PATH + '?')}" if parts.query else ""
     return quote(parts.path or "/", safe=_PATH) + query

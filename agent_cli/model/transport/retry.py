@@ -1,4 +1,6 @@
-"""Trying again: only what may succeed later, as the provider asks, within bounds, cancellable anywhere."""
+"""Retries: only for errors that may resolve themselves, respecting the provider's delays, bounded, and cancellable
+at any time.
+"""
 
 import asyncio
 import os
@@ -13,27 +15,26 @@ from .errors import explain
 
 _BUSY = frozenset({"rate_limit", "overloaded", "server"})
 _FEW: dict[ErrorKind, int] = {"not_api": 3}
-"""Attempts at what seldom changes by itself, such as a login page in the way."""
+"""Number of attempts for errors that seldom resolve themselves, such as a login page in the way."""
 _NAP_S = 0.5
-"""Longest single sleep: a computer that was suspended meanwhile goes on soon after it wakes."""
+"""Longest single sleep: after a suspend the program continues soon after waking."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """Bounds on trying again."""
+    """Limits for retries."""
 
     attempts: int = 6
-    """At most, the first one included, when the connection or the answer breaks."""
+    """Maximum attempts, including the first, if the connection or the answer breaks."""
     patient_attempts: int = 60
-    """At most, when the server only says that it is busy: then the horizon is what ends it."""
+    """Maximum attempts if the server only reports that it is busy; normally the horizon ends these first."""
     horizon_s: float = 600.0
-    """Seconds from the first failure in which a new attempt may begin."""
+    """Seconds after the first failure in which a new attempt may start."""
     park_s: float = 0.0
-    """Longest wait beyond the horizon, all such waits of one call together, for a limit whose reset the
-    provider names."""
+    """Longest total wait per call beyond the horizon for a limit whose reset time the provider names."""
     base_s: float = 1.0
     """Longest wait before the second attempt; doubles with each further one."""
     longest_s: float = 60.0
-    """Longest wait that was not asked for by the provider."""
+    """Longest wait that the provider did not request."""
 
 
 DEFAULT_POLICY = RetryPolicy()
@@ -53,23 +54,23 @@ async def stream_with_retries(
     again: Callable[[], ModelRequest] | None = None,
     given_up: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Yield the events of the first attempt that succeeds, with a `Retrying` behind each failed one; what came
-    before it is void.
+    """Yield the events of the first attempt that succeeds, with a `Retrying` after each failed one, which voids
+    the events before it.
 
-    Waits are exponential with full jitter, or what the provider asked for. A wait beyond the horizon, up to
-    `park_s`, starts the attempts and the horizon afresh.
+    Waits are exponential with full jitter, or as requested by the provider. A wait beyond the horizon, up to
+    `park_s`, restarts the attempts and the horizon.
 
     Args:
-        model: to be asked.
-        request: of the first attempt.
-        policy: bounds.
-        random: a number from 0 to 1.
-        again: the request of each further attempt; it may raise to end the trying.
-        given_up: asked during waits; when it says so, the last failure is raised at once.
+        model: to call.
+        request: for the first attempt.
+        policy: limits.
+        random: returns a number from 0 to 1.
+        again: returns the request for each further attempt; may raise to stop retrying.
+        given_up: called during waits; if it returns True, the last failure is raised at once.
 
     Raises:
-        ModelError: the last one: it may not be retried, or the attempts are used up, or the provider asks
-            for a longer wait than the policy allows.
+        ModelError: the last error: it is not retryable, the attempts are used up, or the provider asks for a
+            longer wait than the policy allows.
     """
     first_failure: float | None = None
     attempt = 1
@@ -98,7 +99,7 @@ async def stream_with_retries(
 
 
 class _Left(msgspec.Struct, frozen=True):
-    """Seconds in which another attempt may begin."""
+    """Seconds left in which another attempt may start."""
 
     horizon_s: float
     park_s: float
@@ -110,14 +111,14 @@ class _Wait(msgspec.Struct, frozen=True):
 
 
 async def _sleep(delay_s: float, given_up: Callable[[], bool]) -> None:
-    """Sleep until a moment on the wall clock, which goes on while the machine is suspended."""
+    """Sleep until a wall-clock time, which advances while the machine is suspended."""
     until = time.time() + delay_s
     while (left_s := min(until - time.time(), delay_s)) > 0 and not given_up():
         await asyncio.sleep(min(left_s, _NAP_S))
 
 
 async def _closable(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-    """Yield the model's stream, closed with this one whether or not it is a generator."""
+    """Yield the model's stream, closing it at the end even if it is not a generator."""
     stream = model.stream(request)
     try:
         async for event in stream:
@@ -132,7 +133,7 @@ def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, ran
     """Return the wait before attempt number `attempt`.
 
     Raises:
-        ModelError: there is to be none.
+        ModelError: no further attempt is allowed.
     """
     if not error.retryable:
         raise error
@@ -145,7 +146,7 @@ def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, ran
     longest_s = min(policy.longest_s, policy.base_s * 2.0 ** (attempt - 2))
     if asked_s:
         if asked_s > left.horizon_s and left.horizon_s <= 1:
-            raise error  # the time for trying is simply over
+            raise error  # the time for retries is over
         if asked_s > left.horizon_s:
             error.message += (
                 f" (it asks to wait {asked_s:.0f} s, longer than limits.retry_s and limits.park_s allow)"

@@ -1,1 +1,1 @@
-"""The values and the protocol that every model shares."""
+"""Values and the protocol shared by all models."""

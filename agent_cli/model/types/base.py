@@ -1,8 +1,8 @@
-"""The one protocol every model client fulfils, and the values it speaks in.
+"""The protocol every model client implements, and its values.
 
-A client turns a provider-neutral `ModelRequest` into its wire format and the provider's stream into
-`ModelEvent`s. It reports an end only when the provider said so: a stream that stops without one raises
-`ModelError("truncated")`. Nothing outside this package sees a provider's own shapes.
+A client converts a provider-neutral `ModelRequest` to its wire format and the provider's stream to `ModelEvent`s.
+It reports an end only if the provider sent one: a stream that stops without raises `ModelError("truncated")`.
+Nothing outside this package sees provider-specific shapes.
 """
 
 import re
@@ -21,7 +21,7 @@ from .info import Prices as Prices
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as the model is told of it."""
+    """A tool as described to the model."""
 
     name: str
     description: str
@@ -30,7 +30,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
-    """Everything one call sends. `messages` is valid: each call is answered once, right behind the
+    """Everything one call sends. `messages` is valid: each call is answered exactly once, directly after the
     assistant message that made it, and its arguments are a JSON object."""
 
     system: str
@@ -39,15 +39,15 @@ class ModelRequest(msgspec.Struct, frozen=True):
     may_call: bool = True
     """False: the answer must be text. The tools are still sent, so that the request keeps its prefix."""
     must_call: str = ""
-    """The tool that the answer has to call; empty where that is up to the model."""
+    """The tool the answer must call; empty if the model decides."""
     answer_schema: dict[str, Any] | None = None
-    """JSON Schema of an object that the answer has to fit, where the server can hold the model to it; the model is
-    told of it besides. It binds texts, not calls."""
+    """JSON Schema of an object that the answer must match, if the server can enforce it; the model is also told of
+    it. Applies to text, not to calls."""
     effort: str = ""
     """none, minimal, low, medium, high, xhigh, max; empty leaves it to the provider."""
     max_output_tokens: int | None = None
     session_id: str = ""
-    """Groups the requests of one conversation, for providers that keep their cache by it."""
+    """Groups the requests of one conversation, for providers that use it as a cache key."""
 
 
 class TextPiece(msgspec.Struct, frozen=True):
@@ -63,13 +63,13 @@ class ReasoningPiece(msgspec.Struct, frozen=True):
 
 
 class ReasoningDone(msgspec.Struct, frozen=True):
-    """A reasoning block is complete, with what must be replayed to the provider."""
+    """A complete reasoning block, with the data that must be sent back to the provider."""
 
     block: Reasoning
 
 
 class CallStart(msgspec.Struct, frozen=True):
-    """A tool call begins. `index` numbers the calls of this answer from 0 without gaps."""
+    """Start of a tool call. `index` numbers the calls of this answer from 0 without gaps."""
 
     index: int
     id: str
@@ -77,25 +77,25 @@ class CallStart(msgspec.Struct, frozen=True):
 
 
 class CallPiece(msgspec.Struct, frozen=True):
-    """More of a call: a fragment of its argument text, or of a name that arrived late."""
+    """Continuation of a call: a fragment of its argument text, or of a name that arrived late."""
 
     index: int
     arguments: str = ""
     name: str = ""
     signature: str = ""
-    """The provider's opaque proof of the thought behind the call."""
+    """The provider's opaque signature of the reasoning behind the call."""
     problem: str = ""
-    """Why a call that was written as text cannot be read."""
+    """Why a textual call cannot be parsed."""
 
 
 class UsageReport(msgspec.Struct, frozen=True):
-    """What the call used, as the provider counts."""
+    """Token usage of the call as counted by the provider."""
 
     usage: Usage
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """The provider ended the answer. `raw` is its own word for why."""
+    """The provider ended the answer. `raw` is its own reason."""
 
     finish: Finish
     raw: str
@@ -105,27 +105,27 @@ class Retrying(msgspec.Struct, frozen=True):
     """An attempt failed and another follows; everything received so far is void."""
 
     attempt: int
-    """The attempt to come, 2 for the first retry."""
+    """Number of the next attempt; 2 for the first retry."""
     delay_s: float
     error: ErrorInfo
     parked: bool = False
-    """The wait is for a limit's reset far ahead, longer than retrying usually lasts."""
+    """True if the wait is for a distant limit reset, longer than retries usually last."""
     usage: Usage | None = None
-    """What the failed attempt is known to have used."""
+    """Known usage of the failed attempt."""
 
 
 class Adjusted(msgspec.Struct, frozen=True):
-    """A part of the request is left out or changed, now and in future, because the model does not take it.
-    Nothing has been received yet."""
+    """A part of the request is omitted or changed, now and in future, because the model does not support it. Sent
+    before anything else is received."""
 
     text: str
-    """What was left out, for the user."""
+    """Description of what was omitted, for the user."""
     error: ErrorInfo | None = None
-    """The refusal; None when it was known without one."""
+    """The refusal; None if the limitation was known without one."""
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """Data came that holds nothing to show yet, such as a keep-alive."""
+    """Data arrived that contains nothing to show yet, such as a keep-alive."""
 
 
 ModelEvent = (
@@ -135,7 +135,7 @@ ModelEvent = (
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A whole answer, assembled from its events."""
+    """A complete answer, assembled from its events."""
 
     text: str = ""
     reasoning: tuple[Reasoning, ...] = ()
@@ -161,16 +161,16 @@ class ModelError(Exception):
     """A model call failed.
 
     Attributes:
-        kind: what went wrong, from a closed set.
-        message: the provider's own words.
-        status: HTTP status, where there was one.
-        sorted_as: the status it was sorted by: `status`, or the one that its words stand for where it came
-            inside a success.
+        kind: the kind of failure, from a closed set.
+        message: the provider's own message.
+        status: HTTP status, if any.
+        sorted_as: the status used for classification: `status`, or for an error inside a successful response
+            the status that its text stands for.
         retry_after_s: seconds the provider asked to wait.
         request_id: the provider's id of the request.
-        limit_tokens: the real context window, when an overflow error names it.
-        usage: what the failed attempt is known to have used.
-        message_id: the message of the conversation that the provider refuses, when it names one.
+        limit_tokens: the real context window, if an overflow error names it.
+        usage: known usage of the failed attempt.
+        message_id: the conversation message that the provider refuses, if it names one.
     """
 
     def __init__(
@@ -197,58 +197,58 @@ class ModelError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """True if the same request may succeed later."""
         return self.kind in RETRYABLE
 
 
 class NotSent(ModelError):
-    """No request could even be made; the message says all, and none of it was said by a provider."""
+    """The request could not be built; the message is complete and not from a provider."""
 
 
 class Memory(Protocol):
-    """Keeps what was learnt, across sessions."""
+    """Storage for learned limits, across sessions."""
 
     def recall(self, key: str) -> LearnedLimits:
-        """Return what is known of a model; an empty value when nothing is. Never raises."""
+        """Return what is known about a model; an empty value if nothing is. Never raises."""
         ...
 
     def learn(self, key: str, learnt: LearnedLimits) -> None:
-        """Keep it. Never raises: what cannot be kept is learnt again."""
+        """Merge limits with those known. Never raises: limits that cannot be stored are learned again."""
         ...
 
     def replace(self, key: str, learnt: LearnedLimits) -> None:
-        """Keep it in place of what is known. Never raises."""
+        """Replace the known limits. Never raises."""
         ...
 
 
 Trace = Callable[[str, dict[str, Any]], None]
-"""Is given the model's name and the body of each request before it is sent."""
+"""Receives the model's name and the body of each request before it is sent."""
 
 
 class Model(Protocol):
-    """A language model. `stream` may be cancelled at any await and leaves no connection behind."""
+    """A language model. `stream` may be cancelled at any await and leaves no connection open."""
 
     @property
     def info(self) -> ModelInfo: ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """One call.
+        """Make one call.
 
         Raises:
-            ModelError: the call failed; nothing received before it may be acted upon.
+            ModelError: the call failed; nothing received before may be acted upon.
         """
         ...
 
     async def reach(self) -> None:
-        """Ask whether a server on this machine or network is there; others are taken to be.
+        """Check that a server on this machine or network is reachable; others are assumed to be.
 
         Raises:
-            ModelError: it is not.
+            ModelError: it is not reachable.
         """
         ...
 
     def forget_effort(self) -> None:
-        """Forget which efforts were refused: another one was chosen, and is to be tried."""
+        """Forget refused efforts: another one was chosen and is to be tried."""
         ...
 
     async def aclose(self) -> None:
@@ -257,24 +257,24 @@ class Model(Protocol):
 
 
 class Fallback(msgspec.Struct, frozen=True):
-    """A part of a request that a model may turn out not to take."""
+    """A part of a request to omit or change if a model turns out not to support it."""
 
     name: str
-    """Kept in `LearnedLimits.refused`."""
+    """Name stored in `LearnedLimits.refused`."""
     words: re.Pattern[str]
-    """How a refusal names it."""
+    """Pattern that matches refusals of this part."""
     text: str
-    """What the user is told."""
+    """Message for the user."""
     statuses: tuple[int, ...] = (400, 422)
     lasting: bool = True
-    """It holds for the model whatever is sent, so that it is remembered beyond this client; else it may be
-    about one conversation only."""
+    """True if it applies to the model whatever is sent, so that it is remembered beyond this client; otherwise it
+    may concern one conversation only."""
     sure: bool = False
-    """The words alone tell that it is refused, whatever else is said."""
+    """True if the pattern alone identifies a refusal, whatever the rest of the message says."""
     elsewhere: re.Pattern[str] | None = None
-    """What shows that the words are about something else."""
+    """Pattern that shows that the refusal is about something else."""
 
 
 def takes_pictures(learnt: LearnedLimits) -> bool:
-    """Return whether pictures are sent: none of them was refused so far."""
+    """Return True if images are sent because none was refused so far."""
     return not {"images", "pictures"} & set(learnt.refused)

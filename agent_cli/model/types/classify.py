@@ -1,7 +1,7 @@
-"""From what a provider answered to one `ModelError`.
+"""Convert a provider's error response to a `ModelError`.
 
-Status and the provider's own codes decide first; message texts are read in one table only, `error_table`,
-for the cases in which providers give nothing else.
+Status and the provider's own codes decide first; message texts are read only through the table `error_table`, for
+providers that give nothing else.
 """
 
 import re
@@ -20,36 +20,36 @@ from .retry_after import retry_after_s
 
 _MESSAGE_CHARS = 2000
 _READ_CHARS = 20_000
-"""How much of a text that is no JSON is looked at."""
+"""Maximum number of characters examined in a text that is not JSON."""
 _SHOWN_CHARS = 200
 _TELLING = frozenset({"error", "errors", "message", "detail", "code", "response"})
-"""Keys of a body that tells of an error."""
+"""Keys of a body that reports an error."""
 _LONGEST_NUMBER = 1 << 64
 _REQUEST_ID = lazy_regex(r"request ID (req_\w+)", re.IGNORECASE)
 _PER_DAY = lazy_regex(r"per_?day", re.IGNORECASE)
 _WAITS: frozenset[ErrorKind] = frozenset({"rate_limit", "overloaded"})
-"""Kinds for which every hint at a wait is meant."""
+"""Kinds for which any hint at a wait counts."""
 _MAY_WAIT: frozenset[ErrorKind] = frozenset({"server", "timeout"})
-"""Kinds for which only a stated wait counts."""
+"""Kinds for which only an explicit wait counts."""
 
 
 class _Body(msgspec.Struct, frozen=True):
-    """What the error bodies of all providers come down to."""
+    """Common form of all providers' error bodies."""
 
     message: str
     words: tuple[str, ...] = ()
-    """Codes, types and reasons, in lower case, the most telling first."""
+    """Codes, types and reasons in lower case, the most specific first."""
     fields: dict[str, Any] = {}
     """The error object itself."""
     headers: dict[str, str] = {}
-    """Headers a router or socket passes on inside the body."""
+    """Headers that a router or socket passes on inside the body."""
 
 
 def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ModelError:
-    """Return the error that an answer stands for. Never raises, whatever the answer is.
+    """Return the error for a response. Never raises, whatever the response is.
 
     Args:
-        status: HTTP status; None or 200 when the error came inside a stream or a successful answer.
+        status: HTTP status; None or 200 if the error came inside a stream or a successful response.
         body: decoded JSON of any shape, or text.
         headers: of the response, names in lower case.
     """
@@ -75,8 +75,8 @@ def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = 
 
 
 def no_answer(body: Any) -> ModelError:
-    """Return the error for a success that holds no answer: the one it tells of, or `not_api` where it is a page or
-    another program's words. Never raises."""
+    """Return the error for a successful response without an answer: the error it contains, or `not_api` for a web
+    page or another program's text. Never raises."""
     first = _first(body)
     if isinstance(first, dict) and first.keys() & _TELLING:
         return classify(200, body)
@@ -86,7 +86,7 @@ def no_answer(body: Any) -> ModelError:
 
 
 def request_id(headers: Mapping[str, str], body: Any = None) -> str | None:
-    """Return the provider's name for a request, for its support."""
+    """Return the provider's id of a request, for its support."""
     for name in REQUEST_ID_HEADERS:
         if headers.get(name):
             return join_surrogates(headers[name])
@@ -120,12 +120,12 @@ def _text_kind(status: int, message: str) -> ErrorKind | None:
 
 
 def _status_inside(words: tuple[str, ...]) -> int | None:
-    """Return the status that an error inside a success gives itself."""
+    """Return the status given inside an error of a successful response."""
     return next((int(word) for word in words if re.fullmatch(r"[45][0-9]{2}", word)), None)
 
 
 def _status_of_type(words: tuple[str, ...]) -> int:
-    """Return the status that an error without any is sorted by."""
+    """Return the status used to classify an error without one."""
     return next((STATUS_OF_TYPE[word] for word in words if word in STATUS_OF_TYPE), 500)
 
 
@@ -150,7 +150,7 @@ def _read_body(body: Any, depth: int = 0) -> _Body:
 
 
 def _fields(body: Any) -> dict[str, Any]:
-    """Return the error object in a body, wherever a wire format keeps it."""
+    """Return the error object in a body, in any wire format."""
     body = _first(body)
     if not isinstance(body, dict):
         return {}
@@ -168,7 +168,9 @@ def _message(body: dict[str, Any], fields: dict[str, Any]) -> Any:
 
 
 def _sentence(said: Any) -> str:
-    """Return a message of any shape as text; a list of faults, as FastAPI sends it, with the place of each."""
+    """Return a message of any shape as text; each item of an error list, as FastAPI sends it, is prefixed with its
+    location.
+    """
     if isinstance(said, dict) and isinstance(said.get("detail"), list | str):
         said = said["detail"]
     if isinstance(said, list) and said and all(isinstance(each, dict) and "msg" in each for each in said):
@@ -183,7 +185,7 @@ def _place(loc: Any) -> str:
 def _as_json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):  # halves of characters, huge numbers
+    except (TypeError, ValueError, OverflowError, RecursionError):  # lone surrogates, huge numbers
         return ascii(value) if isinstance(value, str | float) else f"an error of type {type(value).__name__}"
 
 
@@ -194,15 +196,15 @@ def _codes(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _word(value: Any) -> str:
-    """Return a text or whole number as text; empty when it is neither."""
+    """Return a string or integer as text; empty for anything else."""
     if isinstance(value, int) and abs(value) < _LONGEST_NUMBER:
         return str(value)
     return value if isinstance(value, str) else ""
 
 
 def _reasons(fields: dict[str, Any]) -> Iterator[str]:
-    """Yield the reasons in a list of details (google.rpc.Status); a day's quota, which no short wait brings
-    back."""
+    """Yield the reasons in a list of details (google.rpc.Status), and a marker for a daily quota, which no short
+    wait restores."""
     details = fields.get("details")
     for detail in details if isinstance(details, list) else ():
         if not isinstance(detail, dict):
@@ -217,7 +219,7 @@ def _reasons(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _upstream(fields: dict[str, Any], depth: int) -> str:
-    """Return what a router says of the provider behind it."""
+    """Return a router's message about the provider behind it."""
     metadata = fields.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if not isinstance(raw, str) or not raw:
@@ -234,7 +236,7 @@ def _headers_inside(holder: Any) -> dict[str, str]:
 
 
 def _decoded(text: str) -> Any:
-    """Return the error object that a text is; None when it is none."""
+    """Return the error object in a JSON text; None if there is none."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:

@@ -1,5 +1,5 @@
-"""What providers answer when they refuse, as data: their codes, statuses and, where they give nothing else,
-the phrases of their messages. Apart from `classify`, so that a new provider's ways are a new row.
+"""Providers' error responses as data: codes, statuses and, where they give nothing else, phrases of their
+messages. Separate from `classify`, so that supporting a new provider means adding rows.
 
 Sources: the providers' own error pages and error bodies quoted in public bug reports.
 """
@@ -13,7 +13,7 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from .base import ErrorKind
 
 BY_CODE: dict[str, ErrorKind] = {
-    # Chat Completions and Responses: OpenAI, Azure and whoever copies their codes
+    # Chat Completions and Responses: OpenAI, Azure and providers that copy their codes
     "context_length_exceeded": "context_overflow",
     "insufficient_quota": "quota",
     "credit_balance_exhausted": "quota",
@@ -62,7 +62,7 @@ BY_CODE: dict[str, ErrorKind] = {
     "invalid_model": "not_found",
     # Groq
     "model_decommissioned": "not_found",
-    "tool_use_failed": "malformed",  # the model wrote a call that cannot be read: it may do better
+    "tool_use_failed": "malformed",  # the model wrote a call that cannot be parsed: a retry may succeed
     # Cerebras
     "request_quota_exceeded": "rate_limit",
     "token_quota_exceeded": "rate_limit",
@@ -82,7 +82,7 @@ BY_CODE: dict[str, ErrorKind] = {
     "exceed_context_size_error": "context_overflow",
     "model_max_prompt_tokens_exceeded": "context_overflow",
 }
-"""By the provider's code, type, status word or reason, in lower case."""
+"""Error kinds by the provider's code, type, status word or reason, in lower case."""
 
 BY_STATUS: dict[int, ErrorKind] = {
     401: "auth",
@@ -104,17 +104,17 @@ BY_STATUS: dict[int, ErrorKind] = {
     529: "overloaded",
 }
 STATUS_OF_TYPE = {"invalid_request_error": 400, "api_error": 500, "server_error": 503}
-"""For errors that arrive inside a 200."""
+"""Statuses for errors that arrive inside a 200."""
 
 
 class Phrase(msgspec.Struct, frozen=True):
-    """How a message says what status and codes do not."""
+    """Message pattern for errors that status and codes do not identify."""
 
     words: re.Pattern[str]
     statuses: frozenset[int]
     kind: ErrorKind
     source: str
-    """Whose words they are."""
+    """Providers that use this wording."""
 
 
 def _phrase(words: str, statuses: set[int], kind: ErrorKind, source: str) -> Phrase:
@@ -195,7 +195,7 @@ PHRASES: tuple[Phrase, ...] = (
         "OpenAI, OpenRouter, Anthropic, Azure",
     ),
 )
-"""In this order; the first that fits decides. The only place in which message texts are read for a kind."""
+"""Checked in order; the first match decides. The only place where message texts determine a kind."""
 
 _N = r"(\d[\d,]*)"
 LIMIT = lazy_regex(
@@ -210,11 +210,11 @@ LIMIT = lazy_regex(
     rf"|input length should be \[\d+, {_N}\]|max size: {_N} tokens",  # DashScope, GitHub Models
     re.IGNORECASE | re.ASCII,
 )
-"""The real window, where an overflow names it: one group fits."""
+"""The real context window in an overflow message: one group matches."""
 HTML_PAGE = "an HTML page instead of an answer: "
-"""How the message of an error begins whose body was a web page."""
+"""Prefix of an error message whose body was a web page."""
 REQUEST_ID_HEADERS = (
     "x-request-id", "request-id", "x-oai-request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id",
     "x-generation-id", "mistral-correlation-id", "x-kong-request-id", "cf-ray",
 )  # fmt: skip
-"""Under which a provider names a request, best first."""
+"""Headers that hold the request id, in order of preference."""

@@ -1,7 +1,7 @@
-"""What is known of a model: sizes, abilities and prices, each figure with the source it came from.
+"""Known facts about a model: sizes, capabilities and prices, each figure with its source.
 
-Apart from the catalogue, because several sources add to it over the life of a client: what a source says
-is a `Facts`, and `ModelInfo.plus` keeps the better source's word for every figure.
+Separate from the catalogue because several sources add facts over the life of a client: each source gives a
+`Facts`, and `ModelInfo.plus` keeps the better source's value for every figure.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _PER_MILLION = 1_000_000
 
 
 class Rates(msgspec.Struct, frozen=True, omit_defaults=True):
-    """US dollars for a million tokens; None where unknown."""
+    """Prices in US dollars per million tokens; None if unknown."""
 
     input: float | None = None
     output: float | None = None
@@ -28,7 +28,7 @@ class Rates(msgspec.Struct, frozen=True, omit_defaults=True):
     """For writes to a cache that lasts an hour instead of minutes."""
 
     def dearest_input(self) -> float | None:
-        """Return the most that a token of the prompt can cost; None when the plain price is unknown."""
+        """Return the highest possible price of a prompt token; None if the plain price is unknown."""
         if self.input is None:
             return None
         return max(self.input, self.cache_write or 0.0, self.cache_read or 0.0)
@@ -38,22 +38,22 @@ RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
 
 class LongPrompt(msgspec.Struct, frozen=True):
-    """What a whole request costs once its prompt is longer than a bound."""
+    """Rates for a whole request whose prompt exceeds a limit."""
 
     above: int
-    """Tokens of the prompt, cached ones included."""
+    """Prompt tokens, including cached ones."""
     rates: Rates
-    """None: as for short prompts."""
+    """A rate of None is the same as for short prompts."""
 
 
 class Prices(Rates, frozen=True, omit_defaults=True):
-    """What a model costs."""
+    """Prices of a model."""
 
     long: tuple[LongPrompt, ...] = ()
-    """Dearer rates for long prompts, by rising bound."""
+    """Higher rates for long prompts, by increasing limit."""
 
     def rates_for(self, prompt_tokens: int) -> Rates:
-        """Return the rates of a request by the length of its prompt, cached tokens included."""
+        """Return the rates for a request by prompt length, including cached tokens."""
         rates: Rates = self
         for tier in self.long:
             if prompt_tokens > tier.above:
@@ -63,11 +63,11 @@ class Prices(Rates, frozen=True, omit_defaults=True):
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one source says of a model; None, or nothing, where it does not say."""
+    """Facts about a model from one source; None or empty if the source does not say."""
 
     source: Source
     context_window: int | None = None
-    """Tokens."""
+    """In tokens."""
     max_output_tokens: int | None = None
     tools: bool | None = None
     images: bool | None = None
@@ -76,7 +76,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     prices: Prices = Prices()
 
     def figures(self) -> Iterator[tuple[str, Any]]:
-        """Name and value of everything it says."""
+        """Yield name and value of every known figure."""
         for name in FIGURES:
             if (value := getattr(self, name)) is not None:
                 yield name, value
@@ -89,30 +89,30 @@ FIGURES = ("context_window", "max_output_tokens", "tools", "images", "reasoning"
 
 
 class ModelInfo(msgspec.Struct, frozen=True):
-    """What is known of a model; None where it is unknown."""
+    """Merged facts about a model; None if unknown."""
 
     name: str
     """`provider/model`."""
     context_window: int | None = None
-    """Tokens of prompt and answer together, or of the prompt alone where the provider says so."""
+    """Tokens of prompt and answer together, or of the prompt alone if the provider defines it so."""
     max_output_tokens: int | None = None
     prices: Prices = Prices()
     tools: bool | None = None
-    """Takes tools; likewise pictures and an effort of reasoning below."""
+    """True if tools are supported; the next two fields say the same of images and reasoning effort."""
     images: bool | None = None
     reasoning: bool | None = None
     efforts: tuple[str, ...] | None = None
-    """The efforts it knows."""
+    """Supported efforts."""
     sources: dict[str, Source] = {}
-    """Where each known figure comes from: the names of `FIGURES`, of `RATES`, and `long`."""
+    """Source of each known figure: the names of `FIGURES`, of `RATES`, and `long`."""
 
     def source(self, figure: str) -> Source:
-        """Return where a figure comes from."""
+        """Return the source of a figure."""
         return self.sources.get(figure, "unknown")
 
     def plus(self, facts: Facts) -> "ModelInfo":
-        """This and what another source says. The better source's word counts, the newer one's between
-        equals, whatever the order in which they are added."""
+        """Return these facts merged with another source's. The better source wins, between equals the newer one,
+        whatever the order of merging."""
         sources = dict(self.sources)
         taken: dict[str, Any] = {}
         for name, value in facts.figures():
@@ -125,8 +125,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **taken, prices=prices, sources=sources)
 
     def cost_usd(self, usage: Usage | None) -> float | None:
-        """Return the price of one call, or None when a needed price or count is unknown. Tokens of the cache
-        without a price of their own count as any others of the prompt, which is seldom less than they cost."""
+        """Return the price of one call, or None if a needed price or count is unknown. Cache tokens without a
+        price of their own count as ordinary prompt tokens, which is seldom less than they cost."""
         if usage is None or usage.input is None or usage.output is None:
             return None
         read, write = usage.cache_read or 0, usage.cache_write or 0
@@ -142,8 +142,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
         return sum(tokens * (price or 0.0) for tokens, price in parts) / _PER_MILLION
 
     def worst_case_usd(self, input_tokens: int, output_tokens: int) -> float | None:
-        """Return the most that a call of this size can cost: all of its prompt at the dearest of the rates for
-        prompts. None when a price is unknown."""
+        """Return the maximum cost of a call of this size: the whole prompt at the highest prompt rate. None if a
+        price is unknown."""
         rates = self.prices.rates_for(input_tokens)
         prompt = rates.dearest_input()
         if prompt is None or rates.output is None:
@@ -152,7 +152,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
 
 def _fitting(tier: LongPrompt, sources: dict[str, Source]) -> LongPrompt:
-    """Return the tier without the rates for which a better source than its own named a price."""
+    """Return the tier without rates for which a better source than its own gave a price."""
     own = _RANK[sources.get("long", "unknown")]
     beaten = {name: None for name in RATES if _RANK[sources.get(name, "unknown")] < own}
     return msgspec.structs.replace(tier, rates=msgspec.structs.replace(tier.rates, **beaten)) if beaten else tier

@@ -1,5 +1,5 @@
-"""The providers LiteLLM knows, read from its source as text: importing it takes seconds, and its own answer to
-an unknown name comes only after that."""
+"""Provider names known to LiteLLM, read from its source as text: importing it takes seconds, and only then could
+it report an unknown name."""
 
 import functools
 import importlib.util
@@ -13,7 +13,7 @@ _NAME = re.compile(r'^    \w+ = "([\w-]+)"', re.MULTILINE)
 
 @functools.cache
 def litellm_providers() -> frozenset[str]:
-    """Prefixes of model names; empty when the package is not installed or its list is not where it was."""
+    """Return the prefixes of model names; empty if the package is not installed or its list has moved."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or spec.origin is None:
         return frozenset()
@@ -26,7 +26,7 @@ def litellm_providers() -> frozenset[str]:
 
 
 def nearest(provider: str, known: Collection[str]) -> str:
-    """Return a sentence with the names that were probably meant; empty when none is near."""
+    """Return a sentence suggesting the names probably meant; empty if none is similar."""
     import difflib
 
     near = difflib.get_close_matches(provider, known, 3)

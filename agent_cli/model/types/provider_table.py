@@ -1,7 +1,7 @@
-"""What is known of each provider, as data: addresses, variables, wire format and quirks.
+"""Provider data: addresses, variables, wire format and quirks.
 
-A provider is the part of a model's name before the first slash, spelt as LiteLLM spells it. What is not
-in this table is left to LiteLLM, unless the configuration gives it a base URL.
+A provider is the part of a model's name before the first slash, spelled as in LiteLLM. Providers missing from this
+table are left to LiteLLM, unless the configuration gives them a base URL.
 """
 
 from typing import Literal
@@ -15,72 +15,72 @@ _USER = lazy_regex(r"(?<=://)[^/?#]*@")
 
 
 class ImageLimits(msgspec.Struct, frozen=True):
-    """The largest pictures a provider takes."""
+    """Limits of a provider for images."""
 
     largest_bytes: int = 20_000_000
-    """Of the base64 text."""
+    """Length of the base64 text."""
     longest_side: int = 8_000
-    """Pixels."""
+    """In pixels."""
     most: int = 100
-    """Pictures in one request."""
+    """Images per request."""
 
 
 class Quirks(msgspec.Struct, frozen=True):
-    """How a server departs from the common denominator of its wire format."""
+    """Deviations of a server from the common denominator of its wire format."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
-    """Field of an assistant message in which its reasoning must be sent back; empty: it must not be."""
+    """Field of an assistant message in which its reasoning must be sent back; empty: it must not be sent."""
     effort_field: Literal["", "reasoning_effort", "reasoning"] = "reasoning_effort"
-    """Where the effort goes: a plain field, `{"reasoning": {"effort": …}}`, or nowhere."""
+    """Form in which the effort is sent: a plain field, `{"reasoning": {"effort": …}}`, or nowhere."""
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh")
-    """Efforts it knows; one above or between them becomes the nearest lower one."""
+    """Supported efforts; others are mapped to the nearest lower one."""
     short_ids: bool = False
     """Call ids must be nine letters or digits."""
     longest_id: int = 40
-    """Characters of a call id it takes; longer ones are replaced."""
+    """Maximum length of a call id in characters; longer ones are replaced."""
     answers_results: bool = False
-    """Refuses a user's message right behind results: a short answer is put between them."""
+    """Refuses a user message directly after results: a short answer is inserted between them."""
     alternates: bool = False
-    """Wants the messages of user and model to alternate: a short one is put between two of one role."""
+    """Requires user and assistant messages to alternate: a short one is inserted between two of the same role."""
     cache_marks: bool = False
     """Passes `cache_control` marks on to Claude."""
     thought_signatures: bool = False
     """Calls come with a signature in `extra_content.google` that must be sent back (Gemini)."""
     images: ImageLimits = ImageLimits()
     schema_beside_tools: bool = False
-    """Takes a schema for the answer together with tools that may be called. Servers that constrain what the model
-    writes by a grammar then keep it from calling any."""
+    """Accepts an answer schema together with callable tools. Servers that constrain the output with a grammar then
+    prevent tool calls."""
     text_calls: bool = False
-    """Its servers may hand on tool calls as the text a model wrote them in, which is then searched for them."""
+    """Its servers may return tool calls as the text a model wrote; the text is then searched for them."""
 
 
 class ProviderSpec(msgspec.Struct, frozen=True):
-    """One row of the table."""
+    """A row of the table."""
 
     wire: Wire = "chat_completions"
     base_url: str = ""
     base_url_vars: tuple[str, ...] = ()
-    """Variables that replace the base URL, first set wins."""
+    """Variables that replace the base URL; the first one set wins."""
     key_vars: tuple[str, ...] = ()
-    """Variables that may hold the key, first set wins."""
+    """Variables that may hold the key; the first one set wins."""
     local: bool = False
     """Runs on this machine and needs no key."""
     start_with: str = ""
-    """How a local server is started."""
+    """Command that starts a local server."""
     default_model: str = ""
-    """Used when no model is named and this provider has a key."""
+    """Used if no model is named and this provider has a key."""
     quirks: Quirks = Quirks()
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Where the requests for one model go."""
+    """Destination of the requests for one model."""
 
     name: str
     """`provider/model`."""
     provider: str
     model: str
-    """As the server knows it."""
+    """Name used by the server."""
     wire: Wire
     base_url: str = ""
     """Empty: the client's own default."""
@@ -91,16 +91,16 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Under which what is learnt of this model at this address is remembered."""
+        """Key under which limits learned about this model at this address are stored."""
         return f"{self.name} {self.address}"
 
     @property
     def address(self) -> str:
-        """The base URL without a user's name and password: what may be shown and stored."""
+        """The base URL without user name and password, safe to show and store."""
         return without_user(self.base_url)
 
     def __repr__(self) -> str:
-        """Without the key and the headers, which may hold secrets."""
+        """Return a representation without the key and the headers, which may hold secrets."""
         return f"Route({self.name!r}, wire={self.wire!r}, base_url={self.address!r})"
 
 
@@ -251,7 +251,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
     ),
 }
-"""In the order in which they are tried when no model is named; local servers come last."""
+"""In the order in which they are tried if no model is named; local servers come last."""
 
 ALIASES = {
     "vllm": "hosted_vllm",
@@ -259,21 +259,21 @@ ALIASES = {
     "together": "together_ai",
     "fireworks": "fireworks_ai",
 }
-"""Other spellings of a provider."""
+"""Alternative spellings of providers."""
 
 BARE_NAMES = {
     "gpt-": "openai", "chatgpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai",
     "claude-": "anthropic", "gemini-": "gemini", "deepseek-": "deepseek", "grok-": "xai",
     "mistral-": "mistral", "codestral-": "mistral", "devstral-": "mistral", "kimi-": "moonshot",
 }  # fmt: skip
-"""Provider of a model named without one, by the beginning of its name."""
+"""Provider of a model named without one, by the prefix of its name."""
 
 
 def without_user(url: str) -> str:
-    """Return a URL without the user's name and password that may stand before its host."""
+    """Return a URL without user name and password."""
     return _USER.sub("", url)
 
 
 def provider_spec(provider: str) -> ProviderSpec | None:
-    """Return the row of a provider, or None when the table does not have it."""
+    """Return the row of a provider, or None if it is not in the table."""
     return PROVIDERS.get(ALIASES.get(provider, provider))

@@ -1,4 +1,4 @@
-"""How long a provider asks to wait, from the dozen ways in which providers say it."""
+"""Wait times requested by providers, in the dozen forms in which they express them."""
 
 import math
 import re
@@ -27,14 +27,13 @@ _MOMENT_FIELDS = ("resets_at", "reset_at")
 def retry_after_s(
     headers: Mapping[str, str], message: str = "", fields: Mapping[str, Any] | None = None, *, limited: bool
 ) -> float | None:
-    """Seconds to wait, or None when the provider does not say.
+    """Return the seconds to wait, or None if the provider does not say.
 
-    In this order: `retry-after-ms`; `retry-after` (seconds or a date, RFC 9110 §10.2.3); the body's own
-    fields (`resets_in_seconds`, `resets_at`, google.rpc.RetryInfo). For an answer that says a limit was
-    reached or a server is full (`limited`) also the message's "try again in 1m20s" and the resets of limits
-    that are used up (`x-ratelimit-reset-*`, `anthropic-ratelimit-*-reset`, `ratelimit-reset`).
-
-    Moments are taken against the response's own `date`, so that a wrong clock here does not matter.
+    In this order: `retry-after-ms`; `retry-after` (seconds or a date, RFC 9110 §10.2.3); the body's own fields
+    (`resets_in_seconds`, `resets_at`, google.rpc.RetryInfo). If the response reports a reached limit or a full
+    server (`limited`), also "try again in 1m20s" in the message and the reset times of exhausted limits
+    (`x-ratelimit-reset-*`, `anthropic-ratelimit-*-reset`, `ratelimit-reset`). Times are relative to the response's
+    own `date`, so that a wrong local clock does not matter.
     """
     now = _now(headers)
     stated = _stated(headers, now)
@@ -49,7 +48,7 @@ def retry_after_s(
 
 
 def duration_s(text: str) -> float | None:
-    """Seconds of a text such as `6m0s`, `1.5s`, `350ms` or `2 minutes`; None when it is none."""
+    """Parse a duration such as `6m0s`, `1.5s`, `350ms` or `2 minutes` to seconds; None if invalid."""
     left = _JOINT.sub("", _PART.sub("", text))
     return _sum_s(text) if _PART.search(text) and not left else None
 
@@ -92,8 +91,8 @@ def _body_delay(fields: Mapping[str, Any], now: float) -> float | None:
 
 
 def _reset_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the longest wait of the limits of which nothing remains; without a word on what remains, the shortest
-    wait told."""
+    """Return the longest wait of the exhausted limits; if the remaining amounts are not given, the shortest
+    wait."""
     used_up: list[float] = []
     told: list[float] = []
     for name, value in headers.items():
@@ -110,8 +109,8 @@ def _reset_s(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _moment(value: Any, now: float) -> float | None:
-    """Seconds until a reset given as seconds, as a moment since the epoch in seconds or milliseconds, or as
-    a date (RFC 3339, RFC 9110)."""
+    """Return the seconds until a reset given as seconds, as seconds or milliseconds since the epoch, or as a date
+    (RFC 3339, RFC 9110)."""
     number = _number(value, 1.0)
     if number is None:
         return _until(value, now) if isinstance(value, str) else None
@@ -136,13 +135,13 @@ def _until(text: str, now: float) -> float | None:
 
 
 def _now(headers: Mapping[str, str]) -> float:
-    """Return the present by the server's clock, where it tells."""
+    """Return the server's current time, or ours if it gives none."""
     moment = _timestamp(headers.get("date", ""))
     return time.time() if moment is None else moment
 
 
 def _timestamp(text: str) -> float | None:
-    """Seconds since the epoch of an HTTP or RFC 3339 date."""
+    """Parse an HTTP or RFC 3339 date to seconds since the epoch."""
     from email.utils import parsedate_to_datetime
 
     for parse in (datetime.fromisoformat, parsedate_to_datetime):

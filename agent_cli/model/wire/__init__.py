@@ -1,1 +1,1 @@
-"""Wire formats: encode a request, decode a stream. No sockets."""
+"""Wire formats: request encoding and stream decoding. No sockets."""

@@ -1,4 +1,4 @@
-"""The schema of an answer in the form in which providers hold a model to it.
+"""Answer schemas in the forms that providers can enforce.
 
 Sources: OpenAI, "Structured model outputs"; Anthropic, "Structured outputs"; Ollama, "Structured outputs".
 """
@@ -17,21 +17,21 @@ _KNOWN = frozenset(
         "anyOf", "$ref", "$defs",
     }
 )  # fmt: skip
-"""What every provider that takes schemas knows."""
+"""Keywords supported by every provider that accepts schemas."""
 
 
 class AnswerFormat(msgspec.Struct, frozen=True):
-    """A schema, and how closely it can be followed."""
+    """An answer schema and how strictly it can be enforced."""
 
     schema: dict[str, Any]
     closed: dict[str, Any] | None = None
-    """The same, with objects that have no properties but those listed; None where it has words that not every
-    provider knows. What fits it fits the schema."""
+    """The schema with objects limited to the listed properties; None if it uses keywords that not every provider
+    supports. Whatever matches it matches the schema."""
     is_strict: bool = False
-    """All properties of the closed form are required, and all have a type, as the strict mode of OpenAI wants."""
+    """True if all properties of the closed form are required and typed, as OpenAI's strict mode demands."""
 
     def named(self) -> dict[str, Any]:
-        """Return it as the OpenAI formats have it."""
+        """Return the form used by the OpenAI formats."""
         return {
             "name": "answer",
             "schema": self.closed if self.is_strict else self.schema,
@@ -40,8 +40,8 @@ class AnswerFormat(msgspec.Struct, frozen=True):
 
 
 def answer_format(request: ModelRequest, quirks: Quirks, learnt: LearnedLimits) -> AnswerFormat | None:
-    """Return what a request asks of the answer; None where that cannot be sent with it: the server refused it, or
-    would keep the model from calling tools."""
+    """Return the answer format of a request; None if it cannot be sent because the server refused it, or because
+    it would prevent tool calls."""
     schema = request.answer_schema
     may_call = request.tools and request.may_call
     if schema is None or ANSWER_SCHEMA in learnt.refused or (may_call and not quirks.schema_beside_tools):
@@ -54,13 +54,13 @@ def answer_format(request: ModelRequest, quirks: Quirks, learnt: LearnedLimits) 
 
 
 def _with_inner_root(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that only refers to one of its parts with that part at its root."""
+    """Return a schema with a root that is only a reference replaced by its target."""
     parts, name = schema.get("$defs", {}), str(schema.get("$ref", "")).removeprefix("#/$defs/")
     return {**parts[name], "$defs": parts} if schema.keys() == {"$ref", "$defs"} and name in parts else schema
 
 
 def _closed(schema: Any) -> Any:
-    """Return the closed form; None where there is none."""
+    """Return the closed form of a schema; None if there is none."""
     if not isinstance(schema, dict) or not schema.keys() <= _KNOWN:
         return None
     closed = dict(schema)
@@ -82,7 +82,7 @@ def _closed(schema: Any) -> Any:
 
 
 def _parts(schema: dict[str, Any]) -> list[Any]:
-    """Return the schemas right below one."""
+    """Return the direct subschemas."""
     named = [part for key in ("properties", "$defs") for part in schema.get(key, {}).values()]
     return [*named, *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]
 

@@ -1,4 +1,4 @@
-"""Tool calls out of streamed fragments, whatever a server leaves out: indices, ids, names, both."""
+"""Assemble tool calls from streamed fragments, even if a server omits indices, ids or names."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ _Key = tuple[str, Any]
 
 
 class _Open:
-    """A call that is being received."""
+    """A call being received."""
 
     def __init__(self, index: int, identifier: str, name: str) -> None:
         self.index = index
@@ -22,7 +22,7 @@ class _Open:
         self.arguments = TextBuffer()
 
     def complete(self) -> bool:
-        """Return whether its arguments are a whole JSON object already."""
+        """Return True if its arguments are already a complete JSON object."""
         if self.arguments.last != "}":
             return False
         try:
@@ -32,11 +32,11 @@ class _Open:
 
 
 class CallAssembler:
-    """Gives each fragment to its call.
+    """Assigns each fragment to its call.
 
-    A fragment belongs to the call of its index, else of its id, else to the last one. It begins a new
-    call when there is none, when that call has another id, and, where ids are missing, when it has a name
-    and that call is complete already or (without an index) has another name.
+    A fragment belongs to the call of its index, else of its id, else to the last one. It starts a new call if
+    there is none, if that call has another id, and, if ids are missing, if it has a name and that call is already
+    complete or (without an index) has another name.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class CallAssembler:
 
     @property
     def count(self) -> int:
-        """Calls begun so far."""
+        """Number of calls started so far."""
         return len(self._calls)
 
     def feed(self, delta: dict[str, Any]) -> Iterator[CallStart | CallPiece]:
@@ -94,7 +94,7 @@ class CallAssembler:
 
     @staticmethod
     def _late_name(call: _Open, name: str) -> str:
-        """Return what a continuation adds to the name: nothing when it only repeats it."""
+        """Return what a continuation adds to the name; nothing if it only repeats it."""
         if not name or call.arguments or name == call.name:
             return ""
         late = name.removeprefix(call.name)
@@ -103,7 +103,7 @@ class CallAssembler:
 
 
 def _signature(delta: dict[str, Any]) -> str:
-    """Gemini's thought signature, `extra_content.google.thought_signature`."""
+    """Return Gemini's thought signature, `extra_content.google.thought_signature`."""
     extra = delta.get("extra_content")
     google = extra.get("google") if isinstance(extra, dict) else None
     return _text(google.get("thought_signature")) if isinstance(google, dict) else ""

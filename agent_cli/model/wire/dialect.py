@@ -1,7 +1,7 @@
-"""What one wire format must know: how a request is written and how the answer is read.
+"""Interface of a wire format: write requests and read responses.
 
-The rest of a call (connection, time limits, retried repairs, ends that never came) is the same for all of
-them and lives in `http_model`.
+Everything else of a call (connection, time limits, repairs, missing ends) is the same for all formats and
+implemented in `http_model`.
 """
 
 import re
@@ -34,9 +34,9 @@ _OUTPUT_LIMIT = lazy_regex(
     r"> ?(\d[\d,]*) ?, which is the maximum|<= ?(\d[\d,]*)|at most (\d[\d,]*)", re.IGNORECASE
 )
 OUTPUT_LIMIT = "output_limit"
-"""Name of the repair that keeps the longest answer a refusal names, instead of leaving something out."""
+"""Name of the repair that adopts the maximum answer length named in a refusal instead of omitting something."""
 _NO_REFUSAL_OF_A_PART = frozenset({"auth", "quota", "rate_limit", "context_overflow", "content_filter"})
-"""Kinds of errors that are about something else than a part of the request."""
+"""Kinds of errors that are not about a part of the request."""
 
 
 class EncodedRequest(msgspec.Struct, frozen=True):
@@ -44,62 +44,62 @@ class EncodedRequest(msgspec.Struct, frozen=True):
 
     body: Json
     sources: tuple[str, ...]
-    """The id of the message behind each entry of the body's conversation; empty where there is none."""
+    """Message id of each entry of the body's conversation; empty if there is none."""
     parts: tuple[tuple[str, ...], ...] = ()
-    """The same for each block of each entry, where an entry may hold several messages."""
+    """Message ids of the blocks of each entry, for formats in which an entry may hold several messages."""
 
 
 class Dialect(ABC):
-    """One wire format, for one model."""
+    """A wire format, for one model."""
 
     path: str
-    """Behind the base URL."""
+    """Path below the base URL."""
     lists: str
-    """The key of the conversation in the body, as a refusal names it: `messages` or `input`."""
+    """Key of the conversation in the body, as refusals name it: `messages` or `input`."""
     repairs: tuple[Fallback, ...]
 
     def __init__(self, route: Route) -> None:
         self._route = route
 
     def headers(self) -> Mapping[str, str]:
-        """Return key and version, by names in lower case."""
+        """Return the headers for key and version, with lower-case names."""
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
     @abstractmethod
     def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """Return the body, without what `learnt` says the model refuses.
+        """Return the body, without parts that according to `learnt` the model refuses.
 
         Raises:
-            ModelError: `context_overflow` when the request surely cannot fit the context.
+            ModelError: `context_overflow` if the request certainly cannot fit the window.
         """
 
     @abstractmethod
     def sends(self, repair: Fallback, body: Json) -> bool:
-        """Return whether a body holds the part that a repair is about."""
+        """Return True if a body holds the part that a repair is about."""
 
     @abstractmethod
     def reader(self) -> "EventStream":
-        """Return what reads the answer of the request written last."""
+        """Return a reader for the response to the request written last."""
 
 
 class LearnedLimit(msgspec.Struct, frozen=True):
-    """What a refusal teaches."""
+    """The lesson of a refusal."""
 
     learnt: LearnedLimits
-    """All that is known now."""
+    """All limits known now."""
     text: str
-    """For the user."""
+    """Message for the user."""
     lasting: bool = True
-    """Worth remembering beyond this client."""
+    """True if worth remembering beyond this client."""
 
 
 def learn_from_refusal(
     dialect: Dialect, written: EncodedRequest, error: ModelError, learnt: LearnedLimits
 ) -> LearnedLimit | None:
-    """Return what a refusal teaches; None when it is about nothing that can be left out.
+    """Return what a refusal teaches; None if it is not about a part that can be omitted.
 
-    A refused effort that names the efforts it knows is kept and mapped to the nearest of those. Pictures are
-    left out when the model takes none, not when one of them is named.
+    If a refusal lists the supported efforts, they are stored and the effort is mapped to the nearest. Images are
+    omitted if the model supports none, not if a refusal names one of them.
     """
     body = written.body
     if error.kind in _NO_REFUSAL_OF_A_PART:
@@ -133,7 +133,7 @@ def _is_about(repair: Fallback, message: str) -> bool:
 
 
 def _known_efforts(message: str, body: Json) -> tuple[str, ...]:
-    """Return the efforts a refusal lists as known: it also names the one it refuses."""
+    """Return the efforts a refusal lists as supported, without the refused one, which it also names."""
     plain = _PLAINLY_LISTED.search(message)
     listed = set(_LISTED.findall(message)) | set(re.findall(r"\w+", plain[1]) if plain else ())
     refused = {*_strings(body), *_REFUSED_EFFORT.findall(message)}
@@ -157,7 +157,7 @@ _PLACE = lazy_regex(r"\b(messages|input|contents)(?:\.|\[)(\d+)(?:\]?\.content(?
 
 
 def refused_message(written: EncodedRequest, error: ModelError, lists: str) -> str:
-    """Return the id of the message that a refusal names, such as `messages.3.content.0: …`; empty when none."""
+    """Return the id of the message that a refusal names, such as `messages.3.content.0: …`; empty if none."""
     if error.sorted_as not in (400, 413, 422) or error.kind not in ("bad_request", "too_large", "content_filter"):
         return ""
     for name, place, part in _PLACE.findall(error.message):
@@ -168,7 +168,7 @@ def refused_message(written: EncodedRequest, error: ModelError, lists: str) -> s
 
 
 def known_effort(effort: str, known: tuple[str, ...]) -> str:
-    """Return the nearest effort at or below the wanted one that a model knows, else its lowest; empty stays."""
+    """Return the nearest supported effort at or below the wanted one, else the lowest; empty stays empty."""
     if effort not in EFFORTS or not known:
         return ""
     below = [name for name in EFFORTS[: EFFORTS.index(effort) + 1] if name in known]

@@ -1,5 +1,5 @@
-"""What the readers of event streams share: frames as JSON, the beginning and end of every answer, texts and
-characters that come in pieces."""
+"""Shared parts of the event stream readers: frames as JSON, start and end of a response, texts and characters that
+arrive in pieces."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ _MOST_TOKENS = 1_000_000_000
 
 
 class Chunks:
-    """Cuts bytes into the JSON objects of an event stream."""
+    """Splits bytes into the JSON objects of an event stream."""
 
     def __init__(self) -> None:
         self._sse = SseParser()
         self.done = False
-        """A `[DONE]` came."""
+        """True after `[DONE]`."""
 
     def feed(self, data: bytes) -> Iterator[Json]:
-        """Return the objects that these bytes complete, each with a `type`: its own or its event's name.
+        """Yield the objects completed by these bytes, each with a `type`: its own or the event's name.
 
         Raises:
             ModelError: `malformed`.
@@ -35,7 +35,7 @@ class Chunks:
         return self._objects(self._sse.feed(data))
 
     def flush(self) -> Iterator[Json]:
-        """Return the object that was still open when the stream ended.
+        """Yield the object still incomplete when the stream ended.
 
         Raises:
             ModelError: `malformed`.
@@ -57,44 +57,44 @@ class Chunks:
 
 
 def _error(value: Any) -> Json:
-    """Return what an event named `error` holds, as an object that says so."""
+    """Return the data of an `error` event as an error object."""
     if isinstance(value, dict) and (value.get("type") == "error" or "error" in value):
         return value | {"type": "error"}
     return {"type": "error", "error": value}
 
 
 class EventStream(ABC):
-    """Understands one answer: feed it bytes, then call `end`. What its objects mean is up to each format. No
-    I/O, so that every odd stream is a test."""
+    """Parser for one response: feed it bytes, then call `end`. Each format interprets the objects. No I/O, so that
+    every odd stream can be a test."""
 
     end_word = "a finish reason"
-    """How the format calls the reason of an end, with its article."""
+    """The format's name for the reason of an end, with its article."""
 
     def __init__(self, provider: str) -> None:
-        """`provider` is the prefix that reasoning is labelled with."""
+        """Create a parser. `provider` is the prefix with which reasoning is labelled."""
         self._provider = provider
         self._chunks = Chunks()
         self._calls = 0
-        """Calls begun so far."""
+        """Number of calls started so far."""
         self._finish: Finish = "unknown"
         self._raw_finish = ""
         self._refused = False
         self._over = False
-        """An event said that nothing follows."""
+        """True after an event said that nothing follows."""
         self.usage: Usage | None = None
 
     @property
     def done(self) -> bool:
-        """The server said that nothing follows."""
+        """True after the server said that nothing follows."""
         return self._over or self._chunks.done
 
     @property
     def finished(self) -> bool:
-        """The server said why the answer ended; its usage may still follow."""
+        """True after the server gave the reason for the end; its usage may still follow."""
         return bool(self._raw_finish)
 
     def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events that these bytes complete.
+        """Yield the events completed by these bytes.
 
         Raises:
             ModelError: the stream reports an error, or is malformed.
@@ -103,10 +103,10 @@ class EventStream(ABC):
             yield from self.chunk(chunk)
 
     def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events of an answer that is one JSON object instead of a stream; `end` follows.
+        """Yield the events of a response that is one JSON object instead of a stream; call `end` afterwards.
 
         Raises:
-            ModelError: it is an error, or no answer at all.
+            ModelError: it is an error, or not an answer.
         """
         answer = body_of(data)
         if isinstance(answer, list) and answer:
@@ -114,23 +114,23 @@ class EventStream(ABC):
         yield from self._answer(answer)
 
     def end(self) -> Iterator[ModelEvent]:
-        """Yield the last events, when no more bytes come.
+        """Yield the last events when no more bytes arrive.
 
         Raises:
-            ModelError: `truncated` when the server never said that the answer is over.
+            ModelError: `truncated` if the server never reported the end of the answer.
         """
         try:
             for chunk in self._chunks.flush():
                 yield from self.chunk(chunk)
         except ModelError:
-            if not self.finished:  # else what was cut off is not missed
+            if not self.finished:  # otherwise nothing that was cut off is needed
                 raise
         yield from self._unsaid()
         if not self.finished:
             raise ModelError("truncated", f"the answer stopped without {self.end_word}", usage=self.usage)
         if self._refused:
             yield Finished("content_filter", "refusal")
-        else:  # servers have been seen to end an answer with calls as any other
+        else:  # some servers report a plain end for an answer with calls
             called = self._finish == "stop" and self._calls > 0
             yield Finished("tool_calls" if called else self._finish, join_surrogates(self._raw_finish))
 
@@ -143,11 +143,11 @@ class EventStream(ABC):
         """
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
-        """Yield the events of a whole answer, which some formats write as they write a part of one."""
+        """Yield the events of a whole response; some formats write it like a part of one."""
         yield from self.chunk(answer)
 
     def _unsaid(self) -> Iterator[ModelEvent]:
-        """Yield what is left to say when no more objects come."""
+        """Yield the remaining events when no more objects arrive."""
         return iter(())
 
     def _failed(self, body: Any, status: int | None = None) -> ModelError:
@@ -157,13 +157,13 @@ class EventStream(ABC):
 
 
 class SurrogateJoiner:
-    """Puts the halves of a character together that came in different pieces."""
+    """Joins surrogate halves of a character that arrive in different pieces."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def join(self, text: str) -> str:
-        """Return the text that is whole by now."""
+        """Return the text that is complete so far."""
         if text.isascii() and not self._half:
             return text
         text = self._half + text
@@ -172,24 +172,26 @@ class SurrogateJoiner:
 
 
 class TextBuffer:
-    """A text that comes in pieces. Adding one costs no more than its own length, however long the text is."""
+    """A text that arrives in pieces. Adding a piece costs no more than its own length, however long the text
+    is.
+    """
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
         self._joiner = SurrogateJoiner()
         self.last = ""
-        """Its last character that is no white space."""
+        """Its last character that is not white space."""
 
     def __bool__(self) -> bool:
         return self._length > 0
 
     def __str__(self) -> str:
-        """Return the text, without lone halves of characters."""
+        """Return the text without lone surrogates."""
         return join_surrogates("".join(self._parts))
 
     def add(self, text: str) -> str:
-        """Take the next piece; what can be passed on by now is returned."""
+        """Add a piece; return the text that can be passed on now."""
         if not text:
             return ""
         self._parts.append(text)
@@ -198,14 +200,14 @@ class TextBuffer:
         return self._joiner.join(text)
 
     def beyond(self, whole: str) -> str:
-        """Return what a whole text has beyond what came in pieces; nothing when they disagree."""
+        """Return what a whole text adds to the received pieces; empty if they disagree."""
         if len(whole) <= self._length:
             return ""
         return whole[self._length :] if whole.startswith("".join(self._parts)) else ""
 
 
 def decode_json(data: bytes) -> Any:
-    """JSON, read leniently.
+    """Decode JSON leniently.
 
     Raises:
         ModelError: `malformed`.
@@ -217,14 +219,14 @@ def decode_json(data: bytes) -> Any:
     try:
         import json
 
-        return json.loads(data)  # takes what msgspec does not: NaN, halves of a surrogate pair
+        return json.loads(data)  # accepts what msgspec does not: NaN, lone surrogates
     except (ValueError, RecursionError) as error:
         shown = data[:200].decode("utf-8", "replace")
         raise ModelError("malformed", f"not JSON in the stream: {shown}") from error
 
 
 def body_of(data: bytes) -> Any:
-    """Return an answer that came whole: JSON, or text when it is none."""
+    """Decode a whole response: JSON, or text if it is not JSON."""
     try:
         return decode_json(data)
     except ModelError:
@@ -232,10 +234,10 @@ def body_of(data: bytes) -> Any:
 
 
 def word_of(value: Any) -> str:
-    """Return a name, an id or a signature, which come whole: as text that can be written."""
+    """Return a name, an id or a signature, which are never split, as encodable text."""
     return join_surrogates(text_of(value))
 
 
 def count_of(value: Any) -> int | None:
-    """Return a field that should be a number of tokens; None when it is none, or none that can be true."""
+    """Return a field that should be a token count; None if it is not, or is implausible."""
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None

@@ -1,4 +1,4 @@
-"""Keeping pictures within what a provider takes, judged by their headers alone."""
+"""Check images against provider limits, by their headers alone."""
 
 import base64
 import binascii
@@ -12,12 +12,12 @@ from ..types.provider_table import ImageLimits
 def sendable_images(
     images: tuple[Image, ...], text: str, limits: ImageLimits | None
 ) -> tuple[tuple[Image, ...], str]:
-    """Return the pictures a provider takes, and the text with a line for each one that is left out.
+    """Return the images a provider accepts, and the text with a line for each omitted one.
 
     Args:
-        images: the pictures of one message.
+        images: the images of one message.
         text: of the same message.
-        limits: None when the model takes no pictures.
+        limits: None if the model does not support images.
     """
     kept: list[Image] = []
     lines: list[str] = []
@@ -31,7 +31,7 @@ def sendable_images(
 
 
 def size_px(data: bytes) -> tuple[int, int] | None:
-    """Width and height from the beginning of a PNG, GIF, WebP or JPEG file; None when it is none of these."""
+    """Return width and height from the start of a PNG, GIF, WebP or JPEG file; None for other data."""
     if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
         return struct.unpack(">II", data[16:24])
     if data[:6] in (b"GIF87a", b"GIF89a") and len(data) >= 10:
@@ -69,7 +69,7 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """From the first start-of-frame segment (ITU T.81, B.2.2)."""
+    """Read the size from the first start-of-frame segment (ITU T.81, B.2.2)."""
     at = 2
     while at + 9 < len(data) and data[at] == 0xFF:
         marker = data[at + 1]

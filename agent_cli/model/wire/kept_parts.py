@@ -1,7 +1,7 @@
-"""What became of each message in a wire format, kept for the next request, which sends the same messages again.
+"""Cache of each message in its wire format for the next request, which sends the same messages again.
 
-Without it, writing a request takes longer the longer the conversation is: at a hundred calls a third of what the
-agent itself computes for a step, and each picture is looked at again.
+Without it, writing a request takes longer the longer the conversation is: at a hundred calls it is a third of the
+agent's own computing time per step, and each image is examined again.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +14,8 @@ Part = TypeVar("Part")
 
 
 class KeptParts(Generic[Item, Part]):
-    """The parts of one request, each with the message or the tool it was made of. Nobody may change a part: it is
-    sent again."""
+    """The parts of one request, each with the message or tool it was made from. Parts must not be modified,
+    because they are sent again."""
 
     def __init__(self) -> None:
         self._how: object = None
@@ -23,11 +23,11 @@ class KeptParts(Generic[Item, Part]):
         self._parts: list[Part] = []
 
     def of(self, items: Sequence[Item], how: object, write: Callable[[Item], Part]) -> list[Part]:
-        """Return what `write` makes of each item.
+        """Return the result of `write` for each item.
 
         Args:
-            items: those of the request, which never change; what was made of others is forgotten.
-            how: all that `write` depends on beside the item. Where it changes, everything is written anew.
+            items: those of the request, which never change; results for other items are dropped.
+            how: everything `write` depends on besides the item. If it changes, all parts are written again.
             write: pure.
         """
         if how != self._how:
@@ -35,7 +35,7 @@ class KeptParts(Generic[Item, Part]):
         if begins_with(items, self._items):
             parts = self._parts
             parts += [write(item) for item in items[len(self._items) :]]
-        else:  # by identity: what is held here keeps its address
+        else:  # by identity: items held here keep their address
             known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
             parts = [known[id(item)] if id(item) in known else write(item) for item in items]
         self._how, self._items, self._parts = how, tuple(items), parts

@@ -1,5 +1,5 @@
-"""What every wire format needs of an answer that is sent back: its parts in the order in which they came,
-and ids and names that any provider takes. Apart, because each format only words the parts differently."""
+"""Parts of an answer that is sent back, in their original order, with ids and names any provider accepts. Shared
+because the formats differ only in how they encode the parts."""
 
 import hashlib
 import re
@@ -17,10 +17,10 @@ _NAME_CHARS = 64
 
 
 def in_order(message: AssistantMessage, provider: str, *, reasoning: bool = True) -> list[Part]:
-    """Text, reasoning and calls of an answer as they followed each other.
+    """Return text, reasoning and calls of an answer in their original order.
 
-    Reasoning is kept when `provider` signed it and something follows it: providers refuse a block whose
-    answer is missing. Blank text is left out, since they refuse that too.
+    Reasoning is kept if `provider` signed it and something follows it: providers refuse a block whose answer is
+    missing. Blank text is omitted, because they refuse that too.
     """
     parts: list[Part] = []
     text_at = calls_at = 0
@@ -38,22 +38,22 @@ def in_order(message: AssistantMessage, provider: str, *, reasoning: bool = True
 
 
 def plain_id(call_id: str) -> str:
-    """Return an id of letters, digits, `_` and `-`, 64 at most; the same id always gives the same one."""
+    """Return an id of at most 64 letters, digits, `_` and `-`; the same id is always mapped to the same result."""
     return call_id if _PLAIN.fullmatch(call_id) else f"call_{_digest(call_id)}"
 
 
 def plain_name(name: str) -> str:
-    """Return a tool's name in the same letters: models have been seen to call tools that cannot exist."""
+    """Return a tool name in the same characters: models sometimes call tools with impossible names."""
     return name if _PLAIN.fullmatch(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS] or "unnamed"
 
 
 def joined(*texts: str) -> str:
-    """Return the texts that are not blank, an empty line between them."""
+    """Join the texts that are not blank with an empty line between them."""
     return "\n\n".join(text for text in texts if text.strip())
 
 
 def short_key(text: str, most: int) -> str:
-    """Return a text of at most `most` characters, 24 at least, that stands for the given one."""
+    """Return a text of at most `most` characters (at least 24) that stands for the given one."""
     return text if len(text) <= most else _digest(text)
 
 
@@ -67,7 +67,7 @@ def _text(text: str) -> Iterator[str]:
 
 
 def object_text(arguments: str) -> str:
-    """Return the arguments as they are when they are a JSON object, else an empty one."""
+    """Return the arguments unchanged if they are a JSON object, else an empty object."""
     try:
         is_object = isinstance(msgspec.json.decode(arguments), dict)
     except (msgspec.DecodeError, UnicodeEncodeError):

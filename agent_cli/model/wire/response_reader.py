@@ -1,5 +1,5 @@
-"""One answer read as it comes, whether it is a stream or one JSON object. What a reader cannot cope with is the
-server's fault, and said to be: servers send every shape that JSON has."""
+"""Incremental reader for a response that is a stream or one JSON object. Data that a parser cannot handle is
+reported as the server's fault, because servers send every shape that JSON allows."""
 
 from collections.abc import Iterator
 
@@ -10,44 +10,44 @@ from ..types.classify import no_answer
 from .event_stream import EventStream
 
 _ODD = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
-"""What reading odd shapes raises; wrong characters are a `ValueError`."""
+"""Exceptions raised on odd shapes; invalid characters are a `ValueError`."""
 
 _Piece = TextPiece | ReasoningPiece | CallPiece
 
 _STREAM = lazy_regex(rb"\s*(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
-"""How an event stream begins."""
+"""Start of an event stream."""
 _HEAD_BYTES = 400
 
 
 class AnswerReader:
-    """Feed it bytes, then call `end`."""
+    """Response reader: feed it bytes, then call `end`."""
 
     def __init__(self, reader: EventStream, content_type: str = "") -> None:
-        """`reader` understands the format; `content_type` is the header of the answer."""
+        """Create a reader. `reader` parses the format; `content_type` is the response header."""
         self._reader = reader
         self._lines = "ndjson" in content_type
         self._begun = False
         self._whole: list[bytes] | None = None
         self._head = b""
-        """The beginning of what came, as long as it has said nothing."""
+        """Start of the response, while it has produced no event."""
         self._heard = False
 
     @property
     def done(self) -> bool:
-        """The server said that nothing follows."""
+        """True after the server said that nothing follows."""
         return self._reader.done
 
     @property
     def finished(self) -> bool:
-        """The server said why the answer ended; its usage may still follow."""
+        """True after the server gave the reason for the end; its usage may still follow."""
         return self._reader.finished
 
     def feed(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events that these bytes complete, with neighbouring pieces of one text joined; none while an
-        answer that is no stream arrives.
+        """Yield the events completed by these bytes, with adjacent pieces of one text joined; none while a
+        response that is not a stream arrives.
 
         Raises:
-            ModelError: the answer reports an error, or is malformed.
+            ModelError: the response reports an error, or is malformed.
         """
         if not self._begun and (start := data.lstrip()):
             self._begun = True
@@ -63,10 +63,10 @@ class AnswerReader:
                 yield event
 
     def end(self) -> Iterator[ModelEvent]:
-        """Yield the last events, when no more bytes come.
+        """Yield the last events when no more bytes arrive.
 
         Raises:
-            ModelError: as `feed`, or `truncated` when the server never said that the answer is over.
+            ModelError: as `feed`, or `truncated` if the server never reported the end of the answer.
         """
         if self._whole is not None:
             yield from _understood(self._reader.whole(b"".join(self._whole)))
@@ -79,8 +79,8 @@ class AnswerReader:
 
 
 def _join_pieces(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
-    """Yield events with neighbouring pieces of one text joined: servers send an event for each token, and a piece
-    costs the same whether it is short or long."""
+    """Yield events with adjacent pieces of one text joined: servers send an event per token, and a piece costs the
+    same whether short or long."""
     first: _Piece | None = None
     texts: list[str] = []
     try:
@@ -102,7 +102,7 @@ def _join_pieces(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
                 yield _whole(first, texts)
             first, texts = event, [text]
     except ModelError:
-        if first is not None:  # what came before an error has come
+        if first is not None:  # pieces before the error are still passed on
             yield _whole(first, texts)
         raise
     if first is not None:
@@ -110,7 +110,7 @@ def _join_pieces(events: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
 
 
 def _whole(first: _Piece, texts: list[str]) -> ModelEvent:
-    """Return the pieces that begin with `first` as one of its kind."""
+    """Return one piece that joins those starting with `first`."""
     if len(texts) == 1:
         return first
     if isinstance(first, CallPiece):

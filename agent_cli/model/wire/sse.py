@@ -1,35 +1,35 @@
-"""Server-sent events from bytes. Apart, because every general line splitter gets it wrong: a frame ends
-only at LF, CR or CRLF, never at U+2028 and its like, which models do write."""
+"""Parser for server-sent events. Written by hand because general line splitters get it wrong: a line ends only at
+LF, CR or CRLF, never at U+2028 and similar characters, which models do write."""
 
 import msgspec
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One event of a stream."""
+    """An event of a stream."""
 
     event: str
-    """Its name; empty when the server gives none."""
+    """Event name; empty if the server gives none."""
     data: bytes
     """The `data:` lines joined by newlines."""
 
 
 class SseParser:
-    """Cuts a byte stream, in chunks of any size, into frames.
+    """Splits a byte stream, in chunks of any size, into frames.
 
-    Source: the WHATWG HTML standard, "Server-sent events", except that an unfinished frame at the end of
-    the stream counts, because some servers leave out the last empty line.
+    Source: the WHATWG HTML standard, "Server-sent events", except that an unfinished frame at the end of the
+    stream counts, because some servers omit the last empty line.
     """
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
         """Parts of the line that has not ended yet."""
         self._after_cr = False
-        """An LF that comes next belongs to the CR before it."""
+        """True if a following LF belongs to the CR before it."""
         self._event = ""
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """Return the frames this chunk completes. Bytes are looked at once, however long a line is."""
+        """Return the frames completed by this chunk. Each byte is examined once, however long a line is."""
         if not chunk:
             return []
         if self._after_cr:
@@ -46,7 +46,7 @@ class SseParser:
         return self._frames(lines)
 
     def flush(self) -> list[Frame]:
-        """Return the frame that was still open when the stream ended."""
+        """Return the frame still open when the stream ended."""
         return self.feed(b"\n\n")
 
     def _frames(self, lines: list[bytes]) -> list[Frame]:

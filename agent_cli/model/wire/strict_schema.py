@@ -1,5 +1,5 @@
-"""Tool parameters in the form in which a provider can hold the model to them: every property is required, and
-what may be left out may be null instead. The registry reads a null as left out.
+"""Strict form of tool parameters, which a provider can enforce: every property is required, and optional ones may
+be null instead. The registry treats a null as omitted.
 
 Source: OpenAI, "Structured model outputs", the subset of JSON Schema for strict functions.
 """
@@ -15,8 +15,8 @@ _KNOWN = frozenset(
 
 
 def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the strict form of an object's schema; None when it has words that such a provider may not know, or
-    properties that are not listed."""
+    """Return the strict form of an object schema; None if it uses keywords that such a provider may not support,
+    or allows unlisted properties."""
     if not schema.keys() <= _KNOWN:
         return None
     if schema.get("type") == "array" and isinstance(schema.get("items"), dict):

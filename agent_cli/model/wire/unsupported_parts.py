@@ -1,7 +1,7 @@
-"""How refusals of what several wire formats send are told apart, as data: an effort, pictures.
+"""Patterns that recognize refusals of parts common to several wire formats: efforts and images.
 
-A word alone is no reason to leave something out for good: a message of the conversation or a tool may hold
-it. So what is said must be about the field itself, or about what the model can do.
+A single word is no reason to omit something permanently: a message of the conversation or a tool may contain it.
+So the refusal must be about the field itself, or about what the model supports.
 """
 
 import re
@@ -16,9 +16,9 @@ IN_A_TOOL = lazy_regex(
     r"\b(?:tool|function)s?\s*[.\[]\s*\d|\b(?:function|tool)s?(?: named?)?:? ?['\"`“]\w|\bschema for\b",
     re.IGNORECASE,
 )
-"""A refusal that is about one tool."""
+"""Matches a refusal that is about one tool."""
 ELSEWHERE = lazy_regex(IN_A_TOOL.pattern + r"|\b(?:messages?|input|contents)\s*[.\[]\s*\d", re.IGNORECASE)
-"""A refusal that is about one tool or one message."""
+"""Matches a refusal that is about one tool or one message."""
 
 THINKING = (
     r"(?:not|n't|no) (?:currently )?support(?:s|ed|ing)? (?:the )?(?:extended |adaptive )?(?:thinking|reasoning)\b"
@@ -29,14 +29,14 @@ THINKING = (
     r"|\bthinking[ _]?(?:level|budget|config|mode)|\b(?:think|thinking|reasoning) value\b"
     r"|only works in thinking mode|reasoning is mandatory"
 )
-"""A model that does not think, or only in its own way."""
+"""Matches a refusal by a model that does not think, or only in its own way."""
 EFFORT = (
     r"\breasoning[._ ]?effort\b|(?<!best )(?<!best-)(?<![\w./])effort\b(?! (?:to|was)\b)"
     rf"|(?:unsupported|invalid) value:? {_LEVEL}.{{0,80}}values are:? {_LEVEL}"
     r"|(?:supplied|parameter|argument|field|name|property|key)s?:? ['\"`]?reasoning\b(?!\.)" + _OF_OTHERS + "|"
     r"^(?:body\.)?reasoning: |" + THINKING
 )
-"""The effort as the OpenAI formats spell it."""
+"""Matches a refusal of the effort as the OpenAI formats spell it."""
 
 _PICTURE = r"(?:image|vision|visual|picture|multi-?modal)s?(?:_url)?\b"
 _OF_A_FILE = (
@@ -54,7 +54,7 @@ _CAN_SEE = lazy_regex(
     r"|content['\"`]? ?: (?:value )?must be a string",
     re.IGNORECASE,
 )
-"""Words about what the model can do, not about one picture."""
+"""Matches text about what the model supports, not about one image."""
 _NO_IMAGES = "This model takes no pictures; they are left out from now on."
 _NOT_THESE = (
     "A picture is refused, and it was not said which: pictures are left out until the end of this session."
@@ -62,7 +62,9 @@ _NOT_THESE = (
 
 
 def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
-    """Return what is left out when a server refuses pictures: for good when its model takes none, else for now."""
+    """Return the fallbacks for refused images: omitted permanently if the model supports none, otherwise for
+    now.
+    """
     return (
         Fallback("images", _CAN_SEE, _NO_IMAGES, statuses, sure=True, elsewhere=IN_A_TOOL),
         Fallback(
@@ -78,12 +80,12 @@ def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
 
 
 ANSWER_SCHEMA = "answer_schema"
-"""Name of the repair that leaves out the schema of the answer."""
+"""Name of the repair that omits the answer schema."""
 _NO_SCHEMA = "This server does not hold the answer to the schema; the model is only told of it from now on."
 
 
 def schema_repair(words: str) -> Fallback:
-    """Return the repair for servers that refuse the schema of the answer, perhaps this one only: it is not
-    remembered."""
+    """Return the fallback for servers that refuse the answer schema. It is not remembered, because the refusal may
+    concern only this schema."""
     found = lazy_regex(words, re.IGNORECASE)
     return Fallback(ANSWER_SCHEMA, found, _NO_SCHEMA, (400, 404, 422, 500, 501), lasting=False, sure=True)

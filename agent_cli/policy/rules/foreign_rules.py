@@ -1,4 +1,4 @@
-"""Translate permission rules of other agents, such as `Bash(git diff:*)`, into ours."""
+"""Convert other agents' permission rules, such as `Bash(git diff:*)`, into ours."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,11 +11,11 @@ _KINDS = {
     "Bash": "shell", "Read": "read", "Grep": "read", "Glob": "read", "LS": "read", "Edit": "write",
     "MultiEdit": "write", "Write": "write", "NotebookEdit": "write", "WebFetch": "fetch",
 }  # fmt: skip
-"""Tools of Claude Code, and the kind of rule on what they do here."""
+"""Tools of Claude Code and the corresponding kind of rule."""
 
 
 def rule_of(text: str) -> str:
-    """Return a rule of Claude Code in our words; one that it cannot have meant stays as it is."""
+    """Convert a rule of Claude Code; text that is not such a rule is returned unchanged."""
     text = text.strip()
     if server := _SERVER.fullmatch(text):
         return f"mcp({server[1]}/{server[2] or '*'})"
@@ -34,7 +34,9 @@ def rule_of(text: str) -> str:
 
 
 def allow_rules(texts: Iterable[str]) -> Iterator[str]:
-    """Yield what a list of allowed tools of other agents allows, as rules; what is no rule here is left out."""
+    """Yield the rules equivalent to another agent's list of allowed tools; entries without an equivalent are left
+    out.
+    """
     for text in dict.fromkeys(texts):
         try:
             yield parse_rule(rule_of(text), "allow", "").text
@@ -43,8 +45,8 @@ def allow_rules(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _path(pattern: str) -> str:
-    """Return a pattern for paths: there `//` begins at the root of the machine, `/` at that of the project, and a
-    name alone is meant in every folder."""
+    """Convert a path pattern of Claude Code, where `//` starts at the file system root, `/` at the project root,
+    and a bare name applies to every folder."""
     if pattern.startswith("//"):
         return pattern[1:]
     if pattern.startswith("/"):

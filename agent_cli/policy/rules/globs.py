@@ -1,4 +1,6 @@
-"""Patterns of rules on paths: what they match, and whether two can name the same file. No disk is looked at."""
+"""Path patterns of rules: conversion to regular expressions, and a test whether two can match the same file. No
+disk access.
+"""
 
 import re
 from functools import lru_cache
@@ -12,17 +14,16 @@ _REGEX = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def regex_of(pattern: str) -> str:
-    """Return a pattern as a regular expression: `*` and `?` stop at `/`, `**` crosses folders."""
+    """Convert a pattern to a regular expression: `*` and `?` stop at `/`, `**` crosses folders."""
     return "".join(_REGEX.get(token) or re.escape(token) for token in _TOKEN.findall(pattern))
 
 
 @lru_cache(maxsize=1024)
 def globs_meet(word: str, pattern: str, below: bool = True) -> bool:
-    """Return whether some path matches both a shell's glob and the pattern of a rule, or lies `below` one that
-    does.
+    """Return True if some path matches both a shell glob and a rule pattern, or is `below` one that does.
 
-    In `word`, wildcards stop at `/` and never match a leading dot; what follows a `[` may be anything. In
-    `pattern`, `**` crosses directories. Both are absolute, and case does not count.
+    In `word`, wildcards stop at `/` and never match a leading dot; the text after a `[` may match anything. In
+    `pattern`, `**` crosses folders. Both are absolute; case is ignored.
     """
     head, bracket, _ = word.lower().partition("[")
     left = ["*" if token[0] == "*" else token for token in _SHELL_TOKEN.findall(head)] + ["**"] * bool(bracket)
@@ -49,7 +50,7 @@ def _skips(left: list[str], right: list[str], state: tuple[int, int, bool]) -> l
 
 
 def _steps(left: list[str], right: list[str], state: tuple[int, int, bool]) -> list[tuple[int, int, bool]]:
-    """States after one more character that both sides take."""
+    """Return the states after one more character accepted by both sides."""
     at, to, start = state
     if at == len(left) or to == len(right):
         return []

@@ -1,4 +1,4 @@
-"""What the policy depends on, and its word on reading and changing files."""
+"""The policy that decisions depend on, and its verdicts on reading and changing files."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -13,11 +13,11 @@ from .rule import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_pa
 from .secret_paths import is_secret, names_a_secret, seen_path
 
 _INVISIBLE = lazy_regex(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
-"""What makes a name look like another one; joiners, which some scripts and pictures need, are not among it."""
+"""Characters that make a name look like another. Joiners, which some scripts and emoji need, are not included."""
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """All that a decision depends on."""
+    """Everything a decision depends on."""
 
     mode: Mode
     rules: tuple[Rule, ...]
@@ -29,53 +29,53 @@ class Policy(msgspec.Struct, frozen=True):
     """Real paths outside the workspace that may be read, such as spilled tool output."""
     home: str
     sandboxed: bool
-    """Whether commands really run in a sandbox: it lets them change the workspace and a `/tmp` of their own, hides
-    what rules close, guards the programs of git, and has no network."""
+    """True if commands run in a sandbox: it lets them change the workspace and a private `/tmp`, hides what rules
+    deny, protects the programs that git runs, and has no network."""
     resolve: Callable[[str, str], str]
-    """Real path of a word, relative to a directory."""
+    """Returns the real path of a word relative to a directory."""
     hidden: Callable[[str, bool], str | None] = lambda path, glob: None
-    """The `FILE:LINE` of an access list that closes a real path, or one of the files a glob stands for."""
+    """Returns the `FILE:LINE` of an ignore list that closes a real path, or one of the files a glob matches."""
     searched: Callable[[str], str | None] = lambda folder: None
-    """An access list that closes something a search of a folder may open."""
+    """Returns the ignore list that closes something a search of a folder may open."""
     altered: tuple[str, ...] = ()
     """Variables that earlier commands have changed."""
     shadowed: frozenset[str] = frozenset()
-    """Programs whose names may mean others since the PATH was changed; `*` stands for all."""
+    """Programs whose names may resolve differently since the PATH was changed; `*` means all."""
     functions: frozenset[str] = frozenset()
-    """Names that earlier commands have made functions of; `*` stands for all."""
+    """Names that earlier commands have defined as functions; `*` means all."""
     instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
-    """Names of the files that later conversations in the workspace are given."""
+    """Names of the files that later conversations in the workspace receive."""
     untrusted: str = ""
-    """Where untrusted text in the conversation came from, such as a host; empty while there is none. From then
-    on the network and changes outside the workspace ask, whatever rules allow."""
+    """Source of untrusted text in the conversation, such as a host; empty while there is none. From then on
+    network access and changes outside the workspace ask regardless of rules."""
     untrusted_sources: tuple[str, ...] = ()
-    """All of these, where they are known."""
+    """All of these sources, if known."""
     unwritable: str = ""
-    """Why nothing at all may be changed, as in a home directory; empty where it may."""
+    """Why nothing may be changed, as in a home directory; empty if changes are allowed."""
     names: Callable[[str], tuple[str, ...] | None] = lambda glob: None
-    """The real paths that an absolute glob stands for at this moment; None when that is not known."""
+    """Returns the real paths an absolute glob currently matches; None if unknown."""
     closed_below: Callable[[str], tuple[str, ...] | None] = lambda folder: None
-    """Real paths below a folder that rules close, as they are at this moment; None when that is not known."""
+    """Returns the real paths below a folder that rules currently deny; None if unknown."""
     script: Callable[[str], str] = lambda path: ""
-    """The text of a small file that a command may run as a script; empty when there is none to read."""
+    """Returns the text of a small file that a command may run as a script; empty if there is none."""
     twins: Callable[[str], tuple[str, ...]] = lambda path: ()
-    """Further real paths by which the file at a real path is known and closed: hard links."""
+    """Returns further real paths (hard links) of a file that are known and closed."""
     scratch: tuple[str, ...] = ("/tmp", "/var/tmp")
-    """Folders of which a sandboxed command has its own."""
+    """Folders that are private in the sandbox."""
     plain_git: Callable[[str], bool] = lambda folder: True
-    """Whether git starts no program that the repositories around a folder name in their settings."""
+    """Returns True if git runs no program named in the settings of the repositories around a folder."""
     run_by_git: Callable[[], tuple[str, ...]] = lambda: ()
-    """Real paths of the workspace to which git's settings lead: hooks, filters, further settings."""
+    """Returns the real paths in the workspace to which git's settings lead: hooks, filters, included settings."""
     git_aliases: Callable[[str, str], tuple[str, ...]] = lambda folder, name: ()
-    """What a verb of git stands for in a folder by the settings of its repository and of the user."""
+    """Returns what a git alias stands for in a folder, by the settings of its repository and of the user."""
     has_hosts: bool = False
-    """Whether sandboxed commands reach, by HTTP, the hosts that rules allow."""
+    """True if sandboxed commands reach, by HTTP, the hosts that rules allow."""
     lacking: str = ""
-    """Why the sandbox that commands shall have is none or not enough; they ask then, in `yolo` too."""
+    """Why the required sandbox is missing or insufficient; commands then ask, even in `yolo`."""
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether commands run with all rights, and nobody wants them to have fewer."""
+        """True if commands run with full rights because no sandbox is required."""
         return self.mode == "yolo" and not self.sandboxed and not self.lacking
 
     @property
@@ -84,8 +84,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the verdict on several actions together, with all the reach that they need; nothing to judge is
-    allowed."""
+    """Return the strictest of several verdicts, with the widest reach of all; Allow if there are none."""
     given = list(verdicts)
     if not given:
         return Allow("nothing to decide")
@@ -101,14 +100,14 @@ def reaching(verdict: Verdict, parts: Iterable[Verdict]) -> Verdict:
 
 
 def with_reach(verdict: Allow | Ask, reach: Reach) -> Allow | Ask:
-    """Return the same verdict with another reach."""
+    """Return the verdict with another reach."""
     return msgspec.structs.replace(verdict, reach=reach)
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the verdict on all actions of one call. Of several questions the weightiest is put, one of a rule
-    before one of the mode; a rule to keep is offered only when it would answer all of them. A yes covers the reach
-    that all of them need."""
+    """Return the verdict on all actions of one call. Of several questions the weightiest is asked, one from a rule
+    before one from the mode; a rule to save is offered only if it answers all of them. Approval covers the
+    widest reach needed."""
     given = list(verdicts)
     worst = strictest(given)
     asks = [verdict for verdict in given if isinstance(verdict, Ask)]
@@ -122,7 +121,7 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def weightiest(asks: list[Ask]) -> Ask:
-    """Return the question to show: what a rule or destruction asks before what only the mode does."""
+    """Return the question to show: one from a rule or about destruction before one from the mode."""
     return next((ask for ask in asks if not ask.by_mode), asks[0])
 
 
@@ -131,9 +130,9 @@ def _rank(verdict: Verdict) -> int:
 
 
 def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict | None:
-    """Return what a deny or ask rule for reading says to a path, by its real form, by its written one and by its
-    hard links; None when none covers it. A glob that may match a denied file asks. What this covers a sandbox
-    hides."""
+    """Return the verdict of deny and ask rules for reading on a path in its real form, its written form and its
+    hard links; None if no rule covers it. A glob that may match a denied file asks. The sandbox hides these
+    files."""
     if verdict := _watched(path, shown, policy, glob):
         return verdict
     for name in (policy.names(path) or ()) if glob else (path,):
@@ -156,7 +155,9 @@ def _watched(path: str, shown: str, policy: Policy, glob: bool) -> Verdict | Non
 
 
 def _closing(policy: Policy, path: str, shown: str, glob: bool) -> str | None:
-    """Return what closes a path, by its real form or by the name of the link that was written."""
+    """Return the ignore-list entry that closes a path, by its real form or by the name of the link that was
+    written.
+    """
     if place := policy.hidden(path, glob):
         return place
     written = _written(policy, shown)
@@ -169,7 +170,7 @@ def _written(policy: Policy, shown: str) -> str:
 
 
 def may_open(rule: Rule, shown: str) -> Ask:
-    """Return the question about names that may stand for files which a rule covers."""
+    """Return the question about names that may match files covered by a rule."""
     return Ask(str(rule), f"{shown} may name files that this rule covers", reach="outside")
 
 
@@ -194,7 +195,7 @@ def _path_rule(
 
 
 def _lifted(policy: Policy, path: str, glob: bool) -> bool:
-    """Return whether a rule that speaks of secrets by name allows to read this one."""
+    """Return True if an allow rule that names secrets permits reading this one."""
     return not glob and any(
         rule.effect == "allow"
         and rule.kind == "read"
@@ -205,7 +206,7 @@ def _lifted(policy: Policy, path: str, glob: bool) -> bool:
 
 
 def is_protected(path: str, policy: Policy) -> bool:
-    """Return whether a path belongs to git or to the agent itself, or says what the agent may open."""
+    """Return True if a path belongs to git or to the agent itself, or controls what the agent may open."""
     if is_inside(path, policy.protected) and not is_inside(path, policy.readable):
         return True
     parts = path.lower().split("/")
@@ -215,7 +216,7 @@ def is_protected(path: str, policy: Policy) -> bool:
 
 
 def is_obeyed(path: str, policy: Policy) -> bool:
-    """Return whether editors, shells, other agents or git run or obey a file of the workspace by themselves."""
+    """Return True if editors, shells, other agents or git run or obey a workspace file on their own."""
     from agent_cli.protocol.paths import is_obeyed_by_name
 
     around = max((root for root in policy.roots if is_inside(path, (root,))), key=len, default="")
@@ -225,7 +226,7 @@ def is_obeyed(path: str, policy: Policy) -> bool:
 
 
 def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:
-    """Return what the policy says to reading a file."""
+    """Return the verdict on reading a file."""
     if verdict := watched(path, shown, policy, glob):
         return verdict
     if rule := _path_rule(policy, "allow", "read", path, shown):
@@ -245,7 +246,7 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
 
 
 def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
-    """Return what the policy says to creating, changing or deleting a file."""
+    """Return the verdict on creating, changing or deleting a file."""
     if denied := _unwritable(path, shown, policy):
         return denied
     for twin in policy.twins(path):
@@ -253,7 +254,7 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
             return denied
     if policy.mode == "plan":
         return Deny("mode plan", "plan mode changes nothing", by_mode=True)
-    if is_protected(path, policy) or is_inside(path, policy.protected):  # what may be read stays as it is
+    if is_protected(path, policy) or is_inside(path, policy.protected):  # protected even where reading is allowed
         return Ask("protected path", f"{shown} belongs to git or to the agent itself", reach="outside")
     if is_obeyed(path, policy):
         return Ask(
@@ -279,12 +280,12 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
 
 
 def is_scratch(path: str, policy: Policy) -> bool:
-    """Return whether commands see the sandbox's own temporary files at a path, and not those of the machine."""
+    """Return True if commands see the sandbox's own temporary files at a path, not those of the machine."""
     return policy.sandboxed and is_inside(path, policy.scratch) and not is_inside(path, policy.roots)
 
 
 def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:
-    """Return what deny and ask rules say to changing a file, whatever the mode; None when none covers it."""
+    """Return the verdict of deny and ask rules on changing a file, in any mode; None if none covers it."""
     if denied := _unwritable(path, shown, policy):
         return denied
     if rule := _path_rule(policy, "ask", "write", path, shown):
@@ -293,14 +294,14 @@ def guarded_write(path: str, shown: str, policy: Policy) -> Verdict | None:
 
 
 def is_instruction(path: str, policy: Policy) -> bool:
-    """Return whether later conversations in the workspace are given what is in a file."""
+    """Return True if later conversations in the workspace receive the content of a file."""
     names = tuple(f"/{name.lower()}" for name in policy.instructions)
     return is_inside(path, policy.roots) and path.lower().endswith(names)
 
 
 def _instructing(path: str, shown: str, policy: Policy) -> Ask | None:
-    """Return the question about instructions to later conversations while text from others may have led the
-    model."""
+    """Return the question about changing instructions for later conversations while untrusted text may have
+    influenced the model."""
     if not policy.untrusted or not is_instruction(path, policy):
         return None
     why = f"text from {policy.untrusted} is in the conversation, and later ones would be given {shown}"
@@ -320,8 +321,8 @@ def _unwritable(path: str, shown: str, policy: Policy) -> Deny | None:
 
 
 def _write_grant(path: str, policy: Policy) -> str:
-    """Return the rule offered for a changed file. In the workspace it is wider than what was asked: all files of
-    the same folder and below, since edits come in groups; the root's own files and files elsewhere one by one."""
+    """Return the rule to offer for a changed file. In the workspace it covers the whole folder and below, because
+    edits come in groups; files of the root itself and files elsewhere are offered one by one."""
     prefix = policy.root.rstrip("/") + "/"
     if not path.startswith(prefix):
         return f"write({path})"

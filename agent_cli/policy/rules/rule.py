@@ -1,6 +1,6 @@
-"""Permission rules: `shell(git diff *)`, `read(**/.env*)`, `write(src/**)`, `fetch(host)`,
-`mcp(server/tool)`, `outside(docker ps)` for commands that run without the sandbox, or a bare name for all of a
-kind. A rule knows where it was written."""
+"""Permission rules: `shell(git diff *)`, `read(**/.env*)`, `write(src/**)`, `fetch(host)`, `mcp(server/tool)`,
+`outside(docker ps)` for commands that run without the sandbox, or a bare name for everything of a kind. Each
+rule records where it was written."""
 
 import os
 import re
@@ -19,7 +19,7 @@ Kind = Literal["shell", "outside", "read", "write", "fetch", "mcp"]
 Effect = Literal["allow", "ask", "deny"]
 
 BUILT_IN_PLACE = "built in"
-"""Where the rules are from that nobody has written."""
+"""Place of the default rules."""
 _NAMES: dict[str, Kind] = {
     "shell": "shell", "outside": "outside", "read": "read", "write": "write", "fetch": "fetch", "mcp": "mcp",
     "read_file": "read", "grep": "read", "glob": "read", "list_dir": "read",
@@ -29,17 +29,17 @@ _FORM = lazy_regex(r"\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 class RuleError(ValueError):
-    """A rule that cannot be read; the text says why and what a rule looks like."""
+    """Malformed rule; the text gives the reason and the correct form."""
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One rule. An empty `pattern` covers everything of its kind."""
+    """A permission rule. An empty `pattern` covers everything of its kind."""
 
     effect: Effect
     kind: Kind
     pattern: str
     text: str
-    """As written."""
+    """The rule as written."""
     place: str
     """Where it was written, such as `config.yaml:12` or `this session`."""
 
@@ -48,10 +48,10 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def parse_rule(text: str, effect: Effect, place: str) -> Rule:
-    """Return a rule from its text.
+    """Parse a rule.
 
     Raises:
-        RuleError: unknown name, brackets that do not close, or a path pattern with `[`, `]`, `{` or `}`.
+        RuleError: unknown name, unclosed brackets, or a path pattern with `[`, `]`, `{` or `}`.
     """
     match = _FORM.fullmatch(text)
     name = match.group(1) if match else ""
@@ -73,8 +73,7 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
 
 
 def _means_another(kind: Kind, pattern: str) -> str:
-    """Return what to write instead of a pattern in the way of other programs, that nothing here would ever
-    match."""
+    """Return what to write instead of a pattern in another program's syntax, which would never match here."""
     if kind in ("shell", "outside") and pattern.endswith(":*"):
         return f"write {kind}({pattern[:-2]} *)"
     if kind == "fetch":
@@ -90,11 +89,11 @@ _FOREIGN: dict[str, Kind] = {
     "webfetch": "fetch", "web": "fetch", "url": "fetch", "network": "fetch", "unsandboxed": "outside",
     "view": "read", "cat": "read", "create": "write", "multiedit": "write", "notebookedit": "write",
 }  # fmt: skip
-"""What other programs call these kinds."""
+"""Names of these kinds in other programs."""
 
 
 def _nearest(name: str) -> str:
-    """Return a hint: the kind that was probably meant."""
+    """Return a hint naming the kind that was probably meant."""
     from difflib import get_close_matches
 
     word = re.match(r"\s*([A-Za-z_]*)", name)
@@ -115,7 +114,7 @@ def _words_regex(pattern: str) -> re.Pattern[str]:
 
 
 def matches_words(rule: Rule, text: str) -> bool:
-    """Return whether a rule's pattern covers a simple command, host or `server/tool`. `*` stands for anything."""
+    """Return True if a rule covers a simple command, host or `server/tool`. `*` matches anything."""
     return not rule.pattern or _words_regex(rule.pattern).fullmatch(text) is not None
 
 
@@ -125,9 +124,9 @@ def _path_regex(pattern: str, fold: bool) -> re.Pattern[str]:
 
 
 def matches_path(rule: Rule, path: str, root: str) -> bool:
-    """Return whether a rule's pattern covers an absolute path. Patterns without a leading `/` or `~` start at the
-    workspace root; a directory covers what is in it; deny and ask rules ignore case, `x/**` covers `x`, and a link
-    that they name covers what it leads to."""
+    """Return True if a rule covers an absolute path. Patterns without a leading `/` or `~` start at the workspace
+    root; a directory covers its content. For deny and ask rules case is ignored, `x/**` covers `x`, and a link
+    covers its target."""
     if not rule.pattern:
         return True
     fold = rule.effect != "allow"
@@ -135,8 +134,8 @@ def matches_path(rule: Rule, path: str, root: str) -> bool:
 
 
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:
-    """Return whether a shell's glob, made absolute, may stand for a path that a rule covers. The built-in patterns
-    name files, so nothing lies below them unless they end in `/**`."""
+    """Return True if an absolute shell glob may match a path that a rule covers. Built-in patterns name files, so
+    nothing is below them unless they end in `/**`."""
     is_built_in = rule.place == BUILT_IN_PLACE
     if is_built_in and _is_far(glob.rsplit("/", 1)[-1], rule.pattern.rsplit("/", 1)[-1]):
         return False
@@ -147,8 +146,8 @@ def may_match_path(rule: Rule, glob: str, root: str) -> bool:
 
 
 def _is_far(glob: str, pattern: str) -> bool:
-    """Return whether a glob only meets the name of a pattern because both leave nearly everything open: `*.py` and
-    `id_rsa*`, which some `id_rsa.py` would fit."""
+    """Return True if a glob meets the file name of a pattern only because both are nearly unrestricted, such as
+    `*.py` and `id_rsa*`, which `id_rsa.py` would match."""
     if "*" not in pattern[1:] or pattern == "**":
         return False
     begins, wanted = re.split(r"[*?[]", glob)[0].lower(), pattern.split("*")[0].lower()
@@ -157,7 +156,7 @@ def _is_far(glob: str, pattern: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def absolute_pattern(rule: Rule, root: str) -> str:
-    """Return the pattern of a rule on paths from `/` on, as it is matched."""
+    """Return the pattern of a path rule in the absolute form used for matching."""
     pattern = os.path.expanduser(rule.pattern)
     if rule.effect != "allow":
         pattern = pattern.removesuffix("/**") or pattern
@@ -175,13 +174,13 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 BUILT_IN: tuple[Rule, ...] = tuple(
     parse_rule(f"read({path})", "ask", BUILT_IN_PLACE) for path in secret_patterns()
 )
-"""Files that usually hold secrets are read only with a person's consent."""
+"""Files that usually hold secrets are read only with the user's approval."""
 
 
 @lru_cache(maxsize=1024)
 def path_patterns(rule: Rule, root: str) -> tuple[str, ...]:
-    """Return the absolute pattern of a rule; of a deny or ask rule also the one with the links that it begins with
-    resolved, since paths are judged by their real form."""
+    """Return the absolute pattern of a rule. For a deny or ask rule add the form with links in its fixed part
+    resolved, because paths are judged in their real form."""
     written = absolute_pattern(rule, root)
     folder, _ = fixed_part(written)
     if rule.effect == "allow" or folder in ("/", root):
@@ -192,7 +191,7 @@ def path_patterns(rule: Rule, root: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def fixed_part(pattern: str) -> tuple[str, bool]:
-    """Return the folder (or file) that an absolute pattern begins with, and whether anything follows it."""
+    """Return the fixed folder or file at the start of an absolute pattern, and True if a wildcard follows."""
     parts = pattern.split("/")
     fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
     return "/".join(parts[:fixed]) or "/", fixed < len(parts)

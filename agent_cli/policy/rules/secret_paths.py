@@ -1,7 +1,7 @@
-"""Which files usually hold secrets, by name alone. They are read only with a person's consent, and a sandbox hides
-them from commands; templates of such files and public keys are no secrets.
+"""Files that usually hold secrets, by name alone. They are read only with the user's approval, and a sandbox hides
+them from commands; templates of such files and public keys are not secrets.
 
-Patterns are those of rules: `**/` stands for any folder, `/**` behind a name for all below it.
+Patterns have the syntax of rules: `**/` matches any folder, `/**` after a name everything below it.
 """
 
 import re
@@ -44,28 +44,28 @@ _OPEN = lazy_regex(
     r"|(?:/etc/ssl/certs|/etc/pki|/usr/share|/usr/lib|/usr/local/share/ca-certificates)/.*\.pem",
     re.DOTALL | re.IGNORECASE,
 )
-"""What a pattern covers and is no secret all the same."""
+"""Exceptions: files that a pattern covers but that are not secret."""
 
 
 _UNSEEN = lazy_regex(
     r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]|\s+(?=/|\Z)"
 )
-"""What a name may hold and nobody sees: invisible characters, and blanks at its end."""
+"""Invisible parts of a name: zero-width characters, and spaces at its end."""
 
 
 def seen_path(path: str) -> str:
-    """Return a path as it looks, without invisible characters and without blanks at the end of a name."""
+    """Return a path as it is displayed, without invisible characters and without spaces at the end of a name."""
     return _UNSEEN.sub("", path)
 
 
 def secret_patterns() -> tuple[str, ...]:
-    """Return every pattern, as a rule `read(PATTERN)` would write it."""
+    """Return all patterns in the form used by `read(PATTERN)`."""
     return (*(f"**/{name}" for name in _FILES), *(f"**/{name}/**" for name in _FOLDERS), *_SYSTEM)
 
 
 def is_secret(path: str, home: str = "") -> bool:
-    """Return whether a file or folder usually holds secrets. `path` is absolute, or starts with `~` for `home`;
-    whether it exists does not matter, and nor does case."""
+    """Return True if a file or folder usually holds secrets. `path` is absolute, or starts with `~` for `home`; it
+    need not exist, and case is ignored."""
     if home and path.startswith("~/"):
         path = home + path[1:]
     path = seen_path(path)
@@ -73,8 +73,8 @@ def is_secret(path: str, home: str = "") -> bool:
 
 
 def names_a_secret(pattern: str) -> bool:
-    """Return whether the pattern of a rule is itself the name of a secret, its wildcards taken as written: so that
-    `.env` and `**/*.pem` speak of secrets and `**` does not."""
+    """Return True if a rule pattern, with its wildcards taken literally, is the name of a secret: `.env` and
+    `**/*.pem` are, `**` is not."""
     return is_secret(f"/{pattern.lstrip('/')}")
 
 

@@ -1,1 +1,1 @@
-"""A shell command line: parse, unwrap, classify."""
+"""Parsing, unwrapping and classification of shell command lines."""

@@ -1,6 +1,7 @@
-"""Find the commands that a command carries inside it: in code given as text to an interpreter, in a script that
-it is told to run, in the recipe of a target, behind an alias. For rules that forbid: what looks like the command
-is taken for it, and what puts a command together out of pieces is not found."""
+"""Find the commands carried inside a command: in code passed to an interpreter, in a script file, in the recipe of
+a target, behind an alias. For rules that forbid: text that looks like the command counts, and a command
+assembled at run time is not found.
+"""
 
 import os
 import re
@@ -19,19 +20,19 @@ _RUN_THE_REST = {
     **dict.fromkeys(_PACKAGE_MANAGERS, ("exec", "dlx", "x")),
     "bundle": ("exec",),
 }
-"""Programs of which these verbs run the words behind them."""
+"""Verbs of programs that run the words after the verb."""
 _RUN_ALL = frozenset("npx bunx uvx pnpx".split())
 _LIST = re.compile(r"""(["'])\s*,\s*\1""")
 _ENDS = re.compile(r"""["'`\n;|&(){}!\[\]]+|\\n""")
 _SED_COMMAND = re.compile(r"(?:^|[\s;{}\d$!/])e\s+")
-"""What stands before a command that sed runs."""
+"""Text before a command that sed runs."""
 _SED_EVALUATES = re.compile(r"([/|,#])[gpiImM\d]*e[gpiImM\d]*\s*(?:$|[;}\n])")
-"""The end of `s///e`, which runs what it has made."""
+"""End of `s///e`, which runs its result."""
 _MOST_TEXTS = 2_000
 
 
 def carried_commands(part: SimpleCommand, cwd: str, policy: Policy) -> tuple[str, ...]:
-    """Return the texts inside a command that may be commands; none where no rule on commands forbids or asks."""
+    """Return the texts inside a command that may be commands; empty if no rule denies or asks about commands."""
     if not part.words or not any(rule.kind == "shell" and rule.effect != "allow" for rule in policy.rules):
         return ()
     pieces = (
@@ -76,7 +77,7 @@ def _run_by_sed(script: str) -> str:
 
 
 def _behind_options(words: tuple[str, ...]) -> Iterator[str]:
-    """Yield the words behind the options; a word behind an option may be its value or the first of them."""
+    """Yield the command after the options; a word after an option may be its value or the start of the command."""
     for at, word in enumerate(words):
         if word.startswith("-"):
             continue
@@ -86,7 +87,7 @@ def _behind_options(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
-    """Yield what git's verb stands for, if it is an alias, and what that stands for in turn."""
+    """Yield the expansion of git's verb if it is an alias, including nested aliases."""
     verb, *rest = normalize(part)[1:] or [""]
     folder = os.path.join(cwd, *option_values(part.argv[1 : len(part.argv) - len(rest)], "-C"))
     given = [setting.partition("=") for setting in git_settings(part)]

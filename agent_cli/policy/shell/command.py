@@ -1,8 +1,8 @@
-"""The policy's word on one simple command: deny rules first, then what it may destroy, then ask rules; only then
-may a rule or the tables of readers allow it.
+"""The verdict on one simple command: deny rules first, then what it may destroy, then ask rules; only then may a
+rule or the tables of read-only programs allow it.
 
-An allowed command carries how much it is trusted with. What is allowed only because the sandbox confines it must
-not run outside, or with the network, because another command of the same line needs that.
+An allowed command carries the reach it is trusted with. A command allowed only because the sandbox confines it
+must not run outside, or with the network, because another command of the same line needs that.
 """
 
 import re
@@ -27,7 +27,7 @@ _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[
 
 
 class CommandVerdict(msgspec.Struct, frozen=True):
-    """A verdict; `trusted` is how much reach what it allows may be given without a question."""
+    """A verdict; `trusted` is the reach an allowed command may get without a question."""
 
     verdict: Verdict
     shown: str
@@ -35,7 +35,7 @@ class CommandVerdict(msgspec.Struct, frozen=True):
 
 
 class CommandInPlace(msgspec.Struct, frozen=True):
-    """A simple command with all that it runs and the directory it runs in."""
+    """A simple command with all commands it runs and its working directory."""
 
     part: SimpleCommand
     inside: UnwrappedCommand
@@ -43,8 +43,8 @@ class CommandInPlace(msgspec.Struct, frozen=True):
 
 
 def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdict]) -> CommandVerdict:
-    """Return the verdict on a simple command: its own, that of its files, and those of all that it runs; `scripts`
-    are those on the lines it hands to a shell."""
+    """Return the verdict on a simple command, its files and all commands it runs; `scripts` are the verdicts on
+    the lines it passes to a shell."""
     outer, *inner = step.inside.commands
     is_transparent = bool(inner) and _adds_nothing(outer) and not is_doubtful(outer, policy)
     own = judge_one(outer, step.cwd, policy, is_transparent)
@@ -67,7 +67,7 @@ def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdic
 
 
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
-    """Return whether a wrapper is as harmless as what it runs."""
+    """Return True if a wrapper is as harmless as the command it runs."""
     name = program(wrapper)
     return wrapper.argv[0] == name in TRANSPARENT and not (wrapper.assigns or wrapper.background or wrapper.fed)
 
@@ -81,8 +81,8 @@ def _is_of_the_mode(verdict: Verdict) -> bool:
 
 
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> CommandVerdict:
-    """Return the verdict on one command, whatever it runs in turn. A transparent wrapper is as good as what it
-    runs."""
+    """Return the verdict on one command, without the commands it runs. A transparent wrapper is judged by
+    those."""
     shown = " ".join(part.argv)
     if denied := _forbidding(part, cwd, policy, "deny"):
         return CommandVerdict(Deny(str(denied), f"`{shown}` is denied"), shown)
@@ -104,14 +104,14 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: boo
 
 
 def _forbidding(part: SimpleCommand, cwd: str, policy: Policy, effect: Effect) -> Rule | None:
-    """Return the rule of an effect that covers a command in any of its forms, or what it carries."""
+    """Return the rule of an effect that covers a command in any form, or a command it carries."""
     if not any(rule.kind == "shell" and rule.effect == effect for rule in policy.rules):
         return None
     return rule_on((*all_texts_of(part), *carried_commands(part, cwd, policy)), policy, effect)
 
 
 def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | None:
-    """Return a rule about a host that a command names in an address."""
+    """Return a rule about a host that a command names in a URL."""
     hosts = [host.lower() for word in part.argv[1:] for host in _HOST.findall(word)]
     for rule in policy.rules:
         if rule.effect == effect and rule.kind == "fetch" and any(matches_words(rule, host) for host in hosts):
@@ -120,8 +120,8 @@ def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | Non
 
 
 def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Policy) -> Deny | None:
-    """Return what names a host that is denied may not run; where nothing may change, only what is known to read
-    may."""
+    """Return the denial of a command that names a denied host or, where nothing may change, is not known to be
+    read-only."""
     if denied := _on_hosts(part, policy, "deny"):
         return Deny(str(denied), f"`{shown}` names a host that is denied")
     if read is not None and set(part.writes) <= destructive.HARMLESS:
@@ -169,7 +169,9 @@ def _weighed(
 def _leaving(
     verdict: Verdict, part: SimpleCommand, shown: str, policy: Policy, trusted: Reach = "outside"
 ) -> CommandVerdict:
-    """Return a verdict after the rules on leaving the sandbox: what may never leave is denied when it would."""
+    """Apply the rules on leaving the sandbox to a verdict: a command that must never leave is denied if it
+    would.
+    """
     leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
     if leaves and (denied := on_leaving(part, policy).denied):
         return CommandVerdict(Deny(str(denied), f"`{shown}` may not run outside the sandbox"), shown)
@@ -179,7 +181,7 @@ def _leaving(
 def _own(
     part: SimpleCommand, shown: str, read: Reading | None, need: SandboxNeed, cwd: str, policy: Policy
 ) -> CommandVerdict:
-    """Return what rules, tables and the mode say to the command itself."""
+    """Return the verdict of rules, tables and the mode on the command itself."""
     leaving = on_leaving(part, policy)
     if leaving.asked and (leaving.asked.pattern or need.reach == "outside"):
         return CommandVerdict(
@@ -221,7 +223,7 @@ def _by_mode(
 
 
 def _grant(part: SimpleCommand, need: SandboxNeed, policy: Policy) -> str:
-    """Return the rule offered: one on leaving the sandbox where only that would be enough."""
+    """Return the rule to offer: one on leaving the sandbox if nothing less would be enough."""
     rule = grant_for(part)
     if rule and policy.sandboxed and need.reach == "outside":
         return f"outside{rule.removeprefix('shell')}"

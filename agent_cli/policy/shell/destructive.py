@@ -1,5 +1,5 @@
-"""Commands that undo cannot take back, or that plant something to be run later, as tables. They ask in every
-mode. All of it looks at normalised commands: wrappers taken off, `/usr/bin/` and git's global options too."""
+"""Tables of commands that undo cannot revert, or that plant something to run later. They ask in every mode. All
+functions expect normalized commands: without wrappers, `/usr/bin/` and git's global options."""
 
 import re
 from collections.abc import Callable
@@ -46,22 +46,21 @@ _HEEDED = (
     r"|DOCKER"
     r"|DOTNET|TERMINFO|OPENSSL|CURL|WGET|ASDF|MISE|PYENV|NVM|GREP|HG|SVN|LOC|NLS|GCONV|TMP)_?\w*|NODE_(?!ENV$)\w+"
 )
-"""Names by which programs are told to load, run or read something, and the families of some of them."""
+"""Variables that tell programs to load, run or read something, and some families of them."""
 
 
 def changes_what_runs(variable: str) -> bool:
-    """Return whether a variable of this name can make harmless programs run others; the PATH is seen to apart."""
+    """Return True if a variable of this name can make harmless programs run others; PATH is handled separately."""
     return variable != "PATH" and re.fullmatch(_RUNS_LATER, variable) is not None
 
 
 def may_change_what_runs(variable: str) -> bool:
-    """Return whether programs that only read might run others, or read other settings, for a variable of this
-    name."""
+    """Return True if a variable of this name might make read-only programs run others or read other settings."""
     return variable != "PATH" and re.fullmatch(f"(?i:{_HEEDED})|{_RUNS_LATER}", variable) is not None
 
 
 class Danger(msgspec.Struct, frozen=True):
-    """A command that asks: `words` is searched for in its arguments, joined by spaces, one at either end."""
+    """A command that asks: `words` is searched for in its arguments, joined and surrounded by spaces."""
 
     words: str
     why: str
@@ -145,7 +144,7 @@ DISCARDS: dict[str, str] = {
     "reflog": r"^ (expire|delete) ",
     "config": rf"(?i)^(?! --(get\S*|list) | -l ).* {_SETTINGS}",
 }
-"""Verbs of git and the arguments with which they throw work away or plant a program."""
+"""Git verbs and the arguments with which they discard work or plant a program."""
 
 _WRITES: dict[str, str] = {
     **dict.fromkeys("cp install ln rsync scp".split(), "last"),
@@ -164,11 +163,11 @@ _OUTPUTS = {
     "tar": "-C|--directory",
     "unzip": "-d",
 }
-"""Options behind which the file or folder stands that a program writes."""
+"""Options that are followed by the file or folder a program writes."""
 _REMOVES = frozenset("rm rmdir mv truncate unlink".split())
 _TREES = frozenset("chmod chown chgrp".split())
 _SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman kubectl man which type".split())
-"""Programs to which `rm` is a word like any other."""
+"""Programs for which `rm` is an ordinary word."""
 _FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
 _CATASTROPHE = (
     r"\brm\b(?:[\s,]|\$\{?IFS\}?){1,9}-|\s-\w{0,30}(?:r\w{0,30}f|f\w{0,30}r)\w{0,30}[\s,]|\b(?:sudo|doas|mkfs"
@@ -194,23 +193,23 @@ _OURSELVES = r"(?:-\w*m)?agent_cli(?:\.\w+)?|\S*/agent(?:_cli)?"
 
 
 class Cwd(msgspec.Struct, frozen=True):
-    """Where a command runs."""
+    """Context of a command: its working directory, and the folders it may change."""
 
     resolve: Callable[[str], str]
     roots: tuple[str, ...]
     home: str
     scratch: tuple[str, ...] = ()
-    """Folders that are the command's own and go with it, such as the `/tmp` of a sandbox."""
+    """Private folders that vanish with the command, such as the `/tmp` of a sandbox."""
 
 
 def catastrophic(line: str) -> bool:
-    """For lines beyond the reader: whether they look like destruction. Repetitions are bounded, so that a line of
-    any length is searched in a time that grows no faster than it."""
+    """Return True if a line that cannot be parsed looks destructive. Repetitions in the pattern are bounded, so
+    that the search takes time linear in the length of the line."""
     return bool(re.search(_CATASTROPHE, line + " "))
 
 
 def destroys(command: SimpleCommand, place: Cwd) -> str:
-    """Return why one normalised simple command needs a person in every mode; empty when nothing is known."""
+    """Return why a normalized simple command needs approval in every mode; empty if no reason is known."""
     for name in command.assigns:
         if re.fullmatch(_RUNS_LATER, name):
             return f"setting {name} changes what programs run"
@@ -233,13 +232,13 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
 
 
 def _own_program(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a command as those of `agent` where an interpreter is to run this program."""
+    """Return a command that runs this program through an interpreter in the form `agent …`."""
     at = next((at for at, word in enumerate(words) if re.fullmatch(_OURSELVES, word)), 0)
     return ("agent", *words[at + 1 :]) if at and INTERPRETERS.fullmatch(words[0]) else words
 
 
 def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
-    """Return why the words behind an unknown program need a person, should it run them: `tool rm -rf ~`."""
+    """Return why the words after an unknown program need approval in case it runs them: `tool rm -rf ~`."""
     if name in _SPEAKERS or name in _REMOVES:
         return ""
     for at, word in enumerate(command.words[1:], 1):
@@ -250,7 +249,7 @@ def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
 
 
 def runs_a_pipe(commands: list[SimpleCommand]) -> str:
-    """Return why a pipeline must be asked about: a shell or interpreter runs what comes through it."""
+    """Return why a pipeline needs approval: a shell or interpreter runs its input."""
     if why := runs_what_was_fetched(commands, frozenset({"curl", "wget", "aria2c"})):
         return why
     fetched = False
@@ -268,14 +267,14 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
 
 
 def destroys_by_redirection(command: SimpleCommand, place: Cwd) -> str:
-    """Return why a redirection of a command needs a person; empty when nothing is known."""
+    """Return why a redirection of a command needs approval; empty if no reason is known."""
     targets = [target for target in command.writes if target not in HARMLESS]
     return next(filter(None, (protected_target(place.resolve(target), place) for target in targets)), "")
 
 
 def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
-    """Return how much a destructive command must be given to do its work: git's own data can be changed in a
-    sandbox, and what only loses something on the network needs no more than that."""
+    """Return the reach that a destructive command needs. Git's own data can be changed in a sandbox, and a command
+    that only loses something on the network needs no more than that."""
     words = normalize(command)
     if words[:1] == ("git",) and words[1:2] != ("config",) and not git_settings(command) and not command.assigns:
         return needed
@@ -283,7 +282,7 @@ def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
 
 
 def protected_target(path: str, place: Cwd) -> str:
-    """Return why a file outside the workspace is not to be written to without a person."""
+    """Return why a file outside the workspace must not be written without approval."""
     if path in HARMLESS or path.startswith("/dev/fd/") or is_inside(path, (*place.roots, *place.scratch)):
         return ""
     if re.fullmatch(_SYSTEM, path):
@@ -303,7 +302,7 @@ def _discards(command: SimpleCommand, args: list[str]) -> str:
 
 
 def operands(command: SimpleCommand) -> list[Word]:
-    """Return the words of a command that are no options; all of them behind `--`."""
+    """Return the words of a command that are not options; all of them after `--`."""
     ended = False
     found = []
     for word in command.words[1:]:
@@ -332,7 +331,7 @@ def _removes(name: str, command: SimpleCommand, place: Cwd) -> str:
 
 
 def _covers_a_root(path: str, place: Cwd) -> bool:
-    """Return whether a pattern stands for all there is in a workspace, such as `*`, `.*` or `*/*`."""
+    """Return True if a pattern matches everything in a workspace, such as `*`, `.*` or `*/*`."""
     return any(
         path.startswith(root.rstrip("/") + "/") and re.fullmatch(r"[*?.!/]+", path[len(root.rstrip("/")) + 1 :])
         for root in (*place.roots, place.home)
@@ -347,7 +346,7 @@ def _writes(command: SimpleCommand, place: Cwd) -> str:
 
 
 def written_targets(command: SimpleCommand) -> list[str]:
-    """Return the files that a program of the tables changes, as written; its redirections are not among them."""
+    """Return the files that a program of the tables changes, as written, without redirections."""
     name = program(command)
     which = _WRITES.get(name)
     if which is None:
@@ -382,7 +381,9 @@ _UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
 
 
 def discards_git_state(line: str) -> bool:
-    """Return whether staged or stashed work may be gone after it. A line beyond the reader counts by its words."""
+    """Return True if a line may discard staged or stashed work. A line that cannot be parsed is judged by its
+    words.
+    """
     try:
         commands = [normalize(inner) for part in parse(line) for inner in unwrap(part).commands]
         if any(unwrap(part).scripts for part in parse(line)):

@@ -1,5 +1,6 @@
-"""Which rule to offer when a person says "always": a prefix only where the rest of the command cannot turn it
-into something else, the exact command otherwise."""
+"""Choose the rule to offer when the user answers "always": a prefix only if the rest of the command cannot turn it
+into something else, otherwise the exact command.
+"""
 
 import re
 
@@ -23,7 +24,7 @@ _NEVER = frozenset(
     " pkill killall chmod chown chgrp trap alias unshare nsenter chroot strace script expect aws gcloud az"
     " gsutil".split()
 )
-"""Programs whose next call may be quite another thing than this one."""
+"""Programs whose next call may do something entirely different."""
 _INTERPRETERS = (
     frozenset(
         "python python2 python3 pypy pypy3 node nodejs deno bun perl ruby php lua Rscript julia osascript tclsh"
@@ -35,15 +36,15 @@ _CODE = re.compile(r"-[a-zA-Z]*[ceErpS]\b.*|--(eval|print|exec|execute|command|e
 
 
 def _is_code(command: SimpleCommand) -> bool:
-    """Return whether an interpreter is given its program as text, or by its input; `python -m x` and files are
-    not."""
+    """Return True if an interpreter gets its program as text or on standard input, not as `python -m x` or a
+    file."""
     argv = command.argv[1:]
     return not argv or any(_CODE.fullmatch(word) for word in argv[:3])
 
 
 def grant_for(command: SimpleCommand) -> str:
-    """Return a rule that would allow a simple command next time; empty when none should: with variables set in
-    front, with globs, and where words with blanks in them would make the exact rule cover other commands too."""
+    """Return a rule that would allow a simple command next time; empty if none should be offered: with variables
+    set in front, with globs, and if words with spaces would make the exact rule cover other commands too."""
     if not command.words or command.assigns or any(word.glob for word in command.words):
         return ""
     name = program(command)
@@ -61,7 +62,7 @@ def grant_for(command: SimpleCommand) -> str:
 
 
 def _is_plain(command: SimpleCommand, pattern: str) -> bool:
-    """Return whether a prefix would cover this very command."""
+    """Return True if a prefix rule would cover this very command."""
     if command.argv[0] == "git":
         return git_extras_are_known(command.argv, "")
     return not has_risky_option(command, pattern, ())

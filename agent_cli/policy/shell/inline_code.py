@@ -1,5 +1,5 @@
-"""Programs given as text: to an interpreter, or to a tool that runs commands of its own. What they do cannot be
-known; these are the words by which destruction gives itself away."""
+"""Programs passed as text to an interpreter or to a tool that can run commands. What they do cannot be known;
+these tables hold words typical of destruction."""
 
 import re
 
@@ -24,9 +24,9 @@ _FILES = re.compile(r"\bunlink|os\.remove|\.rmdir\(|rename\(|truncate\(|\.rm\(|F
 
 
 def destroys_by_code(command: SimpleCommand, is_confined: bool) -> str:
-    """Return why a command that carries a program is asked about in every mode; empty when nothing in it looks
-    like destruction. Deleting single files counts only where no sandbox `is_confined` to the workspace, which undo
-    brings back."""
+    """Return why a command with an inline program needs approval in every mode; empty if nothing in it looks
+    destructive. Deleting single files counts only if no sandbox `is_confined` to the workspace, which undo
+    restores."""
     name = program(command)
     is_interpreter = INTERPRETERS.fullmatch(name) is not None
     if not is_interpreter and name not in _RUN_THEIR_OWN:
@@ -41,7 +41,7 @@ def destroys_by_code(command: SimpleCommand, is_confined: bool) -> str:
 
 
 def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str]) -> str:
-    """Return why a line that fetches a file and then runs it is asked about."""
+    """Return why a line that fetches a file and then runs it needs approval."""
     fetched: set[str] = set()
     for command in commands:
         name = program(command)
@@ -56,7 +56,7 @@ def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str
 
 
 def _outputs(command: SimpleCommand) -> list[str]:
-    """Return the files into which a fetching program puts what it gets."""
+    """Return the files to which a fetching program writes."""
     argv = command.argv
     named = [
         value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(r"-\w*[oO]|--output\S*", flag)

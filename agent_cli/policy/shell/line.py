@@ -1,7 +1,7 @@
-"""The policy's word on a shell line: every simple command of it, everything those run, every file they name.
+"""The verdict on a shell line: every simple command in it, everything those run, every file they name.
 
-All commands of a line share one sandbox, so a line gets the reach that any of them needs; a command that is
-trusted with less than that makes it a question. What cannot be read with certainty is never allowed by a rule.
+All commands of a line share one sandbox, so the line gets the widest reach any of them needs; a command trusted
+with less than that makes the line ask. A line that cannot be parsed with certainty is never allowed by a rule.
 """
 
 import os
@@ -25,13 +25,12 @@ _MOST_WORDS = 20_000
 
 
 def run_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
-    """Return what the policy says to a shell line."""
+    """Return the verdict on a shell line."""
     return _judge(line, cwd, policy, 0).verdict
 
 
 def parts_of(line: str, cwd: str, policy: Policy) -> list[tuple[str, Verdict]]:
-    """Return each simple command of a line with what the policy says to it alone; the line itself when it cannot
-    be read."""
+    """Return each simple command of a line with the verdict on it alone; the whole line if it cannot be parsed."""
     try:
         found = steps(line, cwd, policy)
     except Unsure:
@@ -40,7 +39,7 @@ def parts_of(line: str, cwd: str, policy: Policy) -> list[tuple[str, Verdict]]:
 
 
 def is_read(line: str, cwd: str, policy: Policy) -> bool:
-    """Return whether a line can be read with certainty."""
+    """Return True if a line can be parsed with certainty."""
     try:
         return bool(steps(line, cwd, policy)) or not line.strip()
     except Unsure:
@@ -48,8 +47,8 @@ def is_read(line: str, cwd: str, policy: Policy) -> bool:
 
 
 def outside_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
-    """Return what the policy says to running a line without the sandbox in which it may run: never where a rule
-    forbids that for one of its commands, at once where rules allow it for all of them, else a person decides."""
+    """Return the verdict on running a line outside the sandbox: Deny if a rule forbids that for one of its
+    commands, Allow if rules allow it for all of them, else Ask."""
     try:
         rulings = [
             on_leaving(command, policy) for step in steps(line, cwd, policy) for command in step.inside.commands
@@ -96,7 +95,7 @@ def _each(line: list[CommandInPlace], policy: Policy, depth: int) -> list[Comman
 
 
 def _folded(whole: Verdict, judged: list[CommandVerdict], line: str, policy: Policy) -> CommandVerdict:
-    """One verdict for commands that share a sandbox."""
+    """Combine the verdicts on commands that share a sandbox."""
     if isinstance(whole, Deny):
         return CommandVerdict(whole, line)
     over = next((each for each in judged if exceeds(whole.reach, each.trusted)), None)
@@ -118,8 +117,8 @@ def _with(reach: Reach) -> str:
 
 
 def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
-    """Return what the policy says to input for a running command. What it does with it cannot be known, so no
-    table and no rule allows it; rules against commands hold for each line of it."""
+    """Return the verdict on input for a running command. Its effect cannot be known, so no table and no rule
+    allows it; deny and ask rules on commands apply to each line of the input."""
     lines = (text.strip(), *lines_of(text))
     if rule := rule_on(lines, policy, "deny"):
         return Deny(str(rule), "the command is denied")
@@ -140,7 +139,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
 
 
 def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
-    """Return each simple command with its directory. `cd` is followed only where it cannot fail unnoticed."""
+    """Return each simple command with its directory. `cd` is followed only if it cannot fail unnoticed."""
     parts = parse(line)
     found = []
     for at, part in enumerate(parts):
@@ -156,7 +155,7 @@ def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
 
 
 def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
-    """Return the directory after `cd DIR`, as the shell keeps it: links in it are not resolved."""
+    """Return the directory after `cd DIR`, as the shell tracks it: links are not resolved."""
     word = part.words[1] if len(part.words) == 2 else Word("-")
     if word.glob or word.text[:1] in ("-", "") or part.assigns:
         raise Unsure("a change of directory that cannot be followed")
@@ -168,7 +167,9 @@ def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
 
 
 def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
-    """Return a line the reader refused: no rule can allow it; in yolo it runs unless a rule might forbid it."""
+    """Return the verdict on a line that cannot be parsed: no rule can allow it; in yolo it runs unless a rule
+    might forbid it.
+    """
     reason = f"the command cannot be checked ({doubt})"
     if rule := rule_on((line.strip(),), policy, "deny"):
         return Deny(str(rule), "the command is denied")
@@ -191,7 +192,7 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
 
 
 def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
-    """Return a verdict on an unread line after the rules that forbid to leave the sandbox."""
+    """Apply the rules against leaving the sandbox to the verdict on an unparsed line."""
     leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
     if leaves and (denied := rule_on((line.strip(), *lines_of(line)), policy, "deny", "outside")):
         return Deny(str(denied), "the command may not run outside the sandbox")
@@ -199,8 +200,8 @@ def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
 
 
 def _may_meet_a_rule(line: str, reason: str, policy: Policy) -> Ask | None:
-    """Return the question about a line that a deny or ask rule may cover; those on reading are the sandbox's to
-    enforce where there is one, because it hides what they close."""
+    """Return the question about a line that a deny or ask rule may cover. Rules on reading are enforced by the
+    sandbox if there is one, because it hides what they deny."""
     kinds = ("shell", "write") if policy.sandboxed else ("shell", "read", "write")
     for rule in policy.rules:
         if rule.effect != "allow" and rule.kind in kinds and rule.place != BUILT_IN_PLACE:

@@ -1,5 +1,5 @@
-"""The policy's word on the files that a simple command names: in its words, its redirections, its globs, and those
-that a search may open without naming them."""
+"""The verdict on the files that a simple command names in its words, redirections and globs, and on those a search
+may open without naming them."""
 
 import os
 import re
@@ -27,19 +27,21 @@ from .readonly_commands import Reading
 from .wrappers import program
 
 _TAIL = 16
-"""Letters of a cluster of options behind which a file name is looked for."""
+"""Maximum number of letters in an option cluster after which a file name is looked for."""
 _OWN_PROCESS = re.compile(r"/+proc/+(?:self|thread-self)/+(?:task/+\d+/+)?(cwd|root)(?=/|$)")
 
 
 class FilesVerdict(msgspec.Struct, frozen=True):
-    """`verdict` on all files together; `relies` when it is as mild as it is because the sandbox hides files."""
+    """The verdict on all files together; `relies` is True if it is that mild only because the sandbox hides
+    files.
+    """
 
     verdict: Verdict
     relies: bool = False
 
 
 def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Policy) -> FilesVerdict:
-    """Return the verdict on every file a simple command names. Words of unknown programs are held only against
+    """Return the verdict on every file a simple command names. Words of unknown programs are checked only against
     deny and ask rules and protected paths; files of known readers and redirections are judged in full."""
     found: list[Verdict] = []
     for target in part.writes:
@@ -63,15 +65,16 @@ def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Pol
 
 
 def real_path(word: str, cwd: str, policy: Policy) -> str:
-    """Return the real path of a word for a command in `cwd`: `/proc/self/cwd` means its own directory, not
-    ours."""
+    """Return the real path of a word for a command in `cwd`: `/proc/self/cwd` means that directory, not ours."""
     if match := _OWN_PROCESS.match(word):
         word = (cwd if match[1] == "cwd" else "").rstrip("/") + "/" + word[match.end() :].lstrip("/")
     return policy.resolve(word, cwd)
 
 
 def _is_seen_to(verdict: Verdict, policy: Policy) -> bool:
-    """Return whether a question about files that a word only may stand for is settled: the sandbox hides them."""
+    """Return True if a question about files that a word only may match is settled because the sandbox hides
+    them.
+    """
     return (
         policy.sandboxed and isinstance(verdict, Ask) and "may name files that this rule covers" in verdict.reason
     )
@@ -98,7 +101,7 @@ def _written(word: str, cwd: str, policy: Policy) -> str:
 
 
 def _watched_word(word: Word, cwd: str, policy: Policy, protected: bool) -> list[Verdict]:
-    """Return what deny and ask rules say to all that a program may take for a file in one word."""
+    """Return the verdicts of deny and ask rules on everything in one word that a program may take for a file."""
     found: list[Verdict] = []
     for text in _parts(word.text):
         path = real_path(text, cwd, policy)
@@ -110,9 +113,8 @@ def _watched_word(word: Word, cwd: str, policy: Policy, protected: bool) -> list
 
 
 def _named_in_code(part: SimpleCommand, cwd: str, policy: Policy) -> list[Verdict]:
-    """Return what rules say to the files that a program given as text names. It may put names together as it
-    likes, and words that come through a pipe are not seen at all; so where somebody has written a rule that closes
-    files, neither runs unasked."""
+    """Return the verdicts of rules on the files named in an inline program. It may assemble names at run time, and
+    input from a pipe is not seen at all; so if a user-written rule closes files, neither runs without asking."""
     texts = [word.text for word in part.words[1:] if re.search(r"[\s('\"]", word.text)]
     codes = texts if INTERPRETERS.fullmatch(program(part)) else []
     found: list[Verdict] = []
@@ -127,7 +129,7 @@ def _named_in_code(part: SimpleCommand, cwd: str, policy: Policy) -> list[Verdic
 
 
 def _parts(word: str) -> list[str]:
-    """Return the word itself, what follows `=`, `@` or `:` in it, and what follows the letters of an option."""
+    """Return the word itself, the text after `=`, `@` or `:` in it, and the text after option letters."""
     parts = [] if word.startswith("-") else [word]
     if any(mark in word for mark in "=@:"):
         parts += re.split("[=@:]", word)[1:]
@@ -137,7 +139,7 @@ def _parts(word: str) -> list[str]:
 
 
 def _opened_by(read: Reading, cwd: str, policy: Policy) -> Rule | None:
-    """Return the first rule about files that a search may open without naming them, and that are there."""
+    """Return the first rule about existing files that a search may open without naming them."""
     folders = [real_path(word.text, cwd, policy) for word in read.files] or [cwd]
     closed = [policy.closed_below(folder) for folder in folders]
     for rule in policy.rules:

@@ -1,8 +1,8 @@
-"""A careful reader of shell command lines.
+"""Conservative parser for shell command lines.
 
-It splits a line into its simple commands and refuses (`Unsure`) whatever it cannot read with certainty:
-substitutions, variables, here-documents, control flow, functions. Refusing costs a question; a wrong
-reading would cost a command nobody allowed. Nothing is ever executed or looked up.
+It splits a line into its simple commands and refuses (`Unsure`) whatever it cannot parse with certainty:
+substitutions, variables, here-documents, control flow, functions. A refusal costs a question; a wrong parse would
+run a command nobody approved. Nothing is ever executed or looked up.
 """
 
 import re
@@ -14,27 +14,27 @@ MAX_LENGTH = 10_000
 
 _OPERATORS = ("&&", "||", "|&", "|", ";", "\n", "&")
 _AFTER_PLAIN_DOLLAR = frozenset(' /.,:;=%^)]|+"')
-"""Behind these, no shell takes a `$` within double quotes for the beginning of anything."""
+"""Before these characters no shell expands a `$` within double quotes."""
 _REDIRECTION = re.compile(r"&>>|&>|[0-9]*(?:>>|>\||>&|<&|<>|>|<)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _RESERVED = frozenset(
     "if then elif else fi for while until do done case esac select function coproc { } ! [[ ]] in".split()
 )
 _TIMED = ("time", "-p")
-"""Words behind which the shell still takes a word for a reserved one."""
+"""Words after which the shell still recognizes reserved words."""
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 class Unsure(ValueError):
-    """The line cannot be read with certainty; the text says which part."""
+    """The line cannot be parsed with certainty; the text says which part."""
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One word after quotes are removed."""
+    """A word after quote removal."""
 
     text: str
     glob: bool = False
-    """It holds an unquoted `*`, `?` or `[`, so the shell may replace it by file names."""
+    """True if it holds an unquoted `*`, `?` or `[`, so that the shell may replace it with file names."""
 
 
 class SimpleCommand(msgspec.Struct, frozen=True):
@@ -46,13 +46,13 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     assigns: tuple[str, ...] = ()
     """Names of variables set in front of it."""
     then: str = ""
-    """The operator behind it; empty for the last one."""
+    """The operator after it; empty for the last command."""
     fed: bool = False
-    """It gets further words that nobody sees here, as from `xargs` or `find -exec`."""
+    """True if it gets further words not visible here, as from `xargs` or `find -exec`."""
 
     @property
     def background(self) -> bool:
-        """Whether it runs on while the line goes on."""
+        """True if it runs on while the line continues."""
         return self.then == "&"
 
     @property
@@ -61,12 +61,12 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         return tuple(word.text for word in self.words)
 
 
-@lru_cache(maxsize=32)  # a line is judged, shown, compared and run: it is read once
+@lru_cache(maxsize=32)  # a line is judged, shown, compared and run, but parsed once
 def parse(line: str) -> tuple[SimpleCommand, ...]:
     """Parse a command line into its simple commands, in order.
 
     Raises:
-        Unsure: any part of the line is beyond this reader.
+        Unsure: some part of the line cannot be parsed with certainty.
     """
     if len(line) > MAX_LENGTH:
         raise Unsure(f"longer than {MAX_LENGTH} characters")
@@ -194,7 +194,7 @@ class _Reader:
         return Word(joined, glob)
 
     def plain(self, char: str, before: list[str]) -> None:
-        """Refuse what the shell would replace: braces, and `~` for anything but the home directory."""
+        """Refuse text that the shell would expand: braces, and `~` for anything but the home directory."""
         if char == "{" and (before or not re.match(r"\{\}(?=[\s|&;<>]|$)", self.line[self.at :])):
             raise Unsure("brace expansion")
         if char == "~" and (not before or before[-1][-1:] in ("=", ":")):
@@ -218,8 +218,7 @@ class _Reader:
         return text
 
     def is_plain_dollar(self) -> bool:
-        """Return whether a `$` within double quotes stands for itself, as that of a pattern does in
-        `"s/5$/6/"`."""
+        """Return True if a `$` within double quotes is literal, as in the pattern `"s/5$/6/"`."""
         return self.line[self.at] == "$" and self.line[self.at + 1 : self.at + 2] in _AFTER_PLAIN_DOLLAR
 
     def double(self) -> str:

@@ -1,4 +1,4 @@
-"""Read what the targets of a Makefile, the recipes of a justfile and the scripts of a package.json run."""
+"""Commands run by Makefile targets, justfile recipes and package.json scripts."""
 
 import json
 import os
@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 Read = Callable[[str], str]
-"""Gives the text of a small file; empty where there is none."""
+"""Returns the text of a small file; empty if there is none."""
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _JUSTFILES = ("justfile", "Justfile", ".justfile", "JUSTFILE")
 _TARGET = re.compile(r"([^\s:#=][^:=#]*)::?(?!=)([^=]*)")
 _RECIPE = re.compile(r"@?([A-Za-z_][\w-]*)([^:]*):(?!=)(.*)")
 _OF_ITSELF = ("install", "i", "ci", "add", "pack", "publish", "version", "rebuild", "link")
-"""Verbs of package managers that run scripts nobody names."""
+"""Verbs of package managers that run lifecycle scripts."""
 _LIFECYCLE = (
     "preinstall install postinstall prepublish preprepare prepare postprepare prepack postpack prepublishOnly"
     " publish postpublish preversion version postversion"
@@ -23,7 +23,7 @@ _MOST_FOLDERS = 40
 
 
 def option_values(words: Sequence[str], short: str, *long: str) -> Iterator[str]:
-    """Yield the values of an option, however it is written: `-C a`, `-Ca`, `--directory a`, `--directory=a`."""
+    """Yield the values of an option in any form: `-C a`, `-Ca`, `--directory a`, `--directory=a`."""
     for at, word in enumerate(words):
         if word in (short, *long):
             yield from words[at + 1 : at + 2]
@@ -34,8 +34,8 @@ def option_values(words: Sequence[str], short: str, *long: str) -> Iterator[str]
 
 
 def make_recipes(words: Sequence[str], cwd: str, read: Read) -> str:
-    """Return the recipes that targets of a Makefile run, those of what they need included; all of them when it
-    cannot be told which."""
+    """Return the recipes that Makefile targets run, including their prerequisites; the whole file if the targets
+    are uncertain."""
     folder = os.path.join(cwd, *option_values(words, "-C", "--directory"))
     named = [*option_values(words, "-f", "--file", "--makefile")]
     text = (
@@ -62,8 +62,8 @@ def make_recipes(words: Sequence[str], cwd: str, read: Read) -> str:
 
 
 def just_recipes(words: Sequence[str], cwd: str, read: Read) -> str:
-    """Return the recipes of a justfile that a command runs, those they depend on included; all of them when it
-    cannot be told which."""
+    """Return the recipes of a justfile that a command runs, including dependencies; the whole file if they are
+    uncertain."""
     folder = os.path.join(cwd, *option_values(words, "-d", "--working-directory"))
     named = [*option_values(words, "-f", "--justfile")]
     text = (
@@ -84,13 +84,13 @@ def just_recipes(words: Sequence[str], cwd: str, read: Read) -> str:
 
 
 def package_scripts(words: Sequence[str], cwd: str, read: Read) -> str:
-    """Return the scripts of a package.json that a command of a package manager runs, with those before and after
-    them and those they name."""
+    """Return the package.json scripts that a package manager command runs, with their pre and post scripts and the
+    scripts they name."""
     folder = os.path.join(cwd, *option_values(words, "-C", "--prefix", "--cwd", "--dir"))
     text = _upward(folder, ("package.json",), read)
     try:
         found = json.loads(text or "{}")["scripts"].items()
-    except RecursionError:  # other readers go deeper, so all of it counts
+    except RecursionError:  # other JSON parsers nest deeper, so the whole text counts
         return text
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
@@ -109,8 +109,7 @@ def package_scripts(words: Sequence[str], cwd: str, read: Read) -> str:
 
 
 def _needed(wanted: list[str], needs: dict[str, list[str]], recipes: dict[str, list[str]], text: str) -> str:
-    """Return the recipes of what is wanted and of all that it needs; the whole text where something of it is
-    unknown."""
+    """Return the recipes of the wanted targets and their dependencies; the whole text if one is unknown."""
     if any(name not in needs for name in wanted):
         return text
     seen: dict[str, None] = {}
@@ -128,7 +127,7 @@ def _first(folder: str, names: tuple[str, ...], read: Read) -> str:
 
 
 def _upward(folder: str, names: tuple[str, ...], read: Read) -> str:
-    """Return the first of some files in a folder or one above it."""
+    """Return the text of the first of these files found in a folder or its parents."""
     folder = os.path.normpath(folder)
     for _ in range(_MOST_FOLDERS):
         if (text := _first(folder, names, read)) or folder == os.path.dirname(folder):

@@ -1,5 +1,5 @@
-"""Programs that only read, as tables of the options with which that is so. An option that is not in a table
-makes the command one that may change things."""
+"""Tables of read-only programs with the options that keep them read-only. An option missing from the tables makes
+a command one that may change things."""
 
 import re
 from typing import Literal
@@ -12,44 +12,46 @@ _ANY = r"[\s\S]*"
 _MANY = 1_000_000
 
 Opens = Literal["", "visible", "all"]
-"""Files it may open that nobody named: none, those a search shows by default, hidden and ignored ones too."""
+"""Files a program may open without their being named: none, those a search shows by default, or hidden and ignored
+ones too.
+"""
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A program that only reads. All texts are regular expressions for whole words."""
+    """A read-only program. All texts are regular expressions for whole words."""
 
     options: str = ""
-    """Options that stand alone or carry their value."""
+    """Options without a value or with it in the same word."""
     valued: str = ""
-    """Options whose value is the next word; it names no file."""
+    """Options whose value, not a file, is the next word."""
     operand: str = _ANY
     most: int = _MANY
-    """How many operands it may have."""
+    """Maximum number of operands."""
     pattern: str = ""
-    """What the first operand looks like when it is no file but a pattern or script."""
+    """Form of the first operand if it is a pattern or script, not a file."""
     unpatterned: str = ""
     """Options with which the first operand is a file after all."""
     paths: bool = True
-    """Whether its operands are files it reads."""
+    """True if its operands are files it reads."""
     globs: Literal["any", "suffix", "named", "none"] = "any"
-    """Which globs may start with a wildcard. A file may be named like an option: `any` where no option can do
-    more than read; `suffix` where none ends in `.ext`; `named` where options can write or run; `none`: not
-    even others, because the second file is written to."""
+    """Globs that may start with a wildcard, given that a matching file may be named like an option: `any` if no
+    option can do more than read; `suffix` if no option ends in `.ext`; `named` if options can write or run;
+    `none`: no globs at all, because the second file is written to."""
     ends: bool = True
-    """Whether `--` ends its options."""
+    """True if `--` ends its options."""
     opens: Opens = ""
     opens_all: str = ""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a known reader touches. `files`: the words it opens. `judged`: words held against deny and ask
-    rules; only a search pattern is neither."""
+    """The files of a read-only command. `files`: the words it opens. `judged`: words checked against deny and ask
+    rules; only a search pattern is in neither."""
 
     files: tuple[Word, ...] = ()
     judged: tuple[Word, ...] = ()
     opens: Opens = ""
     by_git: bool = False
-    """It obeys the settings of the repository it stands in."""
+    """True if it obeys the settings of the repository it runs in."""
 
 
 _TEXT = Program(_ANY, paths=False)
@@ -186,7 +188,7 @@ _WHOLE: dict[str, str] = {
     "go": r"version",
     "command": r"-[vV] [\w.+-]+",
 }
-"""Commands known by all of their words."""
+"""Commands recognized by all their words."""
 
 _LOG = (
     r"-\d+|-n\d+|-[pusiwbzq]+|-U\d+|-[SGL].+|-M\d*%?|--(no-)?(oneline|patch|decorate|color|merges|renames|graph"
@@ -248,7 +250,7 @@ GIT_READERS: dict[str, Program] = {
     "worktree list": _git("--porcelain|-v", most=0, opens=""),
 }  # fmt: skip
 _OF_LANGUAGE = r"LC_[A-Z]+|LANG|TZ|NO_COLOR|CLICOLOR(_FORCE)?|FORCE_COLOR|COLUMNS|LINES"
-"""Variables that change only how readers print; one that names a file could have them print it."""
+"""Variables that change only how programs print; one that names a file could make them print it."""
 _GIT_BEFORE = r"--no-pager|-P|--no-optional-locks|--literal-pathspecs"
 
 GIT_CHANGES: dict[str, str] = {
@@ -271,11 +273,11 @@ GIT_CHANGES: dict[str, str] = {
     "mv": r"-[nvk]+",
     "restore": r"-[SWs]+|--(staged|worktree|source=.+)",
 }
-"""Options of git's other verbs that neither write files elsewhere nor run programs."""
+"""Options of other git verbs that neither write files elsewhere nor run programs."""
 
 
 def reading(command: SimpleCommand) -> Reading | None:
-    """Return what a simple command reads, given that it is known to read only; None when it is not."""
+    """Return what a simple command reads if it is known to be read-only; otherwise None."""
     if not all(re.fullmatch(_OF_LANGUAGE, name) for name in command.assigns):
         return None
     if command.background or command.fed or not command.words:
@@ -316,7 +318,7 @@ def _judge(reader: Program, words: list[Word]) -> Reading | None:
 
 
 def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | None:
-    """Return the options and the operands; None when a word is not permitted."""
+    """Split the words into options and operands; None if a word is not permitted."""
     options: list[str] = []
     operands: list[Word] = []
     ended = False
@@ -345,7 +347,7 @@ def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | 
 
 
 def _glob_is_safe(reader: Program, word: Word, ended: bool) -> bool:
-    """Return whether the names a glob may stand for cannot be taken for options that do harm."""
+    """Return True if the names a glob may match cannot be taken for harmful options."""
     if reader.globs == "none":
         return False
     if reader.globs == "any" or ended or word.text[0] not in "*?[":
@@ -354,7 +356,7 @@ def _glob_is_safe(reader: Program, word: Word, ended: bool) -> bool:
 
 
 def git_extras_are_known(argv: tuple[str, ...], named: str) -> bool:
-    """Return whether every option of a git command is harmless by the tables or stands in the rule that allows
+    """Return True if every option of a git command is harmless by the tables or appears in the rule that allows
     it."""
     written = named.split()
     place = next((at for at, word in enumerate(argv) if at and not word.startswith("-")), len(argv))

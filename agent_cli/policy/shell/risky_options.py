@@ -1,5 +1,5 @@
-"""Options by which a program runs another one, or obeys other files than those of the project. A rule with a
-wildcard covers them only where it names them: `shell(go test *)` does not stand for `go test -exec ./x`."""
+"""Options that make a program run another one, or obey files other than the project's. A rule with a wildcard
+covers them only if it names them: `shell(go test *)` does not cover `go test -exec ./x`."""
 
 import re
 
@@ -26,12 +26,12 @@ _MAKE = (
 )
 
 _AWK_RUNS = r".*(\bsystem\s*\(|\||\bgetline\b|>|@(load|include)\b|\bENVIRON\b).*"
-"""A program text of awk that runs commands, opens files by name or loads others."""
+"""An awk program that runs commands, opens files by name or loads others."""
 _SED_RUNS = (
     r"(?:.*[;{}\n]|)\s*(?:\d+|\$|/.*/|,|!|\s)*[eErRwW](?:\s.*|$)"  # e runs its line, r and w name files
     r"|.*s(?P<d>[^\w\s\\])(?:\\.|(?!(?P=d)).)*(?P=d)(?:\\.|(?!(?P=d)).)*(?P=d)[gpimIM0-9]*[ew].*"
 )
-"""A script of sed that runs commands, or reads or writes files of its own."""
+"""A sed script that runs commands, or reads or writes files by name."""
 BENDS: dict[str, str] = {
     "go": r"--?(exec|toolexec|vettool|overlay|modfile|C|o|pkgdir|ldflags|gcflags|asmflags|gccgoflags|mod"
     r"|modcacherw|cc|outputdir"
@@ -102,12 +102,12 @@ BENDS: dict[str, str] = {
     r"|net\S*|ipc|userns"
     r"|env-file|add-host|entrypoint)(=.*)?",
 }  # fmt: skip
-"""Program → whole words of it that bend what a rule was meant to allow."""
+"""Whole words of each program that change what a rule was meant to allow."""
 
 
 def has_risky_option(command: SimpleCommand, pattern: str, roots: tuple[str, ...]) -> bool:
-    """Return whether a command that fits the wildcard of a rule has words which make it another one: an option of
-    the table that the pattern does not name, or a file outside the workspace that it then runs or obeys."""
+    """Return True if a command that matches a rule's wildcard has words that change its meaning: an option of the
+    table that the pattern does not name, or a file outside the workspace that it then runs or obeys."""
     name = program(command)
     spec = BENDS.get("python" if re.fullmatch(r"python[\d.]*", name) else name)
     if spec is None or not pattern:

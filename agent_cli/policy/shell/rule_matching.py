@@ -1,5 +1,6 @@
-"""Which rules bear on a simple command: deny and ask rules in any form it may take, allow rules only as it is
-written, and only while nothing in the session has changed what its name means."""
+"""Match rules against simple commands. Deny and ask rules match any form the command may take, allow rules only
+the written form, and only while nothing in the session has changed what its name means.
+"""
 
 import re
 
@@ -26,7 +27,7 @@ class MatchedRules(msgspec.Struct, frozen=True):
 
 
 def texts_of(part: SimpleCommand) -> tuple[str, ...]:
-    """Return the forms of a command that deny and ask rules are held against."""
+    """Return the forms of a command that deny and ask rules are matched against."""
     written = part.argv
     name = program(part)
     bare = (name, *written[1:])
@@ -35,8 +36,9 @@ def texts_of(part: SimpleCommand) -> tuple[str, ...]:
 
 
 def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
-    """Return the forms of a command for rules that forbid: those without options too, wherever these stand and
-    whether or not they take a value, so that `make -s release` is `make release`."""
+    """Return the forms of a command for rules that forbid, including those with any options left out, with or
+    without their values, so that `make -s release` also matches `make release`.
+    """
     words = normalize(part)
     if len(words) > _MOST_WORDS:
         return texts_of(part)
@@ -50,7 +52,7 @@ def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
 
 
 def rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect, kind: Kind = "shell") -> Rule | None:
-    """Return the first rule of an effect that covers any of the forms of a command."""
+    """Return the first rule of an effect that covers any form of a command."""
     for rule in policy.rules:
         if rule.effect == effect and rule.kind == kind and any(matches_words(rule, text) for text in texts):
             return rule
@@ -58,8 +60,8 @@ def rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect, kind: Kind =
 
 
 def rule_on_fed(part: SimpleCommand, policy: Policy) -> Rule | None:
-    """Return the first rule that forbids or asks and that a command may meet by words nobody sees here: `xargs
-    git` may become `git push`."""
+    """Return the first deny or ask rule that a command may match through words not visible here: `xargs git` may
+    become `git push`."""
     if not part.fed:
         return None
     seen = [_before_placeholder(text.split()) for text in all_texts_of(part)]
@@ -90,14 +92,16 @@ def allowing_rule(part: SimpleCommand, policy: Policy, kind: Kind = "shell") -> 
 
 
 def _still_means(part: SimpleCommand, rule: Rule, policy: Policy) -> bool:
-    """Return whether what a wildcard stands for leaves the command what the rule says it is."""
+    """Return True if the words matched by a wildcard do not change what the rule allows."""
     if program(part) == "git":
         return git_extras_are_known(part.argv, rule.pattern)
     return not has_risky_option(part, rule.pattern, policy.roots)
 
 
 def on_leaving(part: SimpleCommand, policy: Policy) -> MatchedRules:
-    """Return what the rules say to running a command outside the sandbox; deny beats ask beats allow."""
+    """Return the rules on running a command outside the sandbox; deny takes precedence over ask, ask over
+    allow.
+    """
     texts = texts_of(part)
     denied = rule_on(texts, policy, "deny", "outside")
     asked = None if denied else rule_on(texts, policy, "ask", "outside")
@@ -105,15 +109,15 @@ def on_leaving(part: SimpleCommand, policy: Policy) -> MatchedRules:
 
 
 def is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
-    """Return whether earlier commands of the session may have changed what this one runs, so that no table knows
-    it."""
+    """Return True if earlier commands of the session may have changed what this one runs, so that the tables do
+    not apply."""
     if policy.shadowed and ("*" in policy.shadowed or program(part) in policy.shadowed):
         return True
     return is_redefined(part, policy) or any(map(destructive.may_change_what_runs, policy.altered))
 
 
 def is_redefined(part: SimpleCommand, policy: Policy) -> bool:
-    """Return whether a rule of the user's would not cover it any more: the name is a function by now, or programs
+    """Return True if a user's rule no longer covers a command because its name has become a function, or programs
     are made to load something. A changed PATH alone, as in a virtual environment, leaves rules in force."""
     if policy.functions and ("*" in policy.functions or program(part) in policy.functions):
         return True
@@ -121,5 +125,5 @@ def is_redefined(part: SimpleCommand, policy: Policy) -> bool:
 
 
 def lines_of(text: str) -> tuple[str, ...]:
-    """Return each line of a text that a shell may take for commands, for rules that hold for one of them."""
+    """Return each line of a text that a shell may take for commands, for rules on single commands."""
     return tuple(line for line in map(str.strip, re.split(r"[\n;]|&&|\|\|?", text)) if line)

@@ -1,5 +1,5 @@
-"""What a command needs of the machine beyond its own sandbox, as tables: the network, or things that no sandbox
-can give it. All of it looks at normalised commands, as `destructive` does."""
+"""Tables of what commands need beyond their sandbox: the network, or access that no sandbox can give. All
+functions expect normalized commands, as in `destructive`."""
 
 import re
 
@@ -14,12 +14,12 @@ from .wrappers import normalize
 
 
 class SandboxNeed(msgspec.Struct, frozen=True):
-    """How much a command needs, and why in words that follow its name."""
+    """The reach a command needs, and why, in words that follow its name."""
 
     reach: Reach = "inside"
     why: str = ""
     by_http: bool = False
-    """It needs the network only to load something by HTTP, which a proxy can let it do from single hosts."""
+    """True if the network is needed only for downloads over HTTP, which a proxy can limit to single hosts."""
 
 
 _NET = "needs the network"
@@ -33,7 +33,7 @@ def _all(names: str, words: str) -> dict[str, str]:
 
 
 def _verbs(verbs: str) -> str:
-    """One of some verbs as the first word that is no option."""
+    """Return a regular expression for one of some verbs as the first word that is not an option."""
     return rf"^(?: {_WITH_VALUE} \S+| (?!{_WITH_VALUE} )-\S*)* (?:{verbs})(?: |$)"
 
 
@@ -122,7 +122,7 @@ NETWORK: dict[str, str] = {
     r"|switch) ",
     "hg": r" (pull|push|clone|incoming|outgoing|in|out|identify) ", "tailscale": "",
 }  # fmt: skip
-"""Program → what in its arguments, joined by spaces with one at either end, needs the network."""
+"""For each program, the arguments, joined and surrounded by spaces, that need the network."""
 
 OUTSIDE: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
@@ -171,7 +171,7 @@ OUTSIDE: dict[str, tuple[str, str]] = {
     "changes the toolchains")),
     **dict.fromkeys(["journalctl", "systemctl", "service", "launchctl"], ("", "talks to the system's services")),
 }  # fmt: skip
-"""Program → what in its arguments no sandbox can give it, and why."""
+"""For each program, the arguments that no sandbox can support, and why."""
 
 _LOADS_BY_HTTP = frozenset(
     "curl wget aria2c http https xh httpie yt-dlp npm npx pnpm yarn bun bunx deno corepack pip pip3 uv uvx poetry"
@@ -182,7 +182,7 @@ _OTHERWISE = re.compile(
     r" (push|publish|unpublish|login|logout|adduser|signin|yank|owner|deprecate|access|team|token|profile|org|hook"
     r"|dist-tags?|star|unstar|stage) |[ =](?!(?:git\+)?https?:)[a-z][a-z+.-]*://| [\w.-]+@[\w.-]+:"
 )
-"""What sends something in one's own name, or goes another way."""
+"""Words that publish in the user's name, or use another protocol."""
 _GIT_BY_HTTP = re.compile(r"^(?: -c \S+)* (?:clone|fetch|pull|ls-remote)(?= )(?=.* https?://)")
 
 _UNREAD = re.compile(
@@ -203,7 +203,7 @@ _ELSEWHERE = re.compile(r"://|^[^@-].*\.[A-Za-z]|@.*:")
 
 
 def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
-    """Return what one simple command needs, whatever it runs in turn, when it runs in `cwd`."""
+    """Return what one simple command needs when it runs in `cwd`, without the commands it runs."""
     words = _through_module(normalize(command))
     if not words:
         return SandboxNeed()
@@ -228,7 +228,7 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
 
 
 def _is_at_home(command: SimpleCommand) -> bool:
-    """Return whether all it names are servers of this machine: commands in the sandbox reach those of one another,
+    """Return True if a command names only servers of this machine: sandboxed commands reach each other's servers
     and no others."""
     words = command.argv[1:]
     ours = [word for word in words if _AT_HOME.fullmatch(word)]
@@ -242,12 +242,12 @@ def _is_by_http(name: str, line: str) -> bool:
 
 
 def unread_need(line: str) -> SandboxNeed:
-    """Return what a line beyond the reader plainly needs."""
+    """Return what a line that cannot be parsed plainly needs."""
     return SandboxNeed("network", _NET) if _UNREAD.search(line) else SandboxNeed()
 
 
 def _elsewhere(name: str, command: SimpleCommand, place: Cwd, folders: tuple[str, ...]) -> SandboxNeed:
-    """Git that is told to work in a folder of another repository."""
+    """Return the need of a git command that works in a folder of another repository."""
     argv = command.argv
     for before, word in zip(argv, argv[1:], strict=False):
         if name == "git" and before == "-C" and not is_inside(place.resolve(word), folders):
@@ -260,7 +260,7 @@ def _elsewhere(name: str, command: SimpleCommand, place: Cwd, folders: tuple[str
 
 
 def _through_module(words: tuple[str, ...]) -> tuple[str, ...]:
-    """`python -m pip install x` as `pip install x`."""
+    """Convert `python -m pip install x` to `pip install x`."""
     if words and re.fullmatch(r"pip[\d.]+", words[0]):
         return ("pip", *words[1:])
     if len(words) > 2 and re.fullmatch(r"python[\d.]*|py|pypy\d*", words[0]) and words[1] == "-m":

@@ -1,7 +1,8 @@
-"""What a simple command really runs: wrappers taken off, the scripts of nested shells, what `find` executes.
+"""Remove wrappers to find what a simple command really runs, including scripts of nested shells and commands of
+`find`.
 
-Every wrapper has a table of its options; one that is not in it makes the line `Unsure`, because the program
-behind it would be a guess.
+Each wrapper has a table of its options; an option missing from it makes the line `Unsure`, because the program
+after it would be a guess.
 """
 
 import re
@@ -13,7 +14,7 @@ from .parser import SimpleCommand, Unsure, Word
 MAX_LAYERS = 8
 
 TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
-"""Wrappers that are as harmless as what they run."""
+"""Wrappers that are as harmless as the commands they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
 _ASSIGNMENT = r"[A-Za-z_]\w*=.*"
 
@@ -22,19 +23,19 @@ class Wrapper(msgspec.Struct, frozen=True):
     """A program that runs its later words. Options are regular expressions for whole words."""
 
     flags: str = ""
-    """Options that stand alone."""
+    """Options without a value."""
     valued: str = ""
     """Options that take the next word."""
     operands: int = 0
-    """Plain words before the command."""
+    """Number of plain words before the command."""
     assigns: bool = False
-    """`NAME=value` words may come first."""
+    """True if `NAME=value` words may come first."""
     queries: str = ""
-    """A first option with which it runs nothing."""
+    """First option with which it runs nothing."""
     script: bool = False
-    """It hands its words to a shell."""
+    """True if it passes its words to a shell."""
     feeds: bool = False
-    """It adds words of its own to the command."""
+    """True if it adds words to the command."""
 
 
 WRAPPERS: dict[str, Wrapper] = {
@@ -92,17 +93,17 @@ _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
 class UnwrappedCommand(msgspec.Struct, frozen=True):
-    """`commands`: the command as written, then all that it runs. `scripts`: lines it hands to a shell."""
+    """`commands`: the command as written, then every command it runs. `scripts`: lines it passes to a shell."""
 
     commands: tuple[SimpleCommand, ...]
     scripts: tuple[str, ...]
 
 
 def unwrap(command: SimpleCommand) -> UnwrappedCommand:
-    """Return all that a simple command runs, as far as its words say.
+    """Return everything a simple command runs, as far as its words tell.
 
     Raises:
-        Unsure: a wrapper, a shell or git is given an option that is not in the tables.
+        Unsure: a wrapper, a shell or git has an option that is not in the tables.
     """
     found: list[SimpleCommand] = []
     scripts: list[str] = []
@@ -124,10 +125,10 @@ def program(command: SimpleCommand) -> str:
 
 
 def normalize(command: SimpleCommand) -> tuple[str, ...]:
-    """Program and arguments, without the program's directory and without git's global options.
+    """Return program and arguments, without the program's directory and git's global options.
 
     Raises:
-        Unsure: an option of git that is not in the tables.
+        Unsure: a git option that is not in the tables.
     """
     name = program(command)
     if name != "git":
@@ -141,7 +142,7 @@ def normalize(command: SimpleCommand) -> tuple[str, ...]:
 
 
 def git_settings(command: SimpleCommand) -> tuple[str, ...]:
-    """Return the words of `-c NAME=VALUE` in front of git's verb."""
+    """Return the values of `-c NAME=VALUE` before git's verb."""
     before = len(command.words) - len(normalize(command)) + 1
     argv = command.argv[:before]
     return tuple(value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env"))
@@ -224,7 +225,7 @@ def _find_commands(words: list[Word]) -> list[SimpleCommand]:
 
 
 def _parallel(words: list[Word]) -> list[SimpleCommand]:
-    """Return what `parallel` runs once for each of its arguments; a single word may hold all of it."""
+    """Return the command that `parallel` runs for each of its arguments; a single word may hold all of it."""
     ends = next((at for at, word in enumerate(words) if word.text.startswith(":::")), len(words))
     rest = _past_options("parallel", words[:ends], r"-[kqtvXmN0u]+|-[jnN]\d+%?|--[\w-]+(=.*)?", "-[jnNaIP]")
     if rest and " " in rest[0].text:
@@ -233,7 +234,7 @@ def _parallel(words: list[Word]) -> list[SimpleCommand]:
 
 
 def _recorded(words: list[Word]) -> list[str]:
-    """Return the line that `script` records."""
+    """Return the line that `script` runs and records."""
     for at, word in enumerate(words):
         if re.fullmatch(r"-[a-zA-Z]*c|--command", word.text):
             return [_joined(words[at + 1 : at + 2])]

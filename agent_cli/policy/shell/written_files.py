@@ -1,6 +1,6 @@
-"""Which files a shell line is known to write, by its redirections and by the programs of the tables.
+"""Files that a shell line is known to write, by its redirections and by the tables of programs.
 
-Undo covers the workspace alone, so what a line writes elsewhere is named before it runs.
+Undo covers only the workspace, so files written elsewhere are named before the line runs.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ _MAX_DEPTH = 4
 
 
 def written_outside(line: str, cwd: str, policy: Policy) -> tuple[str, ...]:
-    """Find the files outside the workspace that a line is known to write or remove, by their real paths. What runs
-    in the sandbox has temporary files of its own, which do not count. A line that cannot be read names none."""
+    """Return the real paths of files outside the workspace that a line is known to write or remove. The private
+    temporary files of the sandbox do not count. A line that cannot be parsed names none."""
     own = policy.scratch if policy.sandboxed else ()
     paths = dict.fromkeys(_written(line, cwd, policy, 0))
     return tuple(path for path in paths if not is_inside(path, policy.roots) and not is_inside(path, own))
@@ -37,6 +37,6 @@ def _written(line: str, cwd: str, policy: Policy, depth: int) -> Iterator[str]:
 
 
 def _targets(command: SimpleCommand) -> Iterator[str]:
-    """Yield what a command writes, as its words have it."""
+    """Yield the paths that a command writes, as written."""
     yield from (target for target in command.writes if target not in destructive.HARMLESS)
     yield from destructive.written_targets(command)

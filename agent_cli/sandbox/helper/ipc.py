@@ -1,26 +1,22 @@
-"""Messages between the agent and its reaper: tuples, in frames on a Unix socket, with open descriptors
-beside them.
+"""Messages between the agent and its reaper: tuples, framed on a Unix socket, with file descriptors attached.
 
-Both ends are the same interpreter, so `marshal` will do; it is loaded already, unlike `json` and `struct`.
+Both ends run the same interpreter, so `marshal` is safe; unlike `json` and `struct` it is already loaded.
+
 From the agent to the supervisor of a command:
-
     ("start", argv, env, cwd, wrap)  with the descriptors for stdin, stdout and stderr,
-                                     and of namespaces that the command is to enter
+                                     then those of namespaces for the command to enter
     ("stop",)
     ("keep",)                     with the reading end of its output, if that is open, and a log
-
 and back:
-
-    ("hello", pid)                of the supervisor, which has read the request and begins
+    ("hello", pid)                of the supervisor, which has read the request
     ("started", pid)              of the command
     ("failed", step, errno, text) step is "folder", "program", "start" or "mounts"
-    ("ended", exit code, alone)   of the main process; whether no child is left behind
+    ("ended", exit code, alone)   of the main process; `alone` if no child is left behind
     ("empty",)                    the last child left behind has ended; not sent after "ended" with `alone`
 
-`wrap` says how the command is confined: None, or "bubblewrap" or "landlock" and what the function for that in
-`spawn` takes first. ("listening", port) asks for a socket instead of a command; it comes over its stdin.
-
-After "failed", "empty" and "ended" with `alone` the supervisor waits for the next "start".
+`wrap` says how the command is confined: None, or "bubblewrap" or "landlock" followed by the first arguments of the
+corresponding function in `spawn`. ("listening", port) asks for a listening socket instead of a command; the socket
+arrives over its stdin. After "failed", "empty" and "ended" with `alone` the supervisor waits for the next "start".
 """
 
 import marshal
@@ -40,34 +36,34 @@ _MOST_FDS = 6
 
 
 def pack(*message: "Any") -> bytes:
-    """Return a frame."""
+    """Encode a message as a frame."""
     payload = marshal.dumps(message)
     return len(payload).to_bytes(_LENGTH, "big") + payload
 
 
 def send_with_fds(socket: Socket, data: bytes, fds: tuple[int, ...]) -> int:
-    """Send a first piece, the descriptors with it; returns how many bytes went.
+    """Send the first bytes of `data` together with descriptors; return the number of bytes sent.
 
     Raises:
-        BlockingIOError: the socket is full; nothing went.
+        BlockingIOError: the socket is full; nothing was sent.
     """
     packed = b"".join(fd.to_bytes(_FD, sys.byteorder) for fd in fds)
     return socket.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, packed)] if fds else [])
 
 
 class Inbox:
-    """What has come in on a socket and was not taken yet."""
+    """Buffer of the data and descriptors received on a socket."""
 
     def __init__(self) -> None:
         self.fds: list[int] = []
-        """Descriptors, in the order they came; whoever takes them closes them."""
+        """Descriptors in the order of arrival; the caller that takes one closes it."""
         self._data = bytearray()
 
     def receive(self, socket: Socket, size: int = 65536) -> bool:
-        """Read once; False at the end of the stream.
+        """Receive once; return False at the end of the stream.
 
         Raises:
-            BlockingIOError: nothing has come.
+            BlockingIOError: there is nothing to receive.
         """
         try:
             data, extra, _, _ = socket.recvmsg(size, _MOST_FDS * _FD + 32)
@@ -80,7 +76,7 @@ class Inbox:
         return bool(data)
 
     def messages(self) -> "Iterator[tuple[Any, ...]]":
-        """Return the whole frames, each once. The types of the fields are those above."""
+        """Yield each complete message once, with the field types listed above."""
         while len(self._data) >= _LENGTH:
             end = _LENGTH + int.from_bytes(self._data[:_LENGTH], "big")
             if len(self._data) < end:
@@ -90,7 +86,7 @@ class Inbox:
             yield marshal.loads(payload)
 
     def take_fds(self, count: int) -> list[int]:
-        """Return the oldest `count` descriptors."""
+        """Remove and return the oldest `count` descriptors."""
         taken, self.fds = self.fds[:count], self.fds[count:]
         return taken
 

@@ -1,8 +1,8 @@
-"""What a process does to itself before it becomes a confined command. By Landlock: the kernel then keeps it and
-its children to the files they were given, with no capability and no way back.
+"""Confine the current process before it becomes a command. With Landlock the kernel restricts the process and its
+children to the given files, without capabilities and irrevocably.
 
-It runs in a fork of the supervisor: nothing here may import what is slow to load, and `ctypes` is; its inner
-module, which the reaper has loaded already, is enough.
+Runs in a fork of the supervisor, so nothing here may import slow modules. `ctypes` is slow; its inner module
+`_ctypes`, which the reaper has already loaded, is enough.
 """
 
 import os
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _BY_PATH, _ASK_VERSION = 1, 1
 LEAST_VERSION = 3
-"""Before, any file could be emptied."""
+"""Landlock ABI; with older versions any file could be truncated."""
 _EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER, _TRUNCATE, _DEVICE = 1, 2, 4, 8, 1 << 14, 1 << 15
 _ON_FILES = _EXECUTE | _WRITE | _READ_FILE | _TRUNCATE | _DEVICE
 _RIGHTS = {"list": _READ_FOLDER, "read": _EXECUTE | _READ_FILE | _READ_FOLDER, "write": (1 << 16) - 1}
 _SCOPES = 6
-"""The version since which processes outside can be out of reach."""
+"""The ABI version since which signals and abstract sockets can be scoped."""
 _ABSTRACT_SOCKETS, _OTHERS = 1, 3
-"""Their abstract sockets, and those and signals to them."""
+"""Scopes: abstract sockets only; abstract sockets and signals of processes outside."""
 _DROP_BOUND, _NO_NEW_PRIVILEGES, _SECCOMP, _AMBIENT = 24, 38, 22, 47
 _CLEAR_ALL, _FILTER = 4, 2
 _CAPABILITY_VERSION = 0x20080522
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _OVERRIDE_PERMISSIONS = 1
-"""The one capability that root keeps, for workspaces of others; Landlock holds against it."""
+"""CAP_DAC_OVERRIDE, the one capability root keeps, for workspaces of other users; Landlock still applies."""
 
 
 def restrict(rules: "Sequence[tuple[str, bytes]]", filter_program: bytes) -> None:
-    """Confine this process for good: to "list", "read" or "write" what is at or below these paths, and to the
+    """Confine this process irrevocably: "list", "read" or "write" access at or below these paths, and the system
     calls that the filter allows.
 
     Raises:
-        OSError: the kernel will not; the process is not confined wholly then and must end.
+        OSError: the kernel refuses; the process is only partly confined and must exit.
     """
     kernel = _Kernel()
     version = kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION)
@@ -55,10 +55,10 @@ def restrict(rules: "Sequence[tuple[str, bytes]]", filter_program: bytes) -> Non
 
 
 def enter(namespaces: "Sequence[int]") -> None:
-    """Enter namespaces by their descriptors, that of users first.
+    """Enter namespaces by their descriptors; the user namespace comes first.
 
     Raises:
-        OSError: the kernel will not.
+        OSError: the kernel refuses.
     """
     kernel = _Kernel()
     for fd in namespaces:
@@ -66,11 +66,11 @@ def enter(namespaces: "Sequence[int]") -> None:
 
 
 def cut_abstract_sockets() -> None:
-    """Keep this process for good from the sockets without a path of those that are not confined with it: a network
-    namespace would, but it is to have the network. Older kernels cannot.
+    """Cut this process irrevocably off from abstract Unix sockets of processes not confined with it. A network
+    namespace would do that, but this command needs the network. Older kernels cannot.
 
     Raises:
-        OSError: the kernel will not, though it could.
+        OSError: the kernel refuses although it supports scopes.
     """
     kernel = _Kernel()
     if kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION) < _SCOPES:
@@ -85,7 +85,7 @@ def cut_abstract_sockets() -> None:
 
 
 def _known(version: int) -> int:
-    """Return the rights a kernel can refuse."""
+    """Return the access rights that a kernel can restrict."""
     return (1 << (15 if version < 5 else 16)) - 1
 
 
@@ -98,7 +98,7 @@ def _ruleset(kernel: "_Kernel", version: int) -> int:
 
 
 def _allow(kernel: "_Kernel", ruleset: int, path: bytes, rights: int) -> None:
-    """What is gone meanwhile needs no rule; a link would lead to what was not meant."""
+    """Allow `rights` at or below a path. A path that has vanished needs no rule; a link would lead elsewhere."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -117,19 +117,19 @@ def _allow(kernel: "_Kernel", ruleset: int, path: bytes, rights: int) -> None:
 
 def _drop_capabilities(kernel: "_Kernel") -> None:
     for number in range(64):
-        if number != _OVERRIDE_PERMISSIONS:  # refused for want of a capability: it cannot be gained then
+        if number != _OVERRIDE_PERMISSIONS:  # an unprivileged process cannot drop it, but cannot gain it either
             kernel.prctl(_DROP_BOUND, number, 0, 0, 0)
     kernel.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     header = _CAPABILITY_VERSION.to_bytes(4, "little") + bytes(4)
     kept = (1 << _OVERRIDE_PERMISSIONS).to_bytes(4, "little")
-    for sets in (kept * 2 + kept + bytes(12), bytes(24)):  # where even that one is not ours to keep: none
+    for sets in (kept * 2 + kept + bytes(12), bytes(24)):  # if even that capability is not ours to keep, keep none
         if kernel.call(_CAPSET[os.uname().machine], header, sets) == 0:
             return
     raise OSError(1, "the kernel does not let go of capabilities")
 
 
 class _Kernel:
-    """Calls that Python has no functions for."""
+    """System calls that Python does not wrap."""
 
     def __init__(self) -> None:
         import _ctypes
@@ -140,7 +140,7 @@ class _Kernel:
         self._prctl = self._ctypes.dlsym(library, "prctl")
 
     def call(self, number: int, *arguments: "int | bytes") -> int:
-        """Return the result; below 0 for an error."""
+        """Return the result of a system call; negative on error."""
         return int(self._ctypes.call_function(self._syscall, (number, *arguments)))
 
     def prctl(self, option: int, *arguments: "int | bytes") -> int:
@@ -151,10 +151,10 @@ class _Kernel:
         return int(self._ctypes.call_function(self._ctypes.dlsym(library, "setns"), (fd, 0)))
 
     def filter(self, program: bytes) -> None:
-        """Install a filter for system calls.
+        """Install a system call filter.
 
         Raises:
-            OSError: the kernel will not.
+            OSError: the kernel refuses.
         """
         byte: Any = type("Byte", (self._ctypes._SimpleCData,), {"_type_": "B"})
         buffer = (byte * len(program)).from_buffer_copy(program)
@@ -163,8 +163,10 @@ class _Kernel:
         self.must(self.prctl(_SECCOMP, _FILTER, described, 0, 0), "seccomp")
 
     def must(self, result: int, what: str) -> None:
-        """Raises:
-        OSError: that call failed.
+        """Check the result of a call.
+
+        Raises:
+            OSError: the call failed.
         """
         if result < 0:
             raise OSError(1, f"the kernel refuses to confine it ({what})")

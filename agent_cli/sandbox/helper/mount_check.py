@@ -1,9 +1,8 @@
-"""Whether the mounts of a sandbox are those that were asked for. Bubblewrap makes them by path, one after the
-other, while an earlier command may still run and put a link in the place of a folder: a mount would lie elsewhere
-then, and open what is hidden or closed. What counts is what the kernel says of the finished ones, before the
-command begins.
+"""Check that the mounts of a sandbox are the requested ones. Bubblewrap mounts by path, one after the other, while
+an earlier command may still run and replace a folder by a link: the mount would then be elsewhere and expose
+what is hidden or read-only. So the finished mounts are read from the kernel before the command starts.
 
-Part of the supervisor: nothing here may import what is slow to load.
+Part of the supervisor: nothing here may import slow modules.
 """
 
 TYPE_CHECKING = False
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     Asked = Sequence[tuple[bytes, bytes, bool]]
-    """Where a mount shall be, what it shows (empty: a new and empty folder), and whether it stays as it is."""
+    """Mount point, source (empty: a new tmpfs) and whether it is read-only."""
 
 _OF_THE_KERNEL = (b"/dev/", b"/proc/", b"/sys/")
 
@@ -20,9 +19,10 @@ class Mount:
     """A line of `mountinfo`."""
 
     def __init__(self, line: bytes) -> None:
-        """
+        """Parse a line.
+
         Raises:
-            ValueError, IndexError: it is none.
+            ValueError, IndexError: the line is malformed.
         """
         words = line.split(b" ")
         self.id, self.parent, self.device = int(words[0]), int(words[1]), words[2]
@@ -32,17 +32,18 @@ class Mount:
 
     @property
     def what(self) -> tuple[bytes, bytes, bytes]:
-        """Where it is and what it shows."""
+        """The mount point and the mounted device and path."""
         return self.place, self.device, self.root
 
 
 class MountTree:
-    """The mounts that a process sees, from the content of its `mountinfo`."""
+    """The mounts that a process sees, parsed from its `mountinfo`."""
 
     def __init__(self, data: bytes) -> None:
-        """
+        """Parse the content of `mountinfo`.
+
         Raises:
-            ValueError, IndexError: it cannot be read, or there is no root.
+            ValueError, IndexError: it is malformed or has no root.
         """
         self.all = [Mount(line) for line in data.splitlines()]
         ids = {mount.id for mount in self.all}
@@ -52,7 +53,7 @@ class MountTree:
         self.devices = {mount.device for mount in self.all}
 
     def at(self, path: bytes) -> Mount:
-        """Return the mount that shows what is seen at a path, links in it not counted."""
+        """Return the mount that is visible at a path; links are not followed."""
         mount, place = self._root, b""
         for name in filter(None, path.split(b"/")):
             place += b"/" + name
@@ -60,7 +61,7 @@ class MountTree:
         return mount
 
     def shown(self, path: bytes) -> tuple[bytes, bytes]:
-        """Return what is seen at a path: the device, and the path in it."""
+        """Return the device that is visible at a path, and the path on that device."""
         mount = self.at(path)
         below = path[len(mount.place) :] if mount.place != b"/" else path
         return mount.device, b"/" + b"/".join(filter(None, (mount.root + b"/" + below).split(b"/")))
@@ -74,15 +75,15 @@ class MountTree:
 
 
 def are_made(inside: MountTree) -> bool:
-    """Return whether the mounts are all there; before, they are below another root, in which no such device folder
-    is."""
+    """Return True if all mounts are complete; before that they are below another root, where `/dev` is not a
+    tmpfs."""
     device = inside.at(b"/dev")
     return device.place == b"/dev" and device.kind == b"tmpfs" and inside.at(b"/newroot").place != b"/newroot"
 
 
 def misplaced_mounts(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
-    """Return the first place where something else is mounted than what was asked for; empty when there is none.
-    `inside` are the mounts of the sandbox, `outside` are ours, read later than those."""
+    """Return the first mount point where something other than requested is mounted; empty if there is none.
+    `inside` are the mounts of the sandbox, `outside` ours, read after those."""
     for place, source, is_fixed in _uncovered(asked):
         mount = inside.at(place)
         if mount.place != place or (is_fixed and not mount.is_fixed):
@@ -93,7 +94,7 @@ def misplaced_mounts(asked: "Asked", inside: MountTree, outside: MountTree) -> b
 
 
 def _uncovered(asked: "Asked") -> "Asked":
-    """Return those that are seen in the end: no later one lies at the same place or above it."""
+    """Return the mounts that remain visible: no later one covers the same place or a folder above it."""
     later: set[bytes] = set()
     found = []
     for one in reversed(asked):
@@ -106,8 +107,8 @@ def _uncovered(asked: "Asked") -> "Asked":
 
 
 def _unasked(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
-    """Return where there is a mount that is no copy of one of ours. One of ours is there once, and once more for
-    each folder above it that was mounted anew."""
+    """Return a mount point that is neither requested nor a copy of one of ours. Each of ours appears once, plus
+    once for each folder above it that was mounted again."""
     left: dict[tuple[bytes, bytes, bytes], int] = {}
     again = [_prefix(place) for place, source, _ in asked if source == place]
     for mount in outside.all:
@@ -133,12 +134,12 @@ def _is_new(mount: Mount, outside: MountTree) -> bool:
 
 
 def _prefix(place: bytes) -> bytes:
-    """Return what the paths at and below a place begin with, a slash behind each."""
+    """Return the prefix of all paths at and below a place, with a trailing slash."""
     return place.rstrip(b"/") + b"/"
 
 
 def _plain(text: bytes) -> bytes:
-    """Without the escapes for spaces and the like."""
+    """Decode the octal escapes of `mountinfo`, such as those for spaces."""
     if b"\\" not in text:
         return text
     first, *others = text.split(b"\\")
@@ -149,8 +150,8 @@ def read(pid: "int | str") -> MountTree:
     """Return the mounts of a process.
 
     Raises:
-        OSError: it is gone, or may not be looked at.
-        ValueError, IndexError: what the kernel says cannot be read.
+        OSError: the process is gone, or access is denied.
+        ValueError, IndexError: the kernel's list is malformed.
     """
     with open(f"/proc/{pid}/mountinfo", "rb", buffering=0) as file:  # noqa: PTH123
         return MountTree(b"".join(_chunks(file)))

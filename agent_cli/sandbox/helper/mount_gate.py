@@ -1,6 +1,6 @@
-"""What holds a command below bubblewrap back until its mounts were looked at.
+"""Gate that holds back a command under bubblewrap until its mounts have been checked.
 
-Part of the supervisor: nothing here may import what is slow to load.
+Part of the supervisor: nothing here may import slow modules.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
 _LONGEST_S = 5.0
 _FIRST_PAUSE_S, _PAUSE_S = 0.002, 0.0003
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
-"""What the kernel says of the mounts of a process that has ended."""
+"""Errors on reading the mounts of a process that has ended."""
 _CHILD = b'"child-pid":'
 
 
 class MountCheckError(OSError):
-    """What was asked for is not mounted where it was asked for: nothing has run."""
+    """A mount is not the requested one or not where it was requested; the command has not run."""
 
 
 class Gate:
-    """Between bubblewrap and the command; `close` it in the end."""
+    """Gate between bubblewrap and the command; must be closed with `close`."""
 
     def __init__(self) -> None:
         reading, self._release = os.pipe()
         try:
-            # both ends in one: it is never at its end, so that the command stays where it is when we are killed
+            # both ends in one descriptor: it never reports EOF, so the command stays blocked if we are killed
             self._held = os.open(f"/proc/self/fd/{reading}", os.O_RDWR | os.O_CLOEXEC)
         finally:
             os.close(reading)
         self._news, self._said = os.pipe()
 
     def options(self) -> tuple[bytes, ...]:
-        """For bubblewrap, which inherits what they name."""
+        """Return bubblewrap options naming the descriptors, which become inheritable."""
         os.set_inheritable(self._held, True)
         os.set_inheritable(self._said, True)
         return (b"--block-fd", b"%d" % self._held, b"--info-fd", b"%d" % self._said)
 
     def open(self, pid: int, asked: "Asked") -> None:
-        """Wait until the mounts of the bubblewrap of this pid are made, and let the command begin if they are what
-        was asked for. Where bubblewrap fails, it says why by itself.
+        """Wait until bubblewrap has made its mounts, then release the command if they are as requested. If
+        bubblewrap fails, it reports the reason itself.
 
         Raises:
-            MountsAstrayError: they are not; it is dead then.
-            OSError: they cannot be looked at; likewise.
+            MountCheckError: they are not as requested; bubblewrap has been killed.
+            OSError: they cannot be checked; bubblewrap has been killed.
         """
         os.close(self._said)
         self._said = -1
@@ -58,7 +58,7 @@ class Gate:
         try:
             child = self._child()
             if child and asked and not _look(child, asked):
-                _kill(child)  # it is gone, or not the one that /proc shows: it must not go on
+                _kill(child)  # it is gone, or not the process /proc shows: it must not go on
             else:
                 os.write(self._release, b"x")
         except BaseException:
@@ -66,17 +66,17 @@ class Gate:
             raise
 
     def close(self) -> None:
-        """Let go of the descriptors; twice does no harm."""
+        """Close the descriptors; safe to call twice."""
         for fd in (self._release, self._held, self._news, self._said):
             if fd >= 0:
                 os.close(fd)
         self._release = self._held = self._news = self._said = -1
 
     def _child(self) -> int:
-        """Return the pid of what will be the command; 0 where bubblewrap ends without one.
+        """Return the pid of the process that becomes the command; 0 if bubblewrap exits without one.
 
         Raises:
-            OSError: it says nothing.
+            OSError: bubblewrap does not report one in time.
         """
         text = b""
         end = time.monotonic() + _LONGEST_S
@@ -92,18 +92,17 @@ class Gate:
 
 
 def _look(child: int, asked: "Asked") -> bool:
-    """Return whether the mounts are as asked for; False where they cannot be, since bubblewrap has failed and says
-    why.
+    """Return True if the mounts are as requested; False if bubblewrap has failed, which it reports itself.
 
     Raises:
-        MountsAstrayError: a mount is not where it was asked for, or not what.
-        OSError: the mounts cannot be looked at, or are never made.
+        MountCheckError: a mount is not the requested one or not where it was requested.
+        OSError: the mounts cannot be read, or are not made in time.
     """
     end = time.monotonic() + _LONGEST_S
-    has_devices = any(place == b"/dev" for place, _, _ in asked)  # or nothing but the right mounts tells when
+    has_devices = any(place == b"/dev" for place, _, _ in asked)  # without it, only correct mounts are complete
     time.sleep(_FIRST_PAUSE_S)
     while time.monotonic() < end:
-        if has_devices and not _may_be_made(child):  # next to nothing beside reading all mounts
+        if has_devices and not _may_be_made(child):  # far cheaper than reading all mounts
             time.sleep(_PAUSE_S)
             continue
         try:
@@ -125,18 +124,18 @@ def _look(child: int, asked: "Asked") -> bool:
 
 
 def _may_be_made(child: int) -> bool:
-    """Return False while a process sees no device folder but ours: its mounts are not made then."""
+    """Return False while a process sees only our `/dev`: its mounts are not made yet."""
     root = f"/proc/{child}/root"
     try:
         return os.stat(f"{root}/dev").st_dev != os.stat("/dev").st_dev
     except FileNotFoundError:
-        return not os.path.exists(root)  # it has ended
-    except OSError:  # it may not be looked into, but perhaps at
+        return not os.path.exists(root)  # the process has ended
+    except OSError:  # its root is not accessible, but its mounts may be
         return True
 
 
 def _end(child: int, pid: int) -> None:
-    """The child first, which waits for us."""
+    """Kill the child first, which waits for us, then bubblewrap, and reap it."""
     for one in filter(None, (child, pid)):
         _kill(one)
     os.waitpid(pid, 0)

@@ -1,4 +1,4 @@
-"""Pausing what a supervisor watches over: processes that stand still can change nothing, and go on afterwards."""
+"""Pause and resume a command's process tree: stopped processes can change nothing."""
 
 import asyncio
 import os
@@ -8,12 +8,12 @@ import time
 from .proc import below, send_signal
 
 _STILL, _WAITING = frozenset("TtZX"), "D"
-"""Stopped, traced, dead; and what no stop reaches until something else has happened."""
+"""Process states: stopped, traced and dead; and uninterruptible sleep, which no stop reaches until it ends."""
 
 
 async def pause(supervisor: int, limit_s: float = 2.0) -> bool:
-    """Stop every process below a supervisor; False where some still run when the limit is reached. A process may
-    fork until its stop arrives: only a second look at processes that all stood still has seen every one."""
+    """Stop every process below a supervisor; return False if some still run after `limit_s`. A process may fork
+    until its stop arrives, so only a second look that finds all of them stopped is proof."""
     end, stood_still = time.monotonic() + limit_s, False
     while time.monotonic() < end:
         moving = {pid: states for pid in below(supervisor) if not (states := _states(pid)) <= _STILL}
@@ -23,14 +23,14 @@ async def pause(supervisor: int, limit_s: float = 2.0) -> bool:
         for pid, states in moving.items():
             send_signal(os.kill, pid, signal.SIGSTOP)
             if _WAITING in states:
-                _send_below(pid, signal.SIGCONT)  # perhaps by `vfork`, until a child has started its program
+                _send_below(pid, signal.SIGCONT)  # perhaps in `vfork` until a child has started
         if moving:
             await asyncio.sleep(0.001)
     return False
 
 
 def resume(supervisor: int) -> None:
-    """Let everything below a supervisor go on."""
+    """Resume every process below a supervisor."""
     _send_below(supervisor, signal.SIGCONT)
 
 
@@ -40,7 +40,7 @@ def _send_below(parent: int, number: int) -> None:
 
 
 def _states(pid: int) -> set[str]:
-    """Of all threads of a process; none of one that is gone."""
+    """Return the states of all threads of a process; empty if it is gone."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:

@@ -1,7 +1,7 @@
-"""The processes of this machine as `/proc` shows them, and the killing of those one asks for.
+"""The processes of this machine as listed in `/proc`, and functions to signal them.
 
-Apart, because the reaper shares it: nothing here may import what is slow to load (`signal`, `typing` and
-`collections` are).
+Separate because the reaper shares it: nothing here may import slow modules (`signal`, `typing` and `collections`
+are).
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
@@ -9,11 +9,11 @@ import os
 from _collections_abc import Callable, Collection, Iterable
 
 SWEEP_LIMIT_S = 1.5
-"""A sweep gives up after that long: what is left belongs to another user or hangs in the kernel."""
+"""Time limit of a sweep: processes that survive belong to another user or hang in the kernel."""
 
 
 class Process:
-    """One line of the table."""
+    """Entry of the process table."""
 
     __slots__ = ("alive", "group", "parent", "session", "started")
 
@@ -22,13 +22,13 @@ class Process:
         self.group = group
         self.session = session
         self.alive = alive
-        """Not a zombie."""
+        """False for a zombie."""
         self.started = started
-        """Clock ticks since boot: with the pid, it tells a process from a later one of the same number."""
+        """Start time in clock ticks since boot: tells a process from a later one with the same pid."""
 
 
 def process_table() -> dict[int, Process]:
-    """Return all processes by pid; empty where there is no `/proc`."""
+    """Return all processes by pid; empty if there is no `/proc`."""
     table: dict[int, Process] = {}
     try:
         names = os.listdir("/proc")
@@ -41,7 +41,9 @@ def process_table() -> dict[int, Process]:
 
 
 def descendants(roots: Iterable[int], table: dict[int, Process], but: Collection[int] = ()) -> list[int]:
-    """Return the pids below `roots`, without these, parents first; without `but` and what is below that."""
+    """Return the pids below `roots`, excluding the roots, parents first; skip `but` and the processes below
+    those.
+    """
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)
@@ -56,11 +58,10 @@ def descendants(roots: Iterable[int], table: dict[int, Process], but: Collection
 
 
 def below(pid: int, but: Collection[int] = ()) -> list[int]:
-    """Return the pids below `pid`, parents first, zombies perhaps among them; without `but` and what is below
-    that.
+    """Return the pids below `pid`, parents first, possibly with zombies; skip `but` and the processes below those.
 
-    From the kernel's lists of children where it keeps them: they cost what the tree costs, not what the
-    machine does, and that is quick enough to catch a program that flees from process to process.
+    Uses the kernel's lists of children if available: their cost depends on the tree, not on the machine, which is
+    fast enough to catch a program that keeps forking away.
     """
     found, seen = [pid], {pid, *but}
     for parent in found:
@@ -73,7 +74,7 @@ def below(pid: int, but: Collection[int] = ()) -> list[int]:
 
 
 def _children(pid: int) -> set[int] | None:
-    """Return the children of all threads of a process; None where the kernel does not say."""
+    """Return the children of all threads of a process; None if the kernel does not list them."""
     found: set[int] = set()
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -88,12 +89,12 @@ def _children(pid: int) -> set[int] | None:
 
 
 def group_alive(group: int) -> bool:
-    """Return whether a process group still has members."""
+    """Return True if a process group still has members."""
     return send_signal(os.killpg, group, 0)
 
 
 def send_signal(send: Callable[[int, int], None], pid: int, number: int) -> bool:
-    """Signal with `os.kill` or `os.killpg`; False when it is gone or not ours to signal."""
+    """Signal with `os.kill` or `os.killpg`; return False if the target is gone or not ours to signal."""
     try:
         send(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -102,13 +103,13 @@ def send_signal(send: Callable[[int, int], None], pid: int, number: int) -> bool
 
 
 def freeze_and_kill(pids: Collection[int]) -> None:
-    """Stop them all, then kill them all: what is frozen cannot fork meanwhile."""
+    """Stop all processes, then kill them: a stopped process cannot fork in between."""
     _send_each(pids, _signal.SIGSTOP, _signal.SIGKILL)
 
 
 def freeze_and_end(pids: Collection[int]) -> None:
-    """Ask them all to end. They are stopped meanwhile, or a shell would go on to its next command because
-    the present one has ended already."""
+    """Send SIGTERM to all processes. They are stopped first, or a shell would go on to its next command once
+    the current one has ended."""
     _send_each(pids, _signal.SIGSTOP, _signal.SIGTERM, _signal.SIGCONT)
 
 
@@ -128,7 +129,7 @@ def _read_stat(pid: str) -> Process | None:
 
 
 def _contents(path: str) -> bytes | None:
-    """Of a small file; None when it is gone, as its process is then."""
+    """Return the content of a small file; None if it is gone, as its process is then."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

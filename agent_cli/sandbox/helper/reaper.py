@@ -1,11 +1,11 @@
-"""The reaper: one small helper process of the agent that forks a supervisor for each command.
+"""The reaper: a small helper process of the agent that forks a supervisor for each command.
 
-It is apart from the agent so that commands outlive neither its end nor its murder: every supervisor holds a
-socket to the agent and kills its command when that is closed. The reaper itself adopts what a murdered
-supervisor leaves behind, and kills it. It has a session of its own, no terminal, a clean environment, and
-ignores every request to end but the end of the agent.
+It is separate so that commands survive neither the agent's exit nor its being killed: every supervisor holds a
+socket to the agent and kills its command when the socket closes. The reaper adopts and kills what a killed
+supervisor leaves behind. It has its own session, no terminal and a clean environment, and ignores every signal to
+terminate until the agent ends.
 
-Its start is a budget: nothing here may import what is slow to load.
+Startup time matters: nothing here may import slow modules.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
@@ -25,8 +25,8 @@ _SET_SUBREAPER, _SET_NAME = 36, 15
 
 
 def main() -> None:
-    """The process: arguments are its package's folder, a socket's descriptor, the agent's pid, a folder that is
-    to go with the agent (or nothing) and a name."""
+    """Run the reaper. Arguments: the package folder, a socket descriptor, the agent's pid, a folder to remove when
+    the agent ends (or empty) and a name."""
     server, agent = int(sys.argv[2]), int(sys.argv[3])
     ours = {_signal.SIGKILL, _signal.SIGSTOP, _signal.SIGCHLD, _signal.SIGCONT}
     for number in _signal.valid_signals() - ours:
@@ -34,7 +34,7 @@ def main() -> None:
             _signal.signal(number, _signal.SIG_IGN)
     os.set_inheritable(server, False)
     owner = _end_of(agent)
-    if os.getppid() == agent:  # else it was killed while this process loaded, and only its folder is left
+    if os.getppid() == agent:  # otherwise the agent died while this process loaded, and only its folder is left
         Reaper(Socket(fileno=server), owner, _adopt_orphans()).serve()
     if sys.argv[4]:
         _remove(sys.argv[4])
@@ -52,7 +52,7 @@ class Reaper:
         self._supervisors: set[int] = set()
 
     def serve(self) -> None:
-        """Until the agent leaves; what it had running is dead then, or has been given 3 s."""
+        """Serve until the agent is gone; its commands are dead then, or have had 3 s to end."""
         poll = select.poll()
         for fd in (self._wake, self._server.fileno(), *(() if self._owner is None else (self._owner,))):
             poll.register(fd, select.POLLIN)
@@ -64,7 +64,7 @@ class Reaper:
                     return self._farewell()
 
     def _answer(self) -> bool:
-        """Take one socket for a supervisor; False when there will be no more."""
+        """Receive a socket and fork a supervisor for it; return False if there will be no more."""
         inbox = Inbox()
         if not inbox.receive(self._server, 1):
             return False
@@ -98,7 +98,7 @@ class Reaper:
             self._sweep()
 
     def _collect(self) -> bool:
-        """Take leave of dead children; whether a supervisor was killed."""
+        """Reap dead children; return True if a supervisor was killed."""
         murdered = False
         while True:
             try:
@@ -110,11 +110,11 @@ class Reaper:
             if not os.WIFSTOPPED(status):
                 murdered |= pid in self._supervisors and status != 0
                 self._supervisors.discard(pid)
-            elif pid in self._supervisors:  # by its own command: it must not sleep
+            elif pid in self._supervisors:  # stopped by its own command: it must not sleep
                 send_signal(os.kill, pid, _signal.SIGCONT)
 
     def _sweep(self) -> None:
-        """Kill what supervisors have left behind: every child that is none of them."""
+        """Kill all children except the supervisors: processes that a supervisor has left behind."""
         end, pause_s = time.monotonic() + SWEEP_LIMIT_S, 0.002
         while (orphans := below(os.getpid(), self._supervisors)) and time.monotonic() < end:
             freeze_and_kill(orphans)
@@ -123,7 +123,7 @@ class Reaper:
             pause_s = min(pause_s * 1.5, 0.05)
 
     def _farewell(self) -> None:
-        """Wait for the supervisors, which are killing now, to be there if one of them is killed itself."""
+        """Wait for the supervisors, which are killing their commands, in case one of them is killed itself."""
         end = time.monotonic() + _FAREWELL_S
         while self._supervisors and time.monotonic() < end:
             time.sleep(0.01)
@@ -131,8 +131,8 @@ class Reaper:
 
 
 def _end_of(agent: int) -> int | None:
-    """Return a descriptor that becomes readable when the agent has ended; a socket alone is not enough, because a
-    fork of the agent may hold it."""
+    """Return a descriptor that becomes readable when the agent has ended. The socket alone is not enough, because
+    a fork of the agent may hold it."""
     try:
         return os.pidfd_open(agent)
     except (AttributeError, OSError):
@@ -140,19 +140,19 @@ def _end_of(agent: int) -> int | None:
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder and all in it, as far as it can be; never what a link leads to. An agent that ends in order
-    waits for it, and `shutil` takes longer to load than all else here."""
+    """Remove a folder tree as far as possible, never following links. An exiting agent waits for this, and
+    importing `shutil` takes longer than everything else here."""
     try:
         for _, folders, files, fd in os.fwalk(folder, topdown=False):
             for name in (*files, *folders):
                 _remove_entry(name, fd)
     except OSError:
-        pass  # somebody else has removed it
+        pass  # another process has removed it
     _remove_entry(folder)
 
 
 def _remove_entry(name: str, parent: int | None = None) -> None:
-    for remove in (os.unlink, os.rmdir):  # links to folders come as folders
+    for remove in (os.unlink, os.rmdir):  # links to folders are listed as folders
         try:
             return remove(name, dir_fd=parent)
         except OSError:
@@ -160,7 +160,7 @@ def _remove_entry(name: str, parent: int | None = None) -> None:
 
 
 def _adopt_orphans() -> bool:
-    """Become the parent of all orphans below; False where the system has no such thing."""
+    """Become the parent of all orphaned descendants; return False if the system does not support that."""
     if sys.platform != "linux":
         return False
     try:

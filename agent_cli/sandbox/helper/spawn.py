@@ -1,6 +1,6 @@
-"""Starting the program of a command as a child of its supervisor, as it is or confined.
+"""Start a command's program as a child of its supervisor, confined or not.
 
-Part of the supervisor: nothing here may import what is slow to load.
+Part of the supervisor: nothing here may import slow modules.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
@@ -21,7 +21,7 @@ _BACKLOG = 128
 
 
 def spawn(program: bytes, argv: list[bytes], env: dict[bytes, bytes], fds: "Sequence[int]") -> int:
-    """Start a program in a session of its own, with these descriptors as 0, 1, 2; returns its pid.
+    """Start a program in its own session, with these descriptors as 0, 1, 2; return its pid.
 
     Raises:
         OSError: it cannot be started.
@@ -49,15 +49,17 @@ def spawn_in_bubblewrap(
     has_network: bool,
     asked: "Asked" = (),
 ) -> int:
-    """Return the same below bubblewrap, which is given the variables `own` alone and makes `env` itself: an
-    earlier command may have set what would have it load a library. The namespaces `entered` it enters before;
-    where it `has_network`, it gives up the sockets that come with that. Nothing runs before the mounts are found
-    to be those that were `asked` for; with none, nobody looks.
+    """Start a program under bubblewrap and return the pid of bubblewrap. Bubblewrap itself gets only the variables
+    `own` and sets `env` for the program, because an earlier command may have set a variable that loads a
+    library.
+
+    It enters the namespaces `entered` first. With `has_network` it gives up access to abstract Unix sockets.
+    Nothing runs before the mounts are found to match `asked`; if that is empty, they are not checked.
 
     Raises:
-        MountsAstrayError: they are not.
+        MountCheckError: the mounts do not match.
         OSError: it cannot be started.
-        ValueError: a variable holds a NUL, behind which another argument could begin.
+        ValueError: a variable holds a NUL, after which another argument could begin.
     """
     if any(b"\0" in name or b"\0" in value for name, value in env.items()):
         raise ValueError("embedded null byte")
@@ -87,7 +89,7 @@ def _behind(
 ) -> int:
     if not entered and not has_network:
         return spawn(bubblewrap, words, own, fds)
-    from .landlock_apply import cut_abstract_sockets, enter  # here, so that it is there for the next command
+    from .landlock_apply import cut_abstract_sockets, enter  # here, so that it is loaded for the next command
 
     before = cut_abstract_sockets if has_network else lambda: enter(entered)
     return _forked(before, bubblewrap, words, own, fds)
@@ -101,19 +103,19 @@ def spawn_in_landlock(
     env: dict[bytes, bytes],
     fds: "Sequence[int]",
 ) -> int:
-    """Return the same as `spawn` in a fork of this process that has confined itself; see `restrict`.
+    """Start a program in a fork of this process that has confined itself (see `restrict`); return its pid.
 
     Raises:
-        OSError: it cannot be confined or started; it has not run then.
+        OSError: it cannot be confined or started, and has not run.
     """
-    from .landlock_apply import restrict  # here, so that it is there for the next command
+    from .landlock_apply import restrict  # here, so that it is loaded for the next command
 
     return _forked(lambda: restrict(rules, filter_program), program, argv, env, fds)
 
 
 def spawn_listener(port: int, fds: "Sequence[int]", entered: "Sequence[int]") -> int:
-    """Have a fork of this process listen on a loopback port within the namespaces `entered`, and send the socket
-    over its standard input; it ends with that.
+    """Fork a process that listens on a loopback port within the namespaces `entered`, sends the socket over its
+    standard input and exits; return its pid.
 
     Raises:
         OSError: the namespaces cannot be entered, or the port is taken.
@@ -139,7 +141,7 @@ def _forked(
     env: dict[bytes, bytes],
     fds: "Sequence[int]",
 ) -> int:
-    """Start a program in a fork of this process that does something to itself before."""
+    """Start a program in a fork of this process that calls `confine` first; return its pid."""
     reading, writing = os.pipe()
     try:
         pid = os.fork()
@@ -167,7 +169,7 @@ def _become(
     env: dict[bytes, bytes],
     fds: "Sequence[int]",
 ) -> None:
-    """Turn this process into the confined program; why it could not goes to `report`. Never returns."""
+    """Turn this process into the confined program; write a failure to `report`. Never returns."""
     try:
         os.setsid()
         for number in _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}:
@@ -177,7 +179,7 @@ def _become(
             os.dup2(fd, place)
         confine()
         os.execve(program, argv, env)
-    except Exception as error:  # whatever it is, the supervisor must hear of it
+    except Exception as error:  # whatever fails, the supervisor must learn of it
         number, text = getattr(error, "errno", None) or 22, getattr(error, "strerror", None) or str(error)
         os.write(report, b"%d %b" % (number, text.encode()))
     finally:
@@ -185,7 +187,7 @@ def _become(
 
 
 def _file(content: bytes) -> int:
-    """Return a file in memory that children inherit, to be read from its beginning."""
+    """Return an inheritable descriptor of an in-memory file with this content, positioned at its start."""
     fd = os.memfd_create("sandbox", 0)
     view = memoryview(content)
     while view:

@@ -1,12 +1,11 @@
-"""The parent of one command, in a process of its own: it starts the command, says how it ended, and kills
-its tree when it is told to or when the agent is gone.
+"""The supervisor: a process that is the parent of one command. It starts the command, reports how it ended, and
+kills its process tree on request or when the agent is gone.
 
-It adopts whatever the command leaves behind (it is a "child subreaper"), so that nothing gets away by
-`setsid`, double forks or a cleared environment, and `waitpid` says for certain when nothing is left. Where
-the system has no subreaper, the process group and the session are all that is known; where it has no
-`/proc`, the group alone.
+It adopts everything the command leaves behind (it is a child subreaper), so that nothing escapes by `setsid`,
+double forks or a cleared environment, and `waitpid` tells reliably when nothing is left. On a system without
+subreapers only the process group and the session are known; without `/proc`, only the group.
 
-A fork of the reaper: nothing here may import what is slow to load.
+A fork of the reaper: nothing here may import slow modules.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
@@ -34,16 +33,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 GRACE_S = 0.2
-"""Time between the request to end and the kill; short, because a person is waiting."""
+"""Time between SIGTERM and SIGKILL; short, because a user is waiting."""
 LOG_BYTES = 64 * 1024 * 1024
-"""A kept command's log does not grow beyond; what comes later is read and dropped."""
+"""Limit for the log of a kept command; later output is read and dropped."""
 _CHUNK = 65536
 _LOOK_AGAIN_MS = 200
-"""How often a group is looked at where no signal tells of its end."""
+"""Polling interval for a process group when no signal reports its end."""
 
 
 def wake_on_children() -> int:
-    """Return the reading end of a pipe that has something to read when a child has ended."""
+    """Return the reading end of a pipe that becomes readable when a child ends."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     os.set_blocking(reading, False)
@@ -53,7 +52,7 @@ def wake_on_children() -> int:
 
 
 def drain(fd: int) -> None:
-    """Read what is there and forget it."""
+    """Read and discard what is available."""
     try:
         while os.read(fd, 512):
             pass
@@ -62,10 +61,10 @@ def drain(fd: int) -> None:
 
 
 class Supervisor:
-    """Watches over one command until nothing of it is left, then waits for the next one.
+    """Watches one command until no process of it is left, then waits for the next one.
 
-    `owner` is a descriptor that becomes readable when the agent has ended; None where there is no such.
-    `adopts`: whether this process is a subreaper.
+    `owner` is a descriptor that becomes readable when the agent has ended, or None. `adopts`: this process is a
+    subreaper.
     """
 
     def __init__(self, control: Socket, owner: int | None, adopts: bool) -> None:
@@ -75,23 +74,23 @@ class Supervisor:
         self._inbox = Inbox()
         self._main = 0
         self._wrapped = False
-        """The main process only stands before the command, which is in a namespace below it."""
+        """True if the main process is bubblewrap; the command runs in a namespace below it."""
         self._orphaned = False
-        """It was killed, and the command was not."""
+        """True if bubblewrap was killed and the command was not."""
         self._ended = False
         self._alone = True
-        """Nothing of the command is left."""
+        """True if no process of the command is left."""
         self._given_up = False
-        """Something is left that cannot be killed."""
+        """True if a process is left that cannot be killed."""
         self._left = False
-        """The agent is gone."""
+        """True if the agent is gone."""
         self._kept: _Log | None = None
         self._wake = wake_on_children()
         self._poll = select.poll()
         self._watch(self._wake, control.fileno(), *(() if owner is None else (owner,)))
 
     def run(self) -> None:
-        """Until the agent leaves, or has a command kept and that has ended."""
+        """Run until the agent is gone, or until a kept command has ended."""
         while not self._alone or not (self._left or self._kept or self._given_up):
             for fd, _ in self._poll.poll(self._pause_ms()):
                 if fd == self._wake:
@@ -161,7 +160,7 @@ class Supervisor:
         self._obey()
 
     def _obey(self) -> None:
-        """Follow what has come; what is meant for a command that has ended meanwhile does nothing."""
+        """Handle the received messages; those for a command that has already ended do nothing."""
         for kind, *facts in self._inbox.messages():
             if kind == "start":
                 self._say("hello", os.getpid())
@@ -187,7 +186,7 @@ class Supervisor:
             self._kill()
 
     def _reap(self) -> None:
-        """Take leave of dead children; tells the agent once of the main one, and once when none is left."""
+        """Reap dead children; tell the agent once when the main process ends, and once when none is left."""
         if self._alone:
             return
         had_ended, code, left = self._ended, 0, True
@@ -210,8 +209,8 @@ class Supervisor:
             self._say("empty")
 
     def _kill(self) -> None:
-        """TERM, a grace, KILL, until nothing is left or the limit is reached. What stands before a confined
-        command is not asked to end: it does so with the command, whose exit code it has."""
+        """Send SIGTERM, wait, send SIGKILL, until no process is left or time runs out. Bubblewrap gets no SIGTERM:
+        it ends with the command and passes on its exit code."""
         self._orphaned = False
         members = [pid for pid in self._members() if not (self._wrapped and pid == self._main)]
         if not members and self._main and not self._wrapped:
@@ -247,12 +246,12 @@ class Supervisor:
     def _say(self, *message: "Any") -> None:
         try:
             self._control.sendall(pack(*message))
-        except OSError:  # the agent is gone; the end of the stream will tell us so
+        except OSError:  # the agent is gone; the end of the stream tells us
             pass
 
 
 class _Log:
-    """The output of a kept command on its way into a file."""
+    """Copies the output of a kept command to a file."""
 
     def __init__(self, outputs: list[int], log: int) -> None:
         self._output = outputs[0] if outputs else -1
@@ -262,7 +261,7 @@ class _Log:
             os.set_blocking(output, False)
 
     def take(self) -> bool:
-        """Move a piece; False at the end of the output."""
+        """Copy a piece; return False at the end of the output."""
         try:
             chunk = os.read(self._output, _CHUNK)
         except BlockingIOError:
@@ -272,11 +271,11 @@ class _Log:
         if self._left:
             self._write(chunk[: self._left])
         else:
-            time.sleep(0.002)  # a flood that nobody reads shall not cost a processor
+            time.sleep(0.002)  # a flood of dropped output must not use up a processor
         return bool(chunk)
 
     def finish(self) -> None:
-        """Move what is there already."""
+        """Copy what is still available."""
         try:
             while chunk := os.read(self._output, _CHUNK):
                 self._write(chunk[: self._left])
@@ -286,12 +285,14 @@ class _Log:
     def _write(self, chunk: bytes) -> None:
         try:
             self._left -= os.write(self._log, chunk)
-        except OSError:  # the disk is full: the command shall go on all the same
+        except OSError:  # the disk is full: the command must go on regardless
             self._left = 0
 
 
 def _find(program: bytes, env: dict[bytes, bytes]) -> bytes:
-    """Return where `program` is, on the path of `env`; relative to the present folder."""
+    """Return the path of `program`, searched in the PATH of `env`; relative paths start at the current
+    directory.
+    """
     if b"/" in program:
         os.stat(program)
         return program

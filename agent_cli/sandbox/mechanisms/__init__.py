@@ -1,1 +1,1 @@
-"""Bubblewrap, Landlock, seccomp and Seatbelt, and which of them this machine has."""
+"""Bubblewrap, Landlock, seccomp and Seatbelt, and detection of those this machine has."""

@@ -1,8 +1,8 @@
-"""What bubblewrap is told so that a command reaches what its `Confinement` says and no more: the arguments are
-a pure function of that and of what `look` found on this machine.
+"""Bubblewrap arguments that give a command exactly the access of its `Confinement`: a pure function of that and of
+the host facts found by `look`.
 
-Mounts are made in order and later ones lie over earlier ones: the read-only root, our own `/dev`, `/proc`,
-`/run` and `/tmp`, what is hidden, what is writable, and last what is hidden or stays as it is in there.
+Mounts are made in order and later ones cover earlier ones: the read-only root, private `/dev`, `/proc`, `/run` and
+`/tmp`, hidden paths, writable paths, and last the hidden and read-only paths inside those.
 """
 
 import os
@@ -18,22 +18,24 @@ from agent_cli.protocol.paths import is_below, is_inside
 from ..profile.confinement import Confinement
 
 PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
-"""Never the PATH, which a repository may have a say in."""
+"""Never the PATH, which a repository can influence."""
 NOTHING = "/dev/null"
-"""In the place of a file it refuses to be opened, because no device works below these mounts."""
+"""Mounted over a hidden file, it cannot be opened, because device files do not work below these mounts."""
 _PRIVATE = ("/tmp", "/var/tmp")
 _RUN = "/run"
 _KERNEL = ("/dev", "/proc", "/sys")
 _SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
-"""Root may write there without any capability."""
+"""Files that root can write without any capability."""
 _KEPT_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
-"""Of root, for files it may write anyway: workspaces of others, archives, packages. Mounts hold against them."""
+"""Capabilities that root keeps, for files it may write anyway: workspaces of other users, archives, packages.
+Mounts hold against them.
+"""
 _BREAKING_CAPABILITIES = (
     *("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_RAWIO", "CAP_SYS_MODULE", "CAP_DAC_READ_SEARCH", "CAP_MKNOD"),
 )
-"""Of root, with which mounts do not hold."""
+"""Capabilities of root that defeat the mounts."""
 _OF_THE_SYSTEM = ("/run/current-system", "/run/opengl-driver")
-"""Where a system keeps its programs in `/run`."""
+"""Folders in `/run` where some systems keep their programs."""
 _FOLDER_LISTS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "MANPATH")
 _FOLDERS = ("HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "NVM_DIR", "GOROOT", "JAVA_HOME", "RUSTUP_HOME")
 _SOCKETS = (
@@ -44,31 +46,31 @@ _SOCKETS = (
 
 
 class HostFacts(msgspec.Struct, frozen=True):
-    """What of this machine the arguments depend on. All paths are absolute and real."""
+    """The facts about this machine that the arguments depend on. All paths are absolute and real."""
 
     uid: int
     folders: frozenset[str] = frozenset()
-    """Those among the paths of the confinement that are folders."""
+    """The paths of the confinement that are folders."""
     files: frozenset[str] = frozenset()
-    """Those that are there and no folders."""
+    """The paths of the confinement that exist and are not folders."""
     there: frozenset[str] = frozenset()
-    """Those of the system's own places that are."""
+    """The system paths that exist."""
     needed: tuple[str, ...] = ()
     """Folders below the private ones that stay visible."""
     sockets: tuple[str, ...] = ()
-    """Where programs outside listen."""
+    """Sockets on which programs outside listen."""
     resolver: str = ""
-    """The file with the name servers, where it lies in `/run`."""
+    """The file with the name servers, if it is in `/run`."""
 
 
 def program() -> str:
-    """Return where bubblewrap is; empty where it is not."""
+    """Return the path of bubblewrap; empty if it is not installed."""
     return next((path for path in PLACES if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
 
 def look(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealPaths) -> HostFacts:
-    """See what is where, right before a command starts. `env` is our own: it says where programs are and where
-    others listen."""
+    """Collect the host facts right before a command starts. `env` is our own environment: it tells where programs
+    are and where other programs listen."""
     named = {*confinement.writable, *confinement.read_only, *confinement.hidden}
     roots = tuple(map(real, confinement.shown))
     start = real(cwd)
@@ -97,9 +99,9 @@ def arguments(
 ) -> list[str]:
     """Return the arguments, without those for the environment, the filter and the command.
 
-    `new_users`: a user namespace, which only root can do without. `own_proc`: a `/proc` of its own, which some
-    containers forbid; else that of the machine, whose processes it then sees but cannot look into.
-    `own_network`: where the network is cut, one of its own; else it is in one already that leads nowhere.
+    `new_users`: create a user namespace; only root can do without. `own_proc`: mount a private `/proc`, which some
+    containers forbid; otherwise the command sees the machine's processes but cannot inspect them. `own_network`:
+    if the network is cut, create a private one; otherwise the process is already in an isolated one.
     """
     if not confinement.is_bounded:
         return [*_masks(confinement, ground, new_users=new_users), *("--chdir", cwd)]
@@ -116,9 +118,9 @@ def arguments(
 
 
 def expected_mounts(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ...]:
-    """Return what must be found mounted when the arguments `words` were carried out, in order, as `mount_check`
-    takes it: of several at one place the last one shows. The system's own places may be links; any other
-    link is somebody's doing."""
+    """Return the mounts that bubblewrap makes for the arguments `words`, in order, as `mount_check` expects them:
+    of several at one place the last is visible. The system's own paths may be links; any other link was
+    planted."""
     found: list[tuple[str, str, bool]] = []
     rest = iter(words)
     for word in rest:
@@ -137,8 +139,8 @@ def expected_mounts(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ..
 
 
 def _masks(confinement: Confinement, ground: HostFacts, *, new_users: bool) -> Iterator[str]:
-    """Yield the machine as it is, but for files that are hidden or stay as they are. Root gives up its rights to
-    take mounts off or to go round them; anybody else has none in a user namespace, whose mounts are locked."""
+    """Yield arguments for full access except to hidden and read-only files. Root drops the capabilities to unmount
+    or bypass mounts; other users have none in a user namespace, where mounts are locked."""
     if new_users:
         yield "--unshare-user"
     for name in _BREAKING_CAPABILITIES if not ground.uid else ():
@@ -181,7 +183,9 @@ def _base(confinement: Confinement, ground: HostFacts, own_proc: bool) -> Iterat
 
 
 def _private_folders(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
-    """Other programs' sockets and files are in `/run` and `/tmp`; what is needed of it is put back."""
+    """Yield mounts that hide `/run` and `/tmp`, which hold sockets and files of other programs, and restore the
+    needed parts.
+    """
     if _RUN in ground.there:
         yield from ("--tmpfs", _RUN)
         for path in _OF_THE_SYSTEM:
@@ -200,9 +204,9 @@ def _private_folders(confinement: Confinement, ground: HostFacts) -> Iterator[st
 
 
 def tops(confinement: Confinement, ground: HostFacts) -> tuple[str, ...]:
-    """Return the uppermost folders in a `/tmp` that lasts in which, or as which, something is mounted. Commands
-    find it as the last one left it; as a mount of its own such a folder cannot be moved away, or a link in its
-    place would lead the next mounts astray, and make folders elsewhere."""
+    """Return the topmost folders in a persistent `/tmp` that are or contain mount points. Commands find them as
+    the last one left them. Mounted separately, such a folder cannot be moved away; a link in its place would
+    redirect the next mounts and create folders elsewhere."""
     if not confinement.tmp:
         return ()
     writable = (path for path in confinement.writable if path in ground.folders)
@@ -215,7 +219,7 @@ def _is_in_tmp(path: str) -> bool:
 
 
 def _laid_over(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
-    """Yield what is writable, and what is hidden or fixed around and inside of it."""
+    """Yield the writable mounts, and the hidden and read-only ones around and inside them."""
     writable = [path for path in sorted(confinement.writable) if path in ground.folders and not _is_fixed(path)]
     shown = (*writable, *ground.needed)
     hidden = [path for path in sorted(confinement.hidden) if not _is_private(path) or is_inside(path, shown)]
@@ -249,10 +253,10 @@ def _hide(paths: Iterable[str], ground: HostFacts) -> Iterator[str]:
 
 
 def _pinned(fixed: list[str], held: list[str], writable: list[str]) -> Iterator[str]:
-    """Yield the folders above what is fixed or hidden in a writable one are mounts of their own, or they could be
-    moved away: what is fixed would be made anew in its place, what is hidden or closed by a rule be found by the
-    next command in the other. For what else is fixed that holds from the first folder with a dot on, since no file
-    can be moved across."""
+    """Yield separate mounts for the folders above read-only or hidden paths in a writable folder, so that those
+    folders cannot be moved away. Otherwise a read-only path would be recreated in its place, and a hidden or
+    denied one found by the next command under its new name. For other read-only paths the mounts start at the
+    first folder with a dot, because no file can be moved across a mount."""
     above = {folder for path in held for folder in _between(path, writable)}
     for path in fixed:
         folders = _between(path, writable)
@@ -265,14 +269,14 @@ def _pinned(fixed: list[str], held: list[str], writable: list[str]) -> Iterator[
 
 
 def _between(path: str, writable: list[str]) -> list[str]:
-    """Return the folders above a path and below the writable one it is in, from the top."""
+    """Return the folders between a path and the writable folder it is in, from the top."""
     top = max((folder for folder in writable if is_inside(path, (folder,))), key=len)
     names = path[len(top) :].strip("/").split("/")[:-1]
     return [os.path.join(top, *names[: at + 1]) for at in range(len(names))]
 
 
 def _tools(env: Mapping[str, str], real: RealPaths) -> Iterator[str]:
-    """Folders that programs are started from, real. A folder for programs is there with what belongs to it."""
+    """Yield the real folders from which programs are started; a `bin` folder is given with its parent."""
     yield from map(real, (sys.prefix, sys.base_prefix))
     for name in _FOLDER_LISTS:
         for path in filter(os.path.isabs, env.get(name, "").split(os.pathsep)):
@@ -285,8 +289,8 @@ def _tools(env: Mapping[str, str], real: RealPaths) -> Iterator[str]:
 
 
 def _sockets(env: Mapping[str, str]) -> set[str]:
-    """Return where programs outside listen: what the kernel lists, what variables name, and well-known places, for
-    the kernel does not list those of other containers."""
+    """Return the sockets on which programs outside listen: those the kernel lists, those that variables name, and
+    well-known ones, because the kernel does not list those of other containers."""
     home = env.get("HOME", "")
     found = {os.path.join(home, path) for path in _SOCKETS} if os.path.isabs(home) else set()
     found |= {value.removeprefix("unix:").removeprefix("//") for value in env.values() if "/" in value[:9]}
@@ -300,7 +304,7 @@ def _listed_sockets() -> Iterator[str]:
             for line in file:
                 if (start := line.find(" /")) > 0:
                     yield line[start + 1 :].rstrip("\n")
-    except OSError:  # not there: the well-known places have to do
+    except OSError:  # not available: the well-known places must do
         pass
 
 
@@ -316,5 +320,5 @@ def _is_private(path: str) -> bool:
 
 
 def _is_fixed(path: str) -> bool:
-    """Return what must not be laid over our own mounts."""
+    """Return True if nothing may be mounted over a path because our own mounts are there."""
     return path == "/" or is_inside(path, _KERNEL)

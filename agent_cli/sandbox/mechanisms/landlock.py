@@ -1,6 +1,6 @@
-"""The rules for Landlock, which only ever allow: what is hidden is what they leave out, so that the folders
-above it are allowed entry by entry. Nothing inside a writable folder can be kept back this way, and `/tmp` can
-be forbidden but not replaced.
+"""Landlock rules. They can only allow, so hidden paths are left out, and the folders above them are allowed entry
+by entry. Nothing inside a writable folder can be withheld this way, and `/tmp` can be forbidden but not
+replaced.
 """
 
 import os
@@ -13,14 +13,16 @@ from . import seccomp
 from .bubblewrap import look
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "shm")
-"""None of `pts`: one of them is the user's terminal, and those of its own cannot be told from it."""
+"""Not `pts`: one of them is the user's terminal, and the command's own cannot be told from it."""
 _SYSTEM = ("/run", "/tmp", "/var/tmp")
-"""Of other programs; what is needed of it is allowed again."""
+"""Folders of other programs; the needed parts are allowed again."""
 _DEEPEST = 40
 
 
 def rules(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealPaths) -> list[tuple[str, bytes]]:
-    """List pairs of "list", "read" or "write" and a path, for `landlock_apply`, from the disk as it is."""
+    """Return pairs of a right ("list", "read" or "write") and a path for `landlock_apply`, from the current state
+    of the disk.
+    """
     ground = look(confinement, cwd, env, real)
     away = frozenset((*confinement.hidden, *_SYSTEM))
     found = [("list", "/"), *_readable("/", away, 0)]
@@ -35,7 +37,7 @@ def rules(confinement: Confinement, cwd: str, env: Mapping[str, str], real: Real
 
 
 def _readable(path: str, away: frozenset[str], depth: int) -> Iterator[tuple[str, str]]:
-    """Yield all at and below `path` but what is away."""
+    """Yield rules for everything at and below `path` except `away`."""
     if path in away or depth > _DEEPEST:
         return
     top = path.rstrip("/") + "/"
@@ -48,7 +50,7 @@ def _readable(path: str, away: frozenset[str], depth: int) -> Iterator[tuple[str
 
 
 def _entries(path: str) -> Iterable[str]:
-    """Return what is in a folder, links left out: where they lead to has a rule of its own."""
+    """Return the entries of a folder without links, whose targets have rules of their own."""
     try:
         with os.scandir(path) as found:
             return sorted(entry.name for entry in found if not entry.is_symlink())
@@ -57,7 +59,7 @@ def _entries(path: str) -> Iterable[str]:
 
 
 def families(confinement: Confinement) -> tuple[int, ...]:
-    """Address families for sockets. The kernel cannot tell one Unix socket from another here, and the one of a
-    container engine is as good as root: there are none, but for pairs."""
+    """Return the address families allowed for sockets. Here the kernel cannot tell Unix sockets apart, and that of
+    a container engine is equivalent to root: so none are allowed, except pairs."""
     internet = (seccomp.AF_INET, seccomp.AF_INET6) if confinement.network == "open" else ()
     return (*internet, seccomp.AF_NETLINK)

@@ -1,4 +1,4 @@
-"""The profile for the sandbox of macOS, as text: later rules win over earlier ones there."""
+"""Profile text for the macOS sandbox, in which later rules take precedence."""
 
 from collections.abc import Iterable
 
@@ -39,11 +39,13 @@ _OPEN = """(allow network*)
 _LOCAL = """(allow network-bind (local ip "localhost:*"))
 (allow network-inbound (local ip "localhost:*"))
 """
-"""A server can be started, but nothing can be reached: our own servers listen on the same address."""
+"""A server can be started but nothing can be reached, because our own servers listen on the same address."""
 
 
 def profile(confinement: Confinement) -> str:
-    """Return what the command may do; nothing else. `/tmp` cannot be replaced: the folder for that is writable."""
+    """Return the profile that allows a command its confinement and nothing else. `/tmp` cannot be replaced, so the
+    folder for it is writable.
+    """
     writable = (*confinement.writable, *((confinement.tmp,) if confinement.tmp else ()))
     return "".join(
         (
@@ -61,8 +63,8 @@ def profile(confinement: Confinement) -> str:
 
 
 def _above(confinement: Confinement) -> list[str]:
-    """Return the folders between a writable one and what is hidden or fixed in it: moved away, they would take it
-    out of the reach of its rule."""
+    """Return the folders between a writable folder and the hidden or read-only paths in it: moving one would take
+    the path out of reach of its rule."""
     found: dict[str, None] = {}
     for path in (*confinement.read_only, *confinement.hidden):
         for top in confinement.writable:
@@ -73,16 +75,16 @@ def _above(confinement: Confinement) -> list[str]:
 
 
 def _rule(head: str, paths: Iterable[str], *, below: bool = True) -> str:
-    """One rule for paths and, with `below`, all that is in them; no rule for no paths."""
+    """Return a rule for paths and, with `below`, everything in them; empty without paths."""
     lines = [f"\n  ({'subpath' if below else 'literal'} {_quoted(path)})" for path in paths]
     return f"({head}{''.join(lines)})\n" if lines else ""
 
 
 def _quoted(path: str) -> str:
-    """Return a path as a string of the profile's language.
+    """Return a path as a string literal of the profile language.
 
     Raises:
-        ValueError: it holds a character that cannot be in one.
+        ValueError: it contains a control character, which a literal cannot hold.
     """
     if any(ord(character) < 32 or ord(character) == 127 for character in path):
         raise ValueError(f"a path with control characters cannot be confined: {path!r}")

@@ -1,8 +1,8 @@
-"""The filter for system calls that a confined command and all its children live under: no look into other
-processes, no mounts or new namespaces, no kernel interfaces with a bad record, no kinds of sockets but those
-named. A program for the kernel's classic BPF machine, written in Python and needing no library.
+"""The system call filter for a confined command and its children: no access to other processes, no mounts or new
+namespaces, no kernel interfaces with a bad record, only the given kinds of sockets. A classic BPF program,
+written in Python without a library.
 
-The numbers are those of the kernel's tables; a processor that is not in `MACHINES` has no filter.
+The numbers are those of the kernel's tables; a processor missing from `MACHINES` has no filter.
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ _EPERM, _ENOSYS = 1, 38
 _NUMBER, _MACHINE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 _X32 = 0x40000000
 _NEW_NAMESPACES = 0x7E020000
-"""All flags of `clone` that make a namespace; that for time is none of its flags."""
+"""All `clone` flags that create a namespace, except time namespaces, for which there is no such flag."""
 _DATAGRAMS = (2, 3)
-"""Kinds of Unix sockets that can send to any other by its path, though they are one of a pair."""
+"""SOCK_DGRAM and SOCK_RAW: Unix sockets that can send to any other by its path, even as one of a pair."""
 _KIND_OF_SOCKET = 0xF
 _TERMINAL_INPUT = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: typing in another's name."""
+"""TIOCSTI and TIOCLINUX, which fake terminal input."""
 
 _SAME_EVERYWHERE = {
     "io_uring_setup": 425,
@@ -95,12 +95,12 @@ MACHINES: dict[str, tuple[int, dict[str, int], dict[str, int]]] = {
         {"ioctl": 29, "socket": 198, "socketpair": 199, "clone": 220, "clone3": 435, "prlimit64": 261},
     ),
 }
-"""By name: the kernel's number of the machine, the calls that are refused, those that depend on arguments."""
+"""For each machine name, the audit architecture number, the refused calls, and those that depend on arguments."""
 
 
 @lru_cache(maxsize=8)
 def filter_program(machine: str, families: tuple[int, ...]) -> bytes:
-    """Return the filter for a machine as `os.uname` names it, with these address families for sockets.
+    """Return the filter for a machine named as by `os.uname`, allowing these socket address families.
 
     Raises:
         KeyError: there is no filter for that machine.
@@ -124,17 +124,17 @@ def filter_program(machine: str, families: tuple[int, ...]) -> bytes:
         steps = [_step(_AND, _KIND_OF_SOCKET), *kinds, _step(_LOAD, _FIRST_ARGUMENT), *_only((AF_UNIX,))]
         code += _for_call(special["socketpair"], _SECOND_ARGUMENT, steps)
     code += _for_call(special["socketpair"], _FIRST_ARGUMENT, _only((AF_UNIX,)))
-    code += _for_call(special["prlimit64"], _FIRST_ARGUMENT, _only((0,)))  # limits of others can end them
+    code += _for_call(special["prlimit64"], _FIRST_ARGUMENT, _only((0,)))  # limits can end other processes
     return b"".join((*code, _step(_RETURN, _ALLOW)))
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One instruction; the jumps count instructions."""
+    """Encode one instruction; jump offsets count instructions."""
     return code.to_bytes(2, "little") + bytes((if_true, if_false)) + value.to_bytes(4, "little")
 
 
 NO_FILTER = _step(_RETURN, _ALLOW)
-"""It allows every call."""
+"""A filter that allows every call."""
 
 
 def _refuse(test: int, value: int, error: int) -> list[bytes]:
@@ -142,7 +142,7 @@ def _refuse(test: int, value: int, error: int) -> list[bytes]:
 
 
 def _for_call(number: int, argument: int, steps: list[bytes]) -> list[bytes]:
-    """Steps on an argument of one call; what none of them refuses is allowed."""
+    """Return steps that test an argument of one call; what they do not refuse is allowed."""
     body = [_step(_LOAD, argument), *steps, _step(_RETURN, _ALLOW)]
     return [_step(_IF_EQUAL, number, 0, len(body)), *body]
 

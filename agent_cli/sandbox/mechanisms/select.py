@@ -1,5 +1,5 @@
-"""How a confined command is started on this machine: which mechanism, and what its supervisor is told of it. The
-mechanisms themselves are `bubblewrap`, `landlock` and `seatbelt`; which of them holds is measured in `probe`.
+"""Build the request with which a supervisor starts a confined command, with the mechanism of this machine. The
+mechanisms are `bubblewrap`, `landlock` and `seatbelt`; `probe` measures which of them holds.
 """
 
 import errno
@@ -18,34 +18,34 @@ from ..profile.confinement import Confinement, MechanismName
 from ..profile.environment import CALL_TAG
 
 _MOST_BUBBLEWRAP_ARGUMENTS = 8900
-"""It takes 9000."""
+"""Bubblewrap's own limit is 9000."""
 
 
 _FEW, _MOST_HIDDEN = 20, 1000
-"""Files hidden one by one: below the first their folder is not worth hiding as a whole; above the second a command
-would take seconds to start, as each mount takes longer than the one before it."""
+"""Limits for hiding files one by one: below the first, hiding their whole folder is not worthwhile; above the
+second, a command would take seconds to start, because each mount takes longer than the one before."""
 
 
 class Mechanism(msgspec.Struct, frozen=True):
-    """One way of confining."""
+    """A confinement mechanism with its options."""
 
     mechanism: MechanismName
     program: str = ""
-    """Of bubblewrap or the seatbelt."""
+    """Path of bubblewrap or sandbox-exec."""
     new_users: bool = False
-    """With a user namespace; only root can do without."""
+    """Create a user namespace; only root can do without."""
     own_proc: bool = True
 
 
 class SpawnRequest(msgspec.Struct, frozen=True):
-    """What a supervisor is asked to start."""
+    """A program for a supervisor to start."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     wrap: tuple[object, ...] | None
-    """How it is confined, as described in `ipc`; None: it is not, or `argv` sees to it."""
+    """The confinement as described in `ipc`; None if there is none or `argv` applies it."""
     entered: tuple[int, ...] = ()
-    """Descriptors of namespaces that it enters."""
+    """Descriptors of the namespaces to enter."""
 
 
 def spawn_request(
@@ -56,8 +56,8 @@ def spawn_request(
     cwd: Path,
     network: tuple[int, ...] = (),
 ) -> SpawnRequest:
-    """Return the order for a confined command. `network`: descriptors of the namespaces with a network that leads
-    nowhere, which commands share, so that one reaches the server that another has left running.
+    """Return the request to start a confined command. `network` holds descriptors of the isolated network
+    namespaces that commands share, so that one command reaches the server another has left running.
 
     Raises:
         OSError: too many variables and folders, or this machine has no such mechanism.
@@ -82,8 +82,8 @@ def spawn_request(
 
 
 def resolve_confinement(confinement: Confinement, real: RealPaths) -> Confinement:
-    """With paths that are real now. An earlier command may have put a link in the place of a folder: what was
-    writable there is not any more, and what is hidden or stays as it is, is what the link leads to."""
+    """Return the confinement with paths resolved now, because an earlier command may have replaced a folder by a
+    link: that path is no longer writable, and hidden and read-only paths are replaced by the link's target."""
     writable = [path for path in confinement.writable if real(path) == path]
     outermost = [path for path in writable if not any(is_below(path, other) for other in writable)]
     return msgspec.structs.replace(
@@ -110,8 +110,8 @@ def _by_bubblewrap(
     if len(confinement.hidden) > _MOST_HIDDEN:
         number = len(confinement.hidden)
         advice = "close their folders by rules such as deny read(FOLDER/**)"
-        raise OSError(errno.E2BIG, f"{number} files are hidden from commands, more than {_MOST_HIDDEN}: {advice}")
-    ground = bubblewrap.look(confinement, cwd, os.environ, real)  # not `env`, which earlier commands have a say in
+        raise OSError(errno.E2BIG, f"{number} files are closed to commands, more than {_MOST_HIDDEN}: {advice}")
+    ground = bubblewrap.look(confinement, cwd, os.environ, real)  # not `env`, which earlier commands can influence
     _make_way(confinement.tmp, bubblewrap.tops(confinement, ground))
     words = bubblewrap.arguments(
         confinement,
@@ -145,7 +145,7 @@ def _by_bubblewrap(
 
 
 def _gathered(confinement: Confinement) -> tuple[str, ...]:
-    """Return what is hidden, a folder in the place of many files where it holds nothing else."""
+    """Return the hidden paths, with many files of a folder replaced by the folder if it holds nothing else."""
     by_folder: dict[str, set[str]] = {}
     for path in confinement.hidden:
         by_folder.setdefault(os.path.dirname(path), set()).add(path)
@@ -164,8 +164,8 @@ def _holds_only(folder: str, paths: set[str]) -> bool:
 
 
 def _make_way(tmp: str, places: Sequence[str]) -> None:
-    """Where something shall be mounted in a folder that commands see as their `/tmp`, a link or file of theirs has
-    to go."""
+    """Remove links and files at mount points in the folder that commands see as `/tmp`, where an earlier command
+    may have left them."""
     for place in places:
         mine = os.path.join(tmp, os.path.basename(place))
         if os.path.islink(mine) or (os.path.lexists(mine) and not os.path.isdir(mine)):
@@ -187,5 +187,5 @@ def _by_landlock(
 
 
 def _with_tmp(env: Mapping[str, str], tmp: str) -> dict[str, str]:
-    """Return where programs are to put what they need for a while."""
+    """Return the environment with `TMPDIR` set to the folder for temporary files."""
     return {**env, "TMPDIR": tmp} if tmp else dict(env)

@@ -1,8 +1,7 @@
-"""Finding the processes of a call without the help of its supervisor, which was killed or hangs.
+"""Find the processes of a tool call without its supervisor, which was killed or hangs.
 
-A process belongs to a call by its group or session, by descent, or by a tag in its environment, which
-survives `setsid` and double forks. All three are read from `/proc`; where there is none, the process
-group is all that is known.
+A process belongs to a call by its group or session, by descent, or by a tag in its environment, which survives
+`setsid` and double forks. All three are read from `/proc`; without it, only the process group is known.
 """
 
 import asyncio
@@ -15,10 +14,10 @@ from ..helper.proc import Process, descendants, freeze_and_kill, group_alive, pr
 
 
 class Tree:
-    """The processes of one call.
+    """The processes of one tool call.
 
-    `roots` are the pids of main processes, which lead their own session and group; `tag` is a byte string
-    in the environment of all. What was once found stays known, whatever becomes of its parents.
+    `roots` are the pids of main processes, which lead their own session and group; `tag` is a string in the
+    environment of all. A process once found stays a member even if its parents are gone.
     """
 
     def __init__(self, tag: str, roots: Iterable[int]) -> None:
@@ -27,7 +26,7 @@ class Tree:
         self._known: set[tuple[int, int]] = set()
 
     def living(self) -> list[int]:
-        """Pids of the members that run or could run; zombies are dead."""
+        """Return the pids of members that are running or runnable, not zombies."""
         table = process_table()
         if not table:
             return [root for root in self._roots if group_alive(root)]
@@ -36,7 +35,7 @@ class Tree:
         return [pid for pid in members if table[pid].alive]
 
     def kill(self) -> bool:
-        """Freeze and kill the living at once; False when there were none."""
+        """Stop and kill all living members; return False if there were none."""
         pids = self.living()
         for root in self._roots:
             send_signal(os.killpg, root, signal.SIGKILL)
@@ -66,8 +65,8 @@ class Tree:
 
 
 async def kill_tree(tree: Tree, limit_s: float) -> None:
-    """Freeze and kill until nothing is alive or the limit is reached. Frozen processes cannot fork, so the
-    sweep catches up with those that breed."""
+    """Kill the tree until nothing is alive or the limit is reached. Stopped processes cannot fork, so the sweep
+    catches up with those that multiply."""
     end, pause_s = time.monotonic() + limit_s, 0.002
     while tree.kill() and time.monotonic() < end:
         await asyncio.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""The output of a process on its way into a sink, as seen from the event loop."""
+"""The output of a process, read by the event loop into a sink."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ _CHUNK = 65536
 
 
 class Collected:
-    """A sink that keeps what it is given, up to a bound."""
+    """A sink that stores what it receives, up to a limit."""
 
     def __init__(self, max_bytes: int | None, *, fatal: bool) -> None:
         self.data = bytearray()
@@ -27,16 +27,16 @@ class Collected:
 
 
 class EnoughError(Exception):
-    """A sink wants no more."""
+    """A sink has reached its limit."""
 
 
 class Pipe:
-    """The reading end of a pipe, emptied into a sink by the event loop."""
+    """The reading end of a pipe; the event loop empties it into a sink."""
 
     def __init__(self, fd: int, sink: Callable[[bytes], None]) -> None:
         self.fd = fd
         self.error: Exception | None = None
-        """What the sink raised."""
+        """The exception that the sink raised."""
         self._sink = sink
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
@@ -55,12 +55,12 @@ class Pipe:
             return
         try:
             self._sink(chunk)
-        except Exception as error:  # it goes to whoever awaits the process
+        except Exception as error:  # it is raised to the caller that awaits the process
             self.error = error
             self.close()
 
     def close(self) -> None:
-        """Stop reading; safe to call twice, and after the loop was closed."""
+        """Stop reading; safe to call twice, and after the loop is closed."""
         if not self.ended.done():
             settle(self.ended)
             self._loop.remove_reader(self.fd)
@@ -68,9 +68,9 @@ class Pipe:
 
 
 def settle(future: "asyncio.Future[None]") -> None:
-    """Give a future its result, if it has none."""
+    """Resolve a future unless it is done."""
     try:
         if not future.done():
             future.set_result(None)
-    except RuntimeError:  # its loop is closed: it has its result, but nobody is left to be told
+    except RuntimeError:  # its loop is closed: it is resolved, but no callback can run
         pass

@@ -1,4 +1,4 @@
-"""The agent's end of the reaper: starting it, and asking it for a supervisor."""
+"""The agent's connection to its reaper: start it and request supervisors."""
 
 import asyncio
 import os
@@ -15,22 +15,22 @@ from ..profile.environment import CALL_TAG
 
 _MOST_SPARE = 2
 _PATIENCE_S = 10.0
-"""How long the reaper may take to accept an order."""
+"""Time limit for the reaper to accept a request."""
 _CODE = "import sys; sys.path.append(sys.argv[1]); from agent_cli.sandbox.helper.reaper import main; main()"
 _EXPENDABLE = """
 try: open('/proc/self/oom_score_adj', 'w').write('500')
 except OSError: pass
 """
-"""Inherited by everything that the reaper starts."""
+"""Raises the OOM score; inherited by everything the reaper starts."""
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", CALL_TAG)
-"""What the interpreter may need to start, and the tag of an agent around us."""
+"""Variables the interpreter may need to start, and the tag of an enclosing agent."""
 
 
 class ReaperLink:
-    """The reaper of one runner, started when it is first needed and again should it be gone.
+    """The reaper of one runner, started when first needed and restarted if it is gone.
 
-    It belongs to no event loop. A fork of this process gets a reaper of its own. Where memory runs out, the kernel
-    ends what is `expendable` before this process.
+    It is not bound to an event loop. A fork of this process starts its own reaper. If memory runs out, the kernel
+    kills `expendable` processes before this one.
     """
 
     def __init__(self, *, expendable: bool = False) -> None:
@@ -43,15 +43,15 @@ class ReaperLink:
 
     @property
     def pid(self) -> int | None:
-        """The reaper's, None while there is none."""
+        """The reaper's pid; None while there is none."""
         return self._process.pid if self._process else None
 
     def folder(self) -> Path:
-        """Give the folder for temporary files of this runner, made when it is first needed. The reaper removes it
-        when the agent is gone, however it ended.
+        """Return the folder for temporary files of this runner, creating it when first needed. The reaper removes
+        it when the agent is gone, however it ended.
 
         Raises:
-            OSError: none can be made.
+            OSError: it cannot be created.
         """
         if not self._folder or self._folder_owner != os.getpid():
             import tempfile
@@ -61,7 +61,7 @@ class ReaperLink:
         return Path(self._folder)
 
     def remove_folder(self) -> None:
-        """Remove the folder for temporary files, if one was made."""
+        """Remove the folder for temporary files if it was created."""
         if self._folder and self._folder_owner == os.getpid():
             import shutil
 
@@ -69,15 +69,15 @@ class ReaperLink:
             self._folder = ""
 
     def start(self) -> None:
-        """Have a reaper. It need not be ready: what is sent to it meanwhile waits.
+        """Start the reaper if it is not running. It need not be ready: messages sent to it wait.
 
         Raises:
-            OSError: no process or descriptor can be had.
+            OSError: no process or descriptor is available.
         """
         if self._process and self._owner == os.getpid() and self._process.poll() is None:
             return
         self._drop()
-        with suppress(OSError):  # then those who need it are told
+        with suppress(OSError):  # callers that need the folder get the error later
             self.folder()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -101,10 +101,10 @@ class ReaperLink:
             self._spare.append(ready)
 
     async def supervisor(self) -> socket.socket:
-        """Return a non-blocking socket to a supervisor; at its end of stream that one is gone.
+        """Return a non-blocking socket to a supervisor; the end of its stream means that the supervisor is gone.
 
         Raises:
-            OSError: no descriptor can be had, or the reaper takes no orders (TimeoutError).
+            OSError: no descriptor is available, or the reaper accepts no requests (TimeoutError).
         """
         end = time.monotonic() + _PATIENCE_S
         while time.monotonic() < end:
@@ -116,15 +116,15 @@ class ReaperLink:
         raise TimeoutError("the process that starts commands does not answer")
 
     def release(self, supervisor: socket.socket) -> None:
-        """Its command is over. It is used again: on a busy machine a process that was just forked waits
-        several turns of the processor before it, and then the command, may run."""
+        """Take back a supervisor whose command is over, for reuse: on a busy machine a newly forked process waits
+        several time slices before it, and then the command, may run."""
         if self._socket and len(self._spare) < _MOST_SPARE and self._owner == os.getpid():
             self._spare.append(supervisor)
         else:
             supervisor.close()
 
     def _ordered(self) -> socket.socket | None:
-        """Return a socket whose other end is on its way to a new supervisor; None when it could not be sent."""
+        """Request a new supervisor and return our end of its socket; None if the request could not be sent."""
         assert self._socket is not None  # `start` has set it
         ours, theirs = socket.socketpair()
         with theirs:
@@ -139,7 +139,7 @@ class ReaperLink:
         return ours
 
     async def aclose(self, timeout_s: float) -> None:
-        """Let the reaper end, which it does at once unless a kept command is alive."""
+        """Let the reaper exit, which it does at once unless a kept command is alive."""
         process = self._process
         self._drop()
         end = time.monotonic() + timeout_s
@@ -147,7 +147,7 @@ class ReaperLink:
             await asyncio.sleep(0.002)
 
     def discard(self) -> None:
-        """It does not answer: the next order goes to a new one. Its supervisors go on."""
+        """Kill a reaper that does not answer; the next request starts a new one. Its supervisors go on."""
         if self._process and self._owner == os.getpid():
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -163,7 +163,7 @@ class ReaperLink:
 
 
 def _command(code: str, fd: int, scratch: str) -> list[str]:
-    """Return what `ps` shows of the reaper ends with its name."""
+    """Return the command line of the reaper; its last word is the name that `ps` shows."""
     folder = str(Path(__file__).parents[3])
     return [
         *(sys.executable, "-I", "-S", *(("-B",) if sys.dont_write_bytecode else ()), "-X", "utf8", "-c", code),
@@ -172,5 +172,5 @@ def _command(code: str, fd: int, scratch: str) -> list[str]:
 
 
 def _environment(base: Mapping[str, str]) -> dict[str, str]:
-    """Next to nothing: keys must not be readable in the reaper's."""
+    """Return a minimal environment, so that no keys are readable in the reaper's."""
     return {name: base[name] for name in _PASSED_ON if name in base}

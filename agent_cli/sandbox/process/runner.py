@@ -1,9 +1,9 @@
-"""Starting processes. No other module does.
+"""Process creation: no other module starts processes.
 
-Every process gets its own session and process group, no terminal and, unless it is given one, an empty
-standard input. A run returns when its main process exits, even if a child it left behind still holds the
-output pipe. Each is watched over by a supervisor of its own outside this process (`reaper`), which kills its
-whole tree when it is told to and when this process is gone, in whatever way.
+Every process gets its own session and process group, no terminal and, unless input is given, an empty standard
+input. A run returns when its main process exits, even if a child left behind still holds the output pipe. Each
+process has a supervisor outside this process (see `reaper`), which kills the whole tree on request and when this
+process ends, in whatever way.
 """
 
 import asyncio
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 _START_S = 10.0
-"""How long the start of a program may take; it takes 1 ms."""
+"""Time limit for starting a program, which normally takes 1 ms."""
 _TRIES = 7
-"""How often a sandbox is made anew that was tampered with while it was made."""
+"""Number of retries to set up a sandbox whose mounts were tampered with during setup."""
 _LONGEST_REQUEST = 16 * 1024 * 1024
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """A finished run."""
+    """The result of a finished run."""
 
     exit_code: int
     """As a shell reports it: 128 + n for death by signal n."""
     stdout: bytes
     stderr: bytes
     cut: bool = False
-    """It was killed because its output passed `max_output_bytes`."""
+    """True if it was killed because its output exceeded `max_output_bytes`."""
 
 
 class OverdueError(TimeoutError):
-    """A run was killed for the time it took; `so_far` is what it had written."""
+    """A run was killed because it exceeded its time limit; `so_far` is its output until then."""
 
     def __init__(self, text: str, so_far: Completed) -> None:
         super().__init__(text)
@@ -60,21 +60,21 @@ class OverdueError(TimeoutError):
 
 
 class ShellExit(msgspec.Struct, frozen=True):
-    """How a command line ended."""
+    """The outcome of a shell command line."""
 
     exit_code: int | None
-    """None when it timed out."""
+    """None if it timed out."""
     duration_s: float
     timed_out: bool = False
     holding_pipe: bool = False
-    """The shell ended but a child it left behind still holds the output."""
+    """The shell has ended but a child left behind still holds the output pipe."""
     background: bool = False
-    """A child it left behind is still running, whether it holds the output or not."""
+    """A child left behind is still running, whether it holds the output pipe or not."""
 
 
 class ProcessRunner:
-    """Starts processes and remembers which are alive, so that `aclose` leaves none behind. Where memory runs out,
-    the kernel ends `expendable` ones before this process."""
+    """Starts processes and keeps track of the living ones, so that `aclose` leaves none behind. If memory runs
+    out, the kernel kills `expendable` ones before this process."""
 
     def __init__(self, *, expendable: bool = False) -> None:
         self._tag = os.urandom(8).hex()
@@ -82,22 +82,22 @@ class ProcessRunner:
         self._live: set[Running] = set()
         self._reaper = ReaperLink(expendable=expendable)
         self.means: Mechanism | None = None
-        """How commands are confined here; None until it was measured, and where they cannot be."""
-        self.strength = EnforcedLevel("none", why="the sandbox has not been tested yet")
-        """How well; `probe.measure` sets both."""
+        """The mechanism that confines commands; None until it was measured, and if there is none."""
+        self.strength = EnforcedLevel("none", why="what can be had here was not measured yet")
+        """The measured protection; `probe.measure` sets both."""
         self.network: tuple[int, ...] = ()
-        """Of the network that confined commands share, where they can; belongs to this runner."""
+        """Descriptors, owned by this runner, of the isolated network that confined commands share, if they can."""
 
     @property
     def reaper_pid(self) -> int | None:
-        """The helper process that starts commands; None while there is none."""
+        """Pid of the helper process that starts commands; None while there is none."""
         return self._reaper.pid
 
     def folder(self) -> Path:
-        """Give the folder for temporary files that go when the agent does, even if it is killed.
+        """Return the folder for temporary files, removed when the agent ends, even if it is killed.
 
         Raises:
-            OSError: none can be made.
+            OSError: it cannot be created.
         """
         return self._reaper.folder()
 
@@ -113,14 +113,14 @@ class ProcessRunner:
         confinement: Confinement | None = None,
         means: "Mechanism | None" = None,
     ) -> Running:
-        """Start a program; both its streams go to `on_output`, in order, or stderr to `on_errors`.
+        """Start a program; stdout and stderr go to `on_output`, in order, or stderr to `on_errors`.
 
-        It has no terminal, and nothing to read unless it `takes_input`. With a `confinement` it reaches no
-        more than that says, by the means that were measured (`means`: by these, for measuring).
+        It has no terminal, and no input unless `takes_input`. A `confinement` is enforced with the measured
+        mechanism (or with `means`, for measuring).
 
         Raises:
-            ProcessError: not found, not executable, no such folder, arguments too long; or it shall be
-                confined and cannot be: it does not run then.
+            ProcessError: the program or folder does not exist or is not accessible, the arguments are too long, or
+                the confinement is impossible; nothing has run.
         """
         order = None if confinement is None else partial(self._confined, argv, cwd, confinement, means)
         sinks = (on_output,) if on_errors is None else (on_output, on_errors)
@@ -148,8 +148,8 @@ class ProcessRunner:
     ) -> Completed:
         """Run a program to its end and collect its output (git, ripgrep; not the user's commands).
 
-        `env` None means our own without provider keys. `max_output_bytes` bounds memory: past it on
-        stdout the program is killed and what came is returned with `cut`; of stderr the rest is dropped.
+        `env` None means our own without provider keys. `max_output_bytes` limits memory: beyond it on stdout the
+        program is killed and the output so far is returned with `cut`; the rest of stderr is dropped.
 
         Raises:
             ProcessError: not found or not executable.
@@ -185,13 +185,13 @@ class ProcessRunner:
         timeout_s: float,
         on_output: Callable[[bytes], None],
     ) -> ShellExit:
-        """Run a command line with bash (or sh), its output streamed in order as it comes.
+        """Run a command line with bash (or sh) and stream its output in order.
 
-        On cancellation and on time-out the whole process tree is killed: TERM, a grace, KILL.
-        `on_output` is also given what children in the background write after the return.
+        On cancellation and time-out the whole process tree is killed: SIGTERM, a grace period, SIGKILL.
+        `on_output` also receives what background children write after the return.
 
         Raises:
-            ProcessError: the shell cannot be started, for example for want of the folder.
+            ProcessError: the shell cannot be started, for example because there is no such folder.
         """
         begun = time.monotonic()
         argv = [shell_program(env.get("PATH", "")), "-c", "--", command]
@@ -209,10 +209,10 @@ class ProcessRunner:
 
     async def listen(self, port: int) -> socket.socket:
         """Return a socket that listens on a loopback port (0: any) of the network that confined commands share;
-        whoever connects to it there is accepted here. It belongs to the caller, and holds that network.
+        connections made there are accepted here. The caller owns it; it keeps that network alive.
 
         Raises:
-            ProcessError: they share none, or something listens on that port already.
+            ProcessError: there is no shared network, or the port is taken.
         """
         if not self.network:
             raise ProcessError("commands share no network in which we could listen")
@@ -237,12 +237,12 @@ class ProcessRunner:
         return socket.socket(fileno=inbox.take_fds(1)[0])
 
     async def aclose(self) -> None:
-        """Kill everything that is still alive but what was kept, children in the background included, and end
-        the reaper. At most 2 s. Other commands can be started afterwards."""
+        """Kill everything still alive except kept commands, including background children, and end the reaper. At
+        most 2 s. Commands can be started again afterwards."""
         await to_the_end(self._close())
 
     async def stop_all(self) -> None:
-        """Kill everything that is still alive but what was kept. The folder for temporary files stays."""
+        """Kill everything still alive except kept commands. The folder for temporary files stays."""
         live = tuple(running for running in self._live if not running.kept)
         await asyncio.gather(*(running.stop() for running in live))
         self._live.difference_update(live)
@@ -254,7 +254,7 @@ class ProcessRunner:
         self._reaper.remove_folder()
 
     def leave_network(self) -> None:
-        """From now on each confined command has a network of its own."""
+        """Close the shared network; from now on each confined command gets its own."""
         for fd in self.network:
             os.close(fd)
         self.network = ()
@@ -269,9 +269,8 @@ class ProcessRunner:
         input_fd: int | None = None,
         order: "Callable[[Mapping[str, str]], SpawnRequest] | None" = None,
     ) -> Running:
-        """Start a program with one pipe for each sink: stdout, stderr; a single one takes both. `input_fd`,
-        the writing end of its stdin, belongs to the `Running` afterwards. `order` says what is really asked for,
-        given the variables.
+        """Start a program with one pipe per sink: stdout, stderr; a single sink gets both. `input_fd`, the writing
+        end of its stdin, then belongs to the `Running`. `order` builds the actual request from the environment.
         """
         self._count += 1
         tag = f"{self._tag}.{self._count};"
@@ -330,7 +329,7 @@ class ProcessRunner:
     async def _begin(
         self, request: bytes, fds: tuple[int, ...], pipes: tuple[Pipe, ...], input_fd: int | None, tag: str
     ) -> Running:
-        """Hand the request to a supervisor; a second try where the reaper was gone before it had one."""
+        """Hand the request to a supervisor; try again if the reaper was gone before there was one."""
         for last in (False, True):
             running = Running(await self._reaper.supervisor(), pipes, tag, self._reaper.release)
             self._live = {other for other in self._live if other.matters} | {running}
@@ -348,13 +347,13 @@ class ProcessRunner:
 
 
 def shell_program(search_path: str) -> str:
-    """Return the shell for command lines: bash where there is one, else sh."""
+    """Return the shell for command lines: bash if available, else sh."""
     found = (f"{folder}/bash" for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     return next((path for path in (*_SHELLS, *found) if os.access(path, os.X_OK)), "/bin/sh")
 
 
 def _piped(sink: Callable[[bytes], None], ours: ExitStack, theirs: ExitStack) -> tuple[Pipe, int]:
-    """Return a new pipe into `sink`, which `ours` closes, and its writing end, which `theirs` does."""
+    """Create a pipe into `sink`, which `ours` closes; return it with its writing end, which `theirs` closes."""
     reading, writing = os.pipe()
     theirs.callback(os.close, writing)
     pipe = Pipe(reading, sink)
@@ -365,10 +364,10 @@ def _piped(sink: Callable[[bytes], None], ours: ExitStack, theirs: ExitStack) ->
 def _request(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: "tuple[Any, ...] | None" = None
 ) -> bytes:
-    """Return what a supervisor is to start.
+    """Encode the request to start a program.
 
     Raises:
-        ProcessError: it is far too long, or holds text that is no text.
+        ProcessError: it is far too long, or holds text that cannot be encoded.
     """
     try:
         words = [os.fsencode(word) for word in argv]
@@ -382,7 +381,7 @@ def _request(
 
 
 def _readable(data: bytes) -> int | None:
-    """Return a descriptor to give a child as its standard input; None for no input."""
+    """Return a descriptor for a child's standard input; None for no input."""
     if not data:
         return None
     import tempfile
@@ -394,7 +393,7 @@ def _readable(data: bytes) -> int | None:
 
 
 def _code(running: Running) -> int:
-    """Return the exit code, 137 where nobody was there to learn it."""
+    """Return the exit code; 137 if nobody could collect it."""
     return 137 if running.exit_code is None else running.exit_code
 
 

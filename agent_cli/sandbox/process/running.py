@@ -1,5 +1,4 @@
-"""A command that was started: what its user can see of it and do to it. How it is started is `runner`'s
-business, how it is watched over and killed that of its supervisor."""
+"""A started command as its user sees and controls it. `runner` starts it; its supervisor watches and kills it."""
 
 import asyncio
 import os
@@ -18,23 +17,23 @@ if TYPE_CHECKING:
     from .orphans import Tree
 
 _DRAIN_S = 0.2
-"""How long output may still come after the main process has ended."""
+"""Time to wait for output after the main process has ended."""
 _INPUT_S = 5.0
-"""How long a command may leave its input unread before `send` gives up."""
+"""Time a command may leave its input unread before `send` gives up."""
 _STOP_S = 1.8
-"""How long a supervisor may take to kill: a little more than its own limit."""
+"""Time limit for a supervisor to kill; a little more than its own limit."""
 _LAST_WORDS_S = 0.05
-"""How long the output of what was stopped is read."""
+"""Time to read remaining output after a stop."""
 _SETTLE_S = 0.02
-"""Children that end together with the main process are not called left behind."""
+"""Children that end this soon after the main process do not count as left behind."""
 
 
 class ProcessError(Exception):
-    """A program could not be started or given input; the text names it and why."""
+    """A program could not be started or given input; the text names it and the reason."""
 
 
 class NotStarted(Exception):
-    """The supervisor could not start the program, or (with `step` "") is gone without having tried."""
+    """The supervisor could not start the program; with an empty `step` it died before trying."""
 
     def __init__(self, step: str, number: int = 0, text: str = "") -> None:
         super().__init__(text)
@@ -43,8 +42,7 @@ class NotStarted(Exception):
 
 
 class Running:
-    """A started command. Its output goes to `on_output` as it comes, before and after its main process has
-    ended."""
+    """A started command. Its output goes to `on_output` as it arrives, even after its main process has ended."""
 
     def __init__(
         self,
@@ -53,21 +51,21 @@ class Running:
         tag: str,
         on_free: Callable[[socket.socket], None],
     ) -> None:
-        """`on_free` is given `control` when its supervisor is free for another command."""
+        """Create a handle. `on_free` receives `control` when the supervisor is free for another command."""
         self.pid = 0
-        """Of the main process, which leads its own session and process group."""
+        """Pid of the main process, which leads its own session and process group."""
         self.exit_code: int | None = None
         """None while it runs; 128 + n for death by signal n."""
         self.lost = False
-        """What watched over the command was killed: it is dead, and `exit_code` stays None."""
+        """True if the supervisor was killed: the command is dead, and `exit_code` stays None."""
         self.kept = False
-        """It shall outlive us."""
+        """True if the command must outlive the agent."""
         self.pipes = pipes
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        """Done once the main process has ended; await it shielded or with `asyncio.wait`."""
+        """Resolved when the main process has ended; await it shielded or with `asyncio.wait`."""
         self.gone: asyncio.Future[None] = self._loop.create_future()
-        """Done once nothing of the whole tree is left."""
+        """Resolved when the whole process tree is gone."""
         self._begun: asyncio.Future[NotStarted | None] = self._loop.create_future()
         self._asked = False
         self._parted = False
@@ -81,31 +79,31 @@ class Running:
 
     @property
     def holding_pipe(self) -> bool:
-        """It has ended but a child left behind still holds the output."""
+        """True if the command has ended but a child left behind still holds the output pipe."""
         return self.ended.done() and not all(pipe.ended.done() for pipe in self.pipes)
 
     @property
     def background(self) -> bool:
-        """It has ended but a child left behind is still running."""
+        """True if the command has ended but a child left behind is still running."""
         return self.ended.done() and (not self.gone.done() or self.holding_pipe)
 
     @property
     def matters(self) -> bool:
-        """Something of it is alive, or may be."""
+        """True if any process of the command is or may be alive."""
         return self.lost or not self.gone.done() or self.holding_pipe
 
     async def begin(self, request: bytes, fds: tuple[int, ...], stdin: int | None, timeout_s: float) -> None:
-        """Have the supervisor start it; `pid` is set afterwards. `stdin`, the writing end of its input, is
-        closed with it.
+        """Make the supervisor start the command; `pid` is set afterwards. `stdin`, the writing end of its input,
+        is then closed with it.
 
         Raises:
-            NotStarted: it could not.
+            NotStarted: it could not be started.
         """
         try:
             sent = send_with_fds(self._control, request, fds)
             await self._loop.sock_sendall(self._control, memoryview(request)[sent:])
             self._asked = True
-        except OSError:  # the supervisor is gone; `_listen` says what it has still said
+        except OSError:  # the supervisor is gone; `_listen` reads its last messages
             pass
         await asyncio.wait({self._begun}, timeout=timeout_s)
         if not self._begun.done():
@@ -117,11 +115,11 @@ class Running:
             self.close_input()
 
     async def ended_within(self, timeout_s: float) -> bool:
-        """Wait; True when the main process has ended and its output is drained (a child that holds the pipe
-        is given 0.2 s). Nothing is killed when time runs out.
+        """Wait; return True if the main process has ended and its output is drained (0.2 s are allowed for a child
+        that holds the pipe). Nothing is killed on time-out.
 
         Raises:
-            Exception: what `on_output` raised; the whole tree is dead then, as it is after a cancellation.
+            Exception: what `on_output` raised; the whole tree is killed then, as it is on cancellation.
         """
         try:
             end = self._loop.time() + timeout_s
@@ -147,7 +145,7 @@ class Running:
             await self._kill_what_is_found()
 
     async def _pipes_or(self, others: set[asyncio.Future[None]], timeout_s: float) -> None:
-        """Wait for the end of any pipe, or any of `others`."""
+        """Wait until any pipe ends or any of `others` is done."""
         waited = others | {pipe.ended for pipe in self.pipes if not pipe.ended.done()}
         await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         self._raise_errors()
@@ -184,15 +182,15 @@ class Running:
                 raise ProcessError("the command has closed its input or has ended") from error
 
     def close_input(self) -> None:
-        """End its standard input; safe to call twice."""
+        """Close its standard input; safe to call twice."""
         if self._stdin is not None:
             os.close(self._stdin)
             self._stdin = None
 
     async def stop(self) -> None:
-        """End the whole tree, children left behind included: TERM, a short grace, KILL. At most 2 s.
+        """End the whole tree, including children left behind: SIGTERM, a short grace period, SIGKILL. At most 2 s.
 
-        It may be called from another event loop when that of the start is closed, and more than once.
+        May be called more than once, and from another event loop if the one that started it is closed.
         """
         if not self._asked:
             self._part(free=False)
@@ -208,26 +206,26 @@ class Running:
         self._part(free=False)
 
     async def pause(self) -> bool:
-        """Stop the whole tree where it is, until `resume` or `stop`; False where some of it could not be."""
+        """Stop the whole tree until `resume` or `stop`; return False if part of it could not be stopped."""
         from ..helper.pause import pause
 
         return self.gone.done() or await pause(self._supervisor)
 
     def resume(self) -> None:
-        """Let a paused tree go on; safe to call on any."""
+        """Resume a paused tree; safe to call on any."""
         from ..helper.pause import resume
 
         if not self.gone.done():
             resume(self._supervisor)
 
     def keep(self, log: Path) -> None:
-        """Let it outlive us: from now on its output is appended to `log` (64 MB, then discarded), `on_output`
-        gets none of it, and no sweep touches its tree; only `stop` does.
+        """Let the command outlive the agent: from now on its output is appended to `log` (64 MB, then discarded),
+        not passed to `on_output`, and no sweep touches its tree; only `stop` does.
 
-        Nothing is left to keep once the whole tree has ended.
+        Does nothing if the whole tree has ended.
 
         Raises:
-            OSError: the log cannot be opened; nothing has changed then.
+            OSError: the log cannot be opened; nothing has changed.
         """
         fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -243,7 +241,7 @@ class Running:
     def _order(self, frame: bytes, *fds: int) -> None:
         try:
             send_with_fds(self._control, frame, fds)
-        except OSError:  # the supervisor is gone, or hangs: `stop` sees to that
+        except OSError:  # the supervisor is gone or hangs, which `stop` handles
             pass
 
     async def _until_gone(self, timeout_s: float) -> None:
@@ -284,7 +282,9 @@ class Running:
             self._part(free=not self.kept)
 
     def _part(self, *, free: bool) -> None:
-        """The supervisor is gone or shall go, or is `free` for another command; safe to call twice."""
+        """Release the supervisor: it is gone or no longer wanted, or `free` for another command. Safe to call
+        twice.
+        """
         if self._parted:
             return
         self._parted = True
@@ -303,7 +303,7 @@ class Running:
             self._tree().kill()
 
     async def _kill_what_is_found(self) -> None:
-        """Without the supervisor's help: it was killed, or does not answer."""
+        """Kill the tree without the supervisor, which was killed or does not answer."""
         if not self.gone.done():
             send_signal(os.kill, self._supervisor, signal.SIGKILL)
         from .orphans import kill_tree
@@ -317,7 +317,7 @@ class Running:
 
 
 async def to_the_end(work: Coroutine[Any, Any, object]) -> None:
-    """Await `work` whatever happens to us; a cancellation that comes meanwhile is raised afterwards."""
+    """Await `work` to its end, shielded from cancellation; a cancellation in the meantime is raised afterwards."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():

@@ -1,7 +1,7 @@
-"""A small process that gives the terminal back when the program could not: it was killed, or has crashed.
+"""A small process that restores the terminal if the program could not because it was killed or crashed.
 
-It is a fork of the program, made before any thread is, in a session of its own so that what ends the program does
-not end it too. It waits for a word on a pipe; the end of the pipe without that word is the end of the program.
+It is a fork of the program, made before any thread, in its own session so that what ends the program does not end
+it too. It waits for a byte on a pipe; EOF without that byte means that the program died.
 """
 
 import os
@@ -12,13 +12,14 @@ from collections.abc import Callable
 NAME = "agent-guard"
 _ENOUGH_FDS = 1 << 16
 _MODES = termios.ICANON | termios.ISIG | termios.ECHO
-"""None of them is on while the prompt stands; a shell's own line editor leaves the signal keys on."""
+"""Modes that are all off while the prompt is shown; a shell's own line editor leaves signal keys on."""
 
 
 def guard_terminal(terminal: int, reset: bytes) -> Callable[[], None]:
-    """Watch over a terminal in its present state; call what this returns before ending well.
+    """Restore the terminal to its present state if the program dies; call the returned function before a normal
+    exit.
 
-    `reset` is written to it when the program is gone without that. Where nothing can be watched, nothing is.
+    `reset` is written to the terminal in that case. If watching is impossible, nothing is done.
     """
     try:
         before = termios.tcgetattr(terminal)
@@ -63,7 +64,7 @@ def _watch(terminal: int, reader: int, before: list[object], reset: bytes) -> No
 
 
 def _call_yourself(name: str) -> None:
-    """What lists of processes show, where the system has that."""
+    """Set the process name shown in process lists, if the system supports that."""
     try:
         descriptor = os.open("/proc/self/comm", os.O_WRONLY)
         os.write(descriptor, name.encode())
@@ -73,7 +74,7 @@ def _call_yourself(name: str) -> None:
 
 
 def _local(attributes: list[object]) -> int:
-    """Return the flags of line editing, echo and signal keys."""
+    """Return the local mode flags: line editing, echo and signal keys."""
     flags = attributes[3]
     assert isinstance(flags, int)
     return flags

@@ -1,1 +1,1 @@
-"""What a command may reach, as a value."""
+"""Data types for what a command may reach."""

@@ -1,11 +1,11 @@
-"""What a child process sees of our environment: everything but the keys to model providers, and never a
-program that would wait for a person."""
+"""Environment of child processes: ours without the keys of model providers, and set up so that no program waits
+for a user."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 CALL_TAG = "AGENT_CALL"
-"""Names the call a process belongs to, so that it is found again after it has left its session."""
+"""Names the tool call a process belongs to, so that the process is found after it has left its session."""
 
 _QUIET = {
     "AGENT": "agent-cli",
@@ -18,10 +18,10 @@ _QUIET = {
 }
 
 _GIT_SAFETY = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
-"""So that reading a directory somebody else made cannot make git run a program from it."""
+"""Settings that stop git from running a program out of a directory created by another user."""
 
 _MISLEADING = frozenset({"CDPATH"})
-"""With it `cd src` may go elsewhere than the permissions were asked for."""
+"""With `CDPATH`, `cd src` may enter another directory than the one that was approved."""
 
 _SECRETS = frozenset(
     {
@@ -55,9 +55,9 @@ _CACHES = {
     "YARN_CACHE_FOLDER": "yarn",
     "npm_config_cache": "npm",
 }
-"""By the variables that name them."""
+"""Cache folder names by the variables that set them."""
 _DOWNLOADS = {"CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
-"""Where these keep what they have downloaded: offline the user's own is read, else it must be written."""
+"""Variables of tools that keep downloads there: offline the user's own is read, otherwise it must be writable."""
 _OFFLINE = {
     "CARGO_NET_OFFLINE": "true",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -65,7 +65,7 @@ _OFFLINE = {
     "npm_config_fetch_retries": "0",
     "npm_config_update_notifier": "false",
 }
-"""What would be tried for minutes fails at once."""
+"""Settings that make offline programs fail at once instead of retrying for minutes."""
 _BY_PROXY = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
     *("npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY"),
@@ -80,9 +80,9 @@ _PROXIED = {
     "npm_config_fetch_retry_mintimeout": "500",
     "npm_config_update_notifier": "false",
 }
-"""What is refused is refused a minute later too."""
+"""Settings that use the proxy and reduce retries: a refused request is refused a minute later too."""
 OF_CONFINEMENT = frozenset({"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED})
-"""Variables that a confined command may have only because it is."""
+"""Variables that are set only for confined commands."""
 
 
 def confined_env(
@@ -93,12 +93,12 @@ def confined_env(
     passed: Collection[str] = (),
     proxy: str = "",
 ) -> dict[str, str]:
-    """Return the environment for a confined command: `env` without secrets and without what leads to other
-    programs of the user, but for the names `passed`; caches go to the folder `cache`, which should be writable
-    (None: they stay where they are). Where it is `offline`, `proxy` is the URL at which allowed hosts are reached
-    all the same; empty: none are.
+    """Return the environment for a confined command: `env` without secrets and without variables that lead to
+    other programs of the user, except the names in `passed`.
 
-    A setting of git keeps its place and loses its value, as git counts them.
+    Caches move to the folder `cache`, which should be writable (None: they stay where they are). If the command is
+    `offline`, `proxy` is the URL through which allowed hosts are reached; empty: none are. A git setting keeps its
+    position and loses its value, because git counts the settings.
     """
     from agent_cli.redaction.env_names import is_secret, leads_out
 
@@ -114,23 +114,23 @@ def confined_env(
 
 
 def _way_out(proxy: str) -> dict[str, str]:
-    """Settings for programs that have no network but the hosts behind a proxy, or none at all."""
+    """Return settings for programs that reach only the hosts behind a proxy, or none."""
     if not proxy:
         return _OFFLINE
     return {**dict.fromkeys(_BY_PROXY, proxy), **dict.fromkeys(_PAST_PROXY, _OURSELVES), **_PROXIED}
 
 
 def is_provider_secret(name: str) -> bool:
-    """Return whether a variable of this name holds a key to a model provider."""
+    """Return True if a variable of this name holds the key of a model provider."""
     upper = name.upper()
     return upper in _SECRETS or upper.endswith(_SECRET_ENDINGS)
 
 
 def child_env(base: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a command: `base` without provider keys, questions switched off, then `extra`;
-    git's guards come last.
+    """Return the environment for a command: `base` without provider keys, with prompts switched off, then `extra`;
+    git's safety settings come last.
 
-    What the user sets on purpose in `extra` wins over everything, a key included.
+    A value that the user sets in `extra` takes precedence over everything, even if it is a key.
     """
     kept = {
         name: value for name, value in base.items() if not is_provider_secret(name) and name not in _MISLEADING
@@ -140,7 +140,7 @@ def child_env(base: Mapping[str, str], extra: Mapping[str, str] | None = None) -
 
 
 def _git_safety(env: Mapping[str, str]) -> dict[str, str]:
-    """Settings for git, behind those that are there already; a count that is no number counts as none."""
+    """Return git safety settings, appended to existing ones; a count that is not a number counts as 0."""
     written = env.get("GIT_CONFIG_COUNT", "")
     first = int(written) if written.isascii() and written.isdigit() else 0
     added = {"GIT_CONFIG_COUNT": str(first + len(_GIT_SAFETY))}

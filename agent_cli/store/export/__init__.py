@@ -1,1 +1,1 @@
-"""Write a session as Markdown, HTML or JSON."""
+"""Export a session as Markdown, HTML or JSON."""

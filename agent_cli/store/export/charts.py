@@ -1,5 +1,5 @@
-"""Pictures as SVG for HTML pages: how long each turn of a session took and what it cost, and the parts that other
-pictures are made of. Colours come from the page's style. Pure."""
+"""SVG charts for HTML pages: duration and cost of each turn, and the elements other charts are made of. Colors
+come from the page's style. Pure."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -16,8 +16,8 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def timeline(turns: Sequence[Turn]) -> str:
-    """One row a turn, with a bar for its duration and, where any is known, one for its cost; the newest turns
-    where there are very many."""
+    """Return a chart with one row per turn: a bar for its duration and, if any cost is known, one for its cost. Of
+    very many turns, the newest are shown."""
     counted = [turn for turn in turns if turn.number]
     shown = counted[-_MOST_ROWS:]
     if not shown:
@@ -41,7 +41,7 @@ def timeline(turns: Sequence[Turn]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as `1.6 s` or `3 min 20 s`."""
+    """Format a duration, such as `1.6 s` or `3 min 20 s`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -49,12 +49,12 @@ def duration(seconds: float) -> str:
 
 
 def money(usd: float | None) -> str:
-    """Such as `0.0123 USD`; a dash where it is unknown."""
+    """Format an amount, such as `0.0123 USD`; a dash if unknown."""
     return "–" if usd is None else f"{usd:.4f} USD" if usd < 1 else f"{usd:.2f} USD"
 
 
 def tokens(count: float) -> str:
-    """Such as `940` or `12.5k`."""
+    """Format a token count, such as `940` or `12.5k`."""
     for size, unit in ((1e6, "M"), (1e3, "k")):
         if count >= size:
             return f"{count / size:.1f}".removesuffix(".0") + unit
@@ -82,7 +82,9 @@ def plot(
     written: Callable[[float], str],
     across: tuple[str, Callable[[float], str]] = ("model call", lambda number: f"{number:.0f}"),
 ) -> str:
-    """Return a curve over a grid. `across` names what lies on the horizontal axis, and writes its values."""
+    """Return a line chart over a grid. `across` is the name of the horizontal axis and a formatter for its
+    values.
+    """
     points = _thinned(points)
     first = points[0][0]
     last = points[-1][0] if points[-1][0] > first else first + 1
@@ -117,12 +119,12 @@ def plot(
 
 
 def label(x: float, y: float, text: str, anchor: str = "end") -> str:
-    """Return a small text."""
+    """Return a small text element."""
     return f'<text class="label" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def grid_step(highest: float) -> float:
-    """Return a round distance between three to six lines of a grid."""
+    """Return a round step that gives three to six grid lines."""
     size = 1e-9
     while highest / size > 5:
         for factor in _STEPS:
@@ -133,11 +135,11 @@ def grid_step(highest: float) -> float:
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """At most a few hundred points, the last among them."""
+    """Reduce the points to a few hundred, always keeping the last."""
     every = -(-len(points) // _MOST_POINTS)
     return [*points[:-1:every], points[-1]] if every > 1 else points
 
 
 def picture(name: str, height: float, content: str, width: int = WIDTH) -> str:
-    """Return a whole picture; `name` is what it shows, for those who do not see it."""
+    """Return a complete SVG; `name` describes it for screen readers."""
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(name)}">{content}</svg>'

@@ -1,4 +1,4 @@
-"""A session as a file for somewhere else: Markdown or HTML to read, JSON to go on with. Pure."""
+"""Export formats of a session: Markdown or HTML to read, JSON to import. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -15,13 +15,13 @@ _KEPT = frozenset(
     {"id", "type", "turn_id", "call_id", "message_id", "session_id", "checkpoint", "through", "fold_id", "data",
      "signature", "media_type", "provider", "seen", "queued_ids", "call_ids", "turn_ids", "kept", "told", "mode"}
 )  # fmt: skip
-"""Fields that hold names, hashes and pictures: a mask in them would break the session, and hide nothing."""
+"""Fields with names, hashes and images: masking them would break the session and hide nothing."""
 _OUTPUTS = frozenset({"text", "display"})
 
 
 def exported(records: Sequence[AnyRecord], format: Format, agents: Mapping[str, str] | None = None) -> str:
-    """Return the records of a session in a format. JSON is a session file itself, one record a line. `agents` has
-    the names of its sub-agents by the ids of their sessions."""
+    """Return the records of a session in a format. JSON is a session file, one record per line. `agents` maps
+    session ids of sub-agents to their names."""
     if format == "json":
         return "[\n" + ",\n".join(encode(record).decode() for record in records) + "\n]\n"
     if format == "md":
@@ -35,8 +35,8 @@ def exported(records: Sequence[AnyRecord], format: Format, agents: Mapping[str, 
 
 
 def masked(records: Sequence[AnyRecord], redactor: Redactor) -> tuple[AnyRecord, ...]:
-    """Return the records with the secrets in all their texts replaced; in the results of tools also values that
-    are assigned to the name of a secret."""
+    """Return the records with secrets in all texts masked; in tool results also values assigned to names that
+    suggest a secret."""
     return tuple(_masked(record, redactor) for record in records)
 
 

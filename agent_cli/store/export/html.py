@@ -1,8 +1,8 @@
-"""Show a session as one HTML file: no network, readable on a phone, in light and dark. Pure but for reading its
-own style sheet and script.
+"""Export a session as one HTML file: no network, readable on a phone, in light and dark mode. Pure except for
+reading its style sheet and script.
 
-Whatever was said is data: control characters are cleaned away, everything is escaped, Markdown is rendered without
-HTML and pictures of its own, and a content security policy allows nothing but the page's own style and script.
+Everything said is treated as data: control characters are removed, everything is escaped, Markdown is rendered
+without raw HTML and images, and a content security policy allows only the page's own style and script.
 """
 
 import base64
@@ -33,7 +33,7 @@ _LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), (
 
 
 def page_of(records: Sequence[AnyRecord], agents: Mapping[str, str]) -> str:
-    """Return the whole page of a session; `agents` has the names of sub-agents by the ids of their sessions."""
+    """Return the whole page of a session; `agents` maps session ids of sub-agents to their names."""
     story = transcript_of(records)
     parts = (_head(story), _plan(story.plan), session_picture(records, story, agents), _talk(story))
     script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def _deed(deed: CallEntry) -> str:
 
 
 def _result(display: str, text: str) -> str:
-    """Return what the model read, which says more than what was shown, unless that is all there is."""
+    """Return the text the model read, which is more complete than the displayed text, unless only that exists."""
     shown = text if len(text) >= len(display) else display
     return f'<pre class="result">{_bounded(shown)}</pre>' if shown.strip() else ""
 
@@ -142,7 +142,7 @@ def _diff(text: str) -> str:
 
 
 def _picture(image: Image) -> str:
-    """Return a picture of the session itself, if it is what it says."""
+    """Return an image of the session if its data is valid and its type allowed."""
     try:
         base64.b64decode(image.data, validate=True)
     except (binascii.Error, ValueError):
@@ -153,7 +153,7 @@ def _picture(image: Image) -> str:
 
 
 def _rendered(text: str) -> str:
-    """Markdown as HTML: nothing of it is HTML of its own, no picture is fetched, links lead to the web only."""
+    """Render Markdown as HTML: without raw HTML, without loading images, with links to the web only."""
     page = str(_reader().render(shorten(text, 200_000)))
     page = re.sub(r'<a href="(?!https?://)[^"]*"[^>]*>', "<a>", page)
     page = page.replace('<a href="', '<a rel="noreferrer noopener" href="')

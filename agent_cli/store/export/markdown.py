@@ -1,4 +1,4 @@
-"""A session as Markdown to read, mail or keep: prompts, answers, calls with their results and diffs. Pure."""
+"""Export a session as Markdown: prompts, answers, tool calls with their results and diffs. Pure."""
 
 import re
 import time
@@ -14,7 +14,7 @@ _STATES = {"done": "x", "in_progress": "/", "pending": " "}
 
 
 def markdown_of(story: Transcript) -> str:
-    """Return the whole text. What was said is kept; long results are cut, which is said."""
+    """Return the whole text. Messages are complete; long results are shortened with a note."""
     parts = [f"# {_line(story.title)}", _facts(story)]
     if story.plan:
         items = "\n".join(f"- [{_STATES[item.status]}] {_line(item.text)}" for item in story.plan)
@@ -76,13 +76,13 @@ def _deed(deed: CallEntry) -> str:
 
 
 def arguments_text(deed: CallEntry) -> str:
-    """Return the arguments of a call, one a line where they are an object."""
+    """Return the arguments of a call as indented JSON, or as written if they are not an object."""
     values = arguments(deed.call)
     return msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else deed.call.arguments
 
 
 def shorten(text: str, most: int = _MOST_CHARS) -> str:
-    """Return a text that is safe to show, with its middle left out when it is long."""
+    """Return a text that is safe to show, with the middle of a long one left out."""
     if len(text) > most:
         gap = f"\n[… {len(text) - most:,} characters left out; the session file has them …]\n"
         text = text[: most // 2] + gap + text[-(most - most // 2) :]
@@ -90,12 +90,12 @@ def shorten(text: str, most: int = _MOST_CHARS) -> str:
 
 
 def local_time(seconds: float) -> str:
-    """Date and time of day, local; empty for none."""
+    """Format a local date and time; empty if there is none."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if 0 < seconds < 1 << 34 else ""
 
 
 def code_block(text: str, language: str = "") -> str:
-    """Return a block of code that nothing in it can end."""
+    """Return a code block with a fence that its content cannot close."""
     shown = shorten(text)
     longest = max((len(run) for run in re.findall("`{3,}", shown)), default=2)
     fence = "`" * max(3, longest + 1)
@@ -103,12 +103,12 @@ def code_block(text: str, language: str = "") -> str:
 
 
 def _line(text: str) -> str:
-    """One line in which Markdown finds nothing to do."""
+    """Return a text as one line with Markdown characters escaped."""
     return re.sub(r"([\\`*<>\[\]#|]|(?<!\w)_|_(?!\w))", r"\\\1", " ".join(clean(text).split()))
 
 
 def _code(text: str) -> str:
-    """Return a text as code in a line."""
+    """Return a text as inline code."""
     shown = " ".join(clean(text).split())[:300]
     ticks = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""

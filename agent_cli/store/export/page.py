@@ -1,4 +1,4 @@
-"""The frame of an HTML page: one file, no network, light and dark. Pure but for reading its style."""
+"""Frame of an HTML page: one file, no network, light and dark mode. Pure except for reading its style sheet."""
 
 import base64
 import hashlib
@@ -9,14 +9,14 @@ from agent_cli.protocol.sanitize import clean
 
 
 def document(title: str, body: str, more_style: str = "", script: str = "") -> str:
-    """Return a whole page. A content security policy allows nothing but the page's own style, its pictures, and
-    the one script that it brings, if any.
+    """Return a whole page. A content security policy allows only the page's own style and images, and its script,
+    if any.
 
     Args:
         title: plain text.
-        body: HTML, in which everything foreign is escaped already.
-        more_style: CSS behind that of all pages.
-        script: JavaScript of ours, which runs when the body is there.
+        body: HTML in which all foreign text is already escaped.
+        more_style: CSS appended to the common style.
+        script: our JavaScript, which runs after the body is loaded.
     """
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8") + more_style
     runs = f"; script-src {_hash(script)}" if script else ""
@@ -36,5 +36,5 @@ def document(title: str, body: str, more_style: str = "", script: str = "") -> s
 
 
 def _hash(text: str) -> str:
-    """Return a source expression that allows this text and no other."""
+    """Return a CSP source expression that allows exactly this text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,8 +1,7 @@
-"""Show where time, tokens and money of a session went: a time line, pictures of its steps, and tables behind all
-of them, as HTML. Pure.
+"""HTML overview of a session: where time, tokens and money went, as a timeline, charts of its steps, and tables
+behind them. Pure.
 
-The time line is drawn by the page's script out of numbers and of the names of tools and models; everything else is
-there without it.
+The page's script draws the timeline from numbers and names of tools and models; everything else works without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,25 +43,25 @@ SHARE_NAMES: dict[Share, str] = {
 _MOST_ROWS = 60
 _MOST_TOOLS = 40
 _GAP, _GAPS = 0.004, 0.04
-"""Shares of the whole: what is left between two turns at most, and between all of them."""
+"""Shares of the total: the maximum gap between two turns, and of all gaps together."""
 _LANES = 4
-"""For tools at the same time; more lie on the last one."""
+"""Lanes for concurrent tool calls; further ones share the last lane."""
 
 
 class Table(NamedTuple):
-    """A table behind a picture, all of it plain text."""
+    """A table behind a chart; all plain text."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
 def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Mapping[str, str]) -> str:
-    """Return the part of the page that is about the whole session.
+    """Return the overview section of the page.
 
     Args:
         records: of the session, its header first.
-        story: the same, told.
-        agents: id of a sub-agent's session → its name.
+        story: transcript of the same session.
+        agents: names of sub-agents by session id.
     """
     timing = Timing(records)
     calls = [record for record in records if isinstance(record, ModelCalled)]
@@ -86,7 +85,7 @@ def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Map
 
 
 def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transcript) -> str:
-    """Return the one bar of all turns, what its parts are, and the time line."""
+    """Return the bar for all turns, its legend, and the timeline."""
     sums = {name: sum(each[name] for each in shares) for name in SHARES}
     whole = sum(sums.values())
     if not whole:
@@ -121,7 +120,7 @@ def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transc
 
 
 def _line_data(timing: Timing, story: Transcript) -> dict[str, object]:
-    """Return what the script draws: turns laid one behind another, and in them stretches by lane. Seconds."""
+    """Return the data for the script: turns one after another and, in them, time spans by lane. Seconds."""
     whole = sum(turn.duration_s for turn in timing.turns) or 1.0
     gap = whole * min(_GAP, _GAPS / max(len(timing.turns), 1))
     numbers = {turn.turn_id: turn.number for turn in story.turns}
@@ -148,8 +147,8 @@ _MODEL, _TOOLS, _WAITING, _AGENTS = 0, 1, 1 + _LANES, 2 + _LANES
 
 
 def _drawn(stretch: Stretch, free: list[float]) -> list[tuple[int, int, float, float]]:
-    """Return lane, kind, beginning and end of what a stretch is drawn as; `free` says from when on each lane of
-    tools is free."""
+    """Return lane, kind, start and end of the bars for a time span; `free` holds the time from which each tool
+    lane is free."""
     match stretch:
         case Stretch(kind="model", record=ModelCalled() as call) if call.agent:
             return [(_AGENTS, _KINDS.index("agent"), stretch.start, stretch.end)]
@@ -331,7 +330,7 @@ def _sub_agents(calls: Sequence[ModelCalled], agents: Mapping[str, str]) -> str:
 def _listed(
     title: str, head: Sequence[str], rows: Sequence[Sequence[str]], weights: Sequence[float], left: int = 1
 ) -> str:
-    """Return a table that is its own picture: each row has a bar below its first cell."""
+    """Return a table with a bar below the first cell of each row."""
     if not rows:
         return ""
     most = max(weights, default=0.0) or 1.0
@@ -360,7 +359,7 @@ def _figure(title: str, drawn: str, table: Table | None, note: str = "") -> str:
 
 
 def _tall(drawn: str) -> str:
-    """Return a picture that may be higher than its place, to be scrolled."""
+    """Return a chart in a scrollable container."""
     return f'<div class="tall" tabindex="0">{drawn}</div>' if drawn else ""
 
 

@@ -1,8 +1,8 @@
-"""Draw the steps of a session: what filled the context, tokens and money for each step, and what came from the
-cache. Pure.
+"""Charts of the steps of a session: what filled the context window, tokens and money per step, and cache hits.
+Pure.
 
-Many steps are drawn in groups, so that a picture has the same size however long the session was. Each picture has
-a table with the same figures.
+Many steps are drawn in groups, so that a chart has the same size however long the session was. Each chart has a
+table with the same figures.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,28 +32,28 @@ ORIGIN_NAMES: dict[Origin, str] = {
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Neighbouring steps that are drawn as one."""
+    """Consecutive steps drawn as one."""
 
     steps: Sequence[Step]
 
     @property
     def name(self) -> str:
-        """Its numbers, such as `3` or `3–7`."""
+        """Its step numbers, such as `3` or `3–7`."""
         first, last = self.steps[0].number, self.steps[-1].number
         return str(first) if first == last else f"{first}–{last}"
 
     def total(self, *fields: str) -> int:
-        """Return the sum of some fields of `Usage` over its steps."""
+        """Return the sum of the given `Usage` fields over its steps."""
         return sum(getattr(step.usage, field, None) or 0 for step in self.steps for field in fields)
 
     @property
     def spent_usd(self) -> float | None:
-        """What all calls had cost when its last step had ended."""
+        """Cumulative cost of all calls up to its last step."""
         return self.steps[-1].spent_usd
 
     @property
     def cost_usd(self) -> float | None:
-        """What its steps cost; None where no step told."""
+        """Cost of its steps; None if no step reported one."""
         known = [step.cost_usd for step in self.steps if step.cost_usd is not None]
         return sum(known) if known else None
 
@@ -64,13 +64,15 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def grouped(steps: Sequence[Step], most: int = _MOST_BARS) -> list[Group]:
-    """Return the steps in at most so many groups of one size."""
+    """Divide the steps into at most `most` groups of equal size."""
     size = max(1, -(-len(steps) // most))
     return [Group(steps[at : at + size]) for at in range(0, len(steps), size)]
 
 
 def context_chart(steps: Sequence[Step]) -> str:
-    """Stack the parts of each request; a compaction is a mark. Of several steps the fullest request is drawn."""
+    """Draw the parts of each request as stacked areas, with compactions marked. Of grouped steps the largest
+    request is drawn.
+    """
     groups = grouped(steps, 180)
     shown = [group.fullest.parts for group in groups]
     top, lines = _grid([sum(parts.values()) for parts in shown])
@@ -99,7 +101,7 @@ def context_chart(steps: Sequence[Step]) -> str:
 
 
 def context_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
-    """Return the table behind `context_chart`: its head and rows."""
+    """Return the table behind `context_chart`: head and rows."""
     used = [origin for origin in ORIGINS if any(step.parts.get(origin) for step in steps)]
     head = ["call", "tokens", *(ORIGIN_NAMES[origin].partition(":")[0] for origin in used)]
     rows = []
@@ -120,7 +122,7 @@ _USES = (
 
 
 def usage_chart(steps: Sequence[Step]) -> str:
-    """Draw a bar of tokens for each step, or for several, and above them the sum of what was spent."""
+    """Draw a bar of tokens per step or group, and a line for the cumulative cost."""
     groups = grouped(steps)
     heights = [group.total(*(field for field, _ in _USES)) for group in groups]
     top, lines = _grid(heights)
@@ -160,8 +162,8 @@ def usage_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
 
 
 def cache_chart(steps: Sequence[Step]) -> str:
-    """Draw the share of each request that came from the cache; where it was lost is a mark. Empty where no call
-    told."""
+    """Draw the share of each request read from the cache, with cache losses marked. Empty if no call reported
+    it."""
     told = [step for step in steps if step.usage is not None and step.usage.cached_share is not None]
     if not told:
         return ""
@@ -185,7 +187,7 @@ def cache_chart(steps: Sequence[Step]) -> str:
 
 
 def cache_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
-    """Return where the cache was lost, then the share of each step, or of several."""
+    """Return the table behind `cache_chart`: cache losses, then the share of each step or group."""
     told = [step for step in steps if step.usage is not None and step.usage.cached_share is not None]
     lost = [
         [
@@ -201,7 +203,7 @@ def cache_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
 
 
 def speed_chart(points: Sequence[tuple[float, float]]) -> str:
-    """Draw the seconds to the first token of each call; empty where no call told."""
+    """Draw the seconds to the first token of each call; empty if no call reported it."""
     if not points:
         return ""
     return plot("Time to the first token", "first", points, "s", lambda value: f"{value:.3g}")
@@ -213,7 +215,7 @@ def _share(group: Group) -> float:
 
 
 def _grid(heights: Iterable[float], written=tokens) -> tuple[float, list[str]]:  # type: ignore[no-untyped-def]
-    """Return the value at the top of a picture, and its horizontal lines."""
+    """Return the value at the top of a chart, and its grid lines."""
     highest = max(heights, default=0.0) or 1.0
     step = grid_step(highest)
     top = step * -(-highest // step)
@@ -232,7 +234,7 @@ def _x(at: int, count: int) -> float:
 
 
 def _points(values: Sequence[float], top: float) -> list[str]:
-    """Return where values lie; a single one is a line across the picture."""
+    """Return the coordinates of values; a single value becomes a line across the chart."""
     high = HEIGHT - _TOP - _BOTTOM
     places = [(_x(at, len(values)), _TOP + high * (1 - value / top)) for at, value in enumerate(values)]
     if len(places) == 1:

@@ -1,4 +1,4 @@
-"""A session told turn by turn, for the exports: what was said, each call with its result, what it took. Pure."""
+"""A session turn by turn, for the exports: messages, tool calls with results, duration and cost. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from agent_cli.session.undo_state import taken_back
 
 
 class MessageEntry(msgspec.Struct, frozen=True):
-    """A text of the person or the model."""
+    """A text of the user or the model."""
 
     who: str
     """`you` or `agent`."""
@@ -34,26 +34,26 @@ class MessageEntry(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Something that happened besides; `text` may be long, `title` is one line."""
+    """An event besides messages and tool calls; `text` may be long, `title` is one line."""
 
     title: str
     text: str = ""
 
 
 class CallEntry(msgspec.Struct, frozen=True):
-    """A call and what came of it."""
+    """A tool call and its result."""
 
     call: ToolCall
     result: ToolResult | None
 
     @property
     def status(self) -> str:
-        """As in `ToolStatus`; `unknown` without a result."""
+        """A `ToolStatus`; `unknown` without a result."""
         return self.result.status if self.result is not None else "unknown"
 
     @property
     def about(self) -> str:
-        """What it was about in one line: the command, the path, or whatever its first short text says."""
+        """One-line summary of the arguments: the command, the path, or the first short texts."""
         values = arguments(self.call)
         for name in ("command", "path", "pattern", "query", "url"):
             if isinstance(values.get(name), str):
@@ -66,7 +66,7 @@ Item = MessageEntry | Note | CallEntry
 
 
 class Turn(msgspec.Struct):
-    """One prompt to its end. Number 0 holds what came before the first prompt."""
+    """A prompt with everything up to its end. Number 0 holds what came before the first prompt."""
 
     number: int
     turn_id: str
@@ -76,12 +76,12 @@ class Turn(msgspec.Struct):
     duration_s: float = 0.0
     cost_usd: float | None = None
     calls: int = 0
-    """Model calls."""
+    """Number of model calls."""
     undone: bool = False
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """The whole session."""
+    """A whole session."""
 
     header: Header
     title: str
@@ -93,7 +93,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
-    """Return the story that the records of a session tell; the first one is its header."""
+    """Build the transcript from the records of a session; the first one is its header."""
     header = records[0]
     assert isinstance(header, Header)
     results = {each.call_id: each for each in reversed(records) if isinstance(each, ToolResult)}
@@ -123,7 +123,7 @@ def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
 
 
 def arguments(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call; empty where they are no JSON object."""
+    """Return the arguments of a call; empty if they are not a JSON object."""
     try:
         values = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -132,13 +132,13 @@ def arguments(call: ToolCall) -> dict[str, Any]:
 
 
 def is_diff(text: str) -> bool:
-    """Return whether a text shows changes line by line."""
+    """Return True if a text is a line-by-line diff."""
     lines = text.splitlines()
     return any(line.startswith("@@") for line in lines) and any(line.startswith(("+", "-")) for line in lines)
 
 
 def _begins(record: AnyRecord, turn: Turn) -> bool:
-    """Return whether a record is the prompt of another turn than this one."""
+    """Return True if a record is the prompt of a turn other than this one."""
     human = isinstance(record, UserMessage) and record.origin == "human"
     return human and (record.turn_id != turn.turn_id or not turn.number)
 

@@ -1,6 +1,6 @@
-"""What all sessions of a user cost on one day: a small file a day, one line a call.
+"""Cost of all sessions of a user on one day: a small file per day, one line per call.
 
-Lines are appended in one write each, so that several programs at once lose nothing.
+Each line is appended in one write, so that concurrent programs lose nothing.
 """
 
 import os
@@ -11,14 +11,14 @@ from agent_cli.fs.files import make_private
 
 
 class SpendLog:
-    """The day's spending. Nothing here raises: a bound on it is kept as far as it is known."""
+    """The day's spending. Nothing here raises: a limit on it applies as far as the spending is known."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: tuple[Path, int, float] | None = None
 
     def add(self, cost_usd: float) -> None:
-        """Note the cost of one call, in US dollars."""
+        """Record the cost of one call in US dollars."""
         if cost_usd <= 0:
             return
         try:
@@ -32,7 +32,7 @@ class SpendLog:
             pass
 
     def today_usd(self) -> float:
-        """Return the sum since midnight, local time. Lines that cannot be read count as nothing."""
+        """Return the sum since midnight, local time. Unreadable lines count as 0."""
         path = self._today()
         try:
             size = path.stat().st_size

@@ -1,5 +1,5 @@
-"""Permission rules that the user chose to keep for a project or for everything: one small JSON file each
-in the state directory, one rule a line so that a rule's place can be named."""
+"""Permission rules saved by the user for a project or for everything: one small JSON file each in the state
+directory, with one rule per line so that a rule has a line number."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ class _Grants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GrantFile:
-    """Kept rules in one file. Reading is strict: a damaged file is an error, never "no rules"."""
+    """Saved rules in one file. Reading is strict: a damaged file is an error, never "no rules"."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class GrantFile:
             raise StoreError(f"{self.path}: {error}. Fix or delete the file.") from error
 
     def add(self, rule: str) -> None:
-        """Keep a rule; a rule already there is kept once.
+        """Save a rule unless it is already there.
 
         Raises:
             StoreError: the file cannot be read or written.
@@ -47,7 +47,7 @@ class GrantFile:
         self._change(lambda rules: rules if rule in rules else (*rules, rule))
 
     def remove(self, rule: str) -> bool:
-        """Remove a rule; False when it is not there.
+        """Remove a rule; return False if it is not there.
 
         Raises:
             StoreError: the file cannot be read or written.
@@ -59,7 +59,7 @@ class GrantFile:
 
     def _change(self, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
         try:
-            with file_lock(self.path):  # two programs lose no rule
+            with file_lock(self.path):  # concurrent programs lose no rule
                 before = self.rules()
                 if (after := change(before)) != before:
                     lines = ",\n".join(f"    {msgspec.json.encode(each).decode()}" for each in after)

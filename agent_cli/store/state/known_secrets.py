@@ -1,8 +1,8 @@
-"""What was a secret in any run, in one small file of the state folder: names and keyed hashes, never a value. By
-it a value stays masked where no variable or configuration holds it any more.
+"""Secrets of all runs, in one small file of the state folder: names and keyed hashes, never values. A value stays
+masked by it after it was removed from variables and configuration.
 
-The key is random, made with the file and kept in it alone: no session, export or report holds a hash. Whatever is
-wrong with the file, what this run knows is masked all the same, so nothing here raises.
+The key is random, created with the file and stored only in it: no session, export or report holds a hash. If the
+file is unusable, secrets known in this run are still masked, so nothing here raises.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from agent_cli.redaction.fingerprints import KnownSecret, Recognizer, digest, kn
 from agent_cli.redaction.redactor import forms, secret_lines
 
 _MOST = 300
-"""Secrets; the one that was not seen for longest is forgotten first."""
+"""Maximum number of secrets; the one not seen for longest is forgotten first."""
 _LARGEST_BYTES = 4_000_000
 _LOCK_S = 2.0
-"""Others hold it for milliseconds, unless the machine is very busy."""
+"""Others hold the lock for milliseconds, unless the machine is very busy."""
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -29,14 +29,13 @@ class _Content(msgspec.Struct, frozen=True):
 
 
 class KnownSecretsFile:
-    """The secrets of all runs. Two programs at once lose nothing of each other's."""
+    """The secrets of all runs. Concurrent programs do not overwrite each other's data."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def recognizer(self, known: Mapping[str, str]) -> Recognizer:
-        """Return what recognizes the secrets of all runs, those of this one included: `known` are its values by
-        name."""
+        """Return a recognizer for the secrets of all runs, adding this run's: `known` are its values by name."""
         lines = secret_lines(known)
         content = self._read()
         if self.path.parent.is_dir() and (content is None or _unknown(content, lines)) and lines:
@@ -59,14 +58,14 @@ class KnownSecretsFile:
 
 
 def _unknown(content: _Content, lines: Mapping[str, str]) -> list[str]:
-    """Return the lines of which no fingerprint is kept."""
+    """Return the lines without a stored fingerprint."""
     key = bytes.fromhex(content.key)
     kept = {each.forms[0].digest for each in content.secrets}
     return [line for line in lines if digest(key, line) not in kept]
 
 
 def _with(content: _Content, lines: Mapping[str, str]) -> _Content:
-    """Return the same with the fingerprints of `lines`, which are forgotten last."""
+    """Return the content with fingerprints of `lines` added; these are forgotten last."""
     key = bytes.fromhex(content.key)
     here = {digest(key, line) for line in lines}
     used = [each for each in content.secrets if each.forms[0].digest in here]

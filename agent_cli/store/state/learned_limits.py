@@ -1,7 +1,7 @@
-"""What servers taught about their models, kept across sessions: one small JSON file in the state folder.
+"""Facts learned from servers about their models, kept across sessions: one small JSON file in the state folder.
 
-It is a cache, unlike everything else that is stored. Whatever is wrong with it, what it held is learnt
-again, so nothing here raises and nothing waits long.
+Unlike the other stored files it is a cache. If it is unusable, the facts are learned again, so nothing here raises
+and nothing waits long.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ from agent_cli.fs.files import file_lock, read_regular, replace_file
 from agent_cli.protocol.learned import LearnedLimits
 
 KEPT_S = 30 * 86_400.0
-"""Servers are updated: what was learnt longer ago is found out again."""
+"""Servers are updated, so older facts are determined again."""
 _MOST = 500
-"""Models; the one learnt about longest ago is forgotten first."""
+"""Maximum number of models; the one learned about longest ago is forgotten first."""
 _LARGEST_BYTES = 4_000_000
 _LOCK_S = 2.0
-"""Another program holds the lock for a few milliseconds, or for as long as a busy machine lets it wait."""
+"""Another program holds the lock for a few milliseconds, or longer on a busy machine."""
 
 
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,27 +30,27 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LearntFile:
-    """The `Memory` of the model clients. Two programs at once lose nothing of each other's."""
+    """The `Memory` of the model clients. Concurrent programs do not overwrite each other's data."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self.path = path
         self._now = now
 
     def recall(self, key: str) -> LearnedLimits:
-        """Return what is known of a model; an empty value when nothing is."""
+        """Return what is known about a model; an empty value if nothing is."""
         entry = self._read().get(key)
         return entry.learnt if entry is not None else LearnedLimits()
 
     def all(self) -> dict[str, LearnedLimits]:
-        """Return everything that is known, by key."""
+        """Return everything known, by key."""
         return {key: entry.learnt for key, entry in self._read().items()}
 
     def learn(self, key: str, learnt: LearnedLimits) -> None:
-        """Keep it, beside what is known already."""
+        """Merge facts with those already known."""
         self._keep(key, lambda before: before.merged(learnt))
 
     def replace(self, key: str, learnt: LearnedLimits) -> None:
-        """Keep it in place of what is known."""
+        """Replace the known facts."""
         self._keep(key, lambda _: learnt)
 
     def _keep(self, key: str, changed: Callable[[LearnedLimits], LearnedLimits]) -> None:
@@ -61,7 +61,7 @@ class LearntFile:
             self._write(dict(sorted(entries.items(), key=lambda item: item[1].at)[-_MOST:]))
 
     def forget(self, query: str) -> list[str]:
-        """Drop what is known of the models whose key contains `query`; returns their keys."""
+        """Remove the facts about models whose key contains `query`; return their keys."""
         dropped: list[str] = []
         with contextlib.suppress(OSError, UnicodeError), file_lock(self.path, _LOCK_S):
             entries = self._read()
@@ -75,7 +75,7 @@ class LearntFile:
         replace_file(self.path, f"{{\n{lines}\n}}\n".encode())
 
     def _read(self) -> dict[str, _Entry]:
-        """Return the entries that can be read and are not too old."""
+        """Return the entries that are readable and not too old."""
         try:
             raw = msgspec.json.decode(read_regular(self.path, _LARGEST_BYTES), type=dict[str, msgspec.Raw])
         except (OSError, msgspec.DecodeError, UnicodeError):

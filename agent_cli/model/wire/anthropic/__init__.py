@@ -1,1 +1,1 @@
-"""Anthropic messages."""
+"""Wire format Anthropic Messages."""

@@ -1,4 +1,4 @@
-"""Anthropic Messages, the wire format of Claude and of the servers that imitate it."""
+"""Anthropic Messages, the wire format of Claude and of compatible servers."""
 
 import re
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class AnthropicDialect(Dialect):
     )
 
     def __init__(self, route: Route, info: ModelInfo) -> None:
-        """`info` says how long an answer may be, which this format wants to be told with each request."""
+        """Create a dialect. `info` gives the maximum answer length, which this format requires in each request."""
         super().__init__(route)
         self._info = info
         self._kept: KeptParts[Message, list[Json]] = KeptParts()
@@ -100,6 +100,6 @@ class AnthropicDialect(Dialect):
 
 
 def _blocks(content: list[Json]) -> list[Json]:
-    """Return all blocks, those inside results included."""
+    """Return all blocks, including those inside results."""
     inner = [block["content"] for block in content if isinstance(block.get("content"), list)]
     return [*content, *(each for blocks in inner for each in blocks)]

@@ -1,7 +1,7 @@
-"""From a neutral request to the body of an Anthropic Messages call.
+"""Convert a neutral request to the body of an Anthropic Messages call.
 
-Pure and deterministic: but for the cache marks, the same message always becomes the same bytes, and
-`messages` is the last key, so that a body without its closing brackets is a byte prefix of the next one.
+Pure and deterministic: apart from the cache marks, the same message always becomes the same bytes, and `messages`
+is the last key, so that a body without its closing brackets is a byte prefix of the next one.
 """
 
 from typing import Any
@@ -32,12 +32,12 @@ _MARK = {"type": "ephemeral"}
 _NOTHING = "[no output]"
 _PICTURE_CHARS = 1600 * CHARS_PER_TOKEN
 _LEAST = 1024
-"""Tokens of an answer that are asked for however full the window is."""
+"""Minimum answer length requested, in tokens, however full the window is."""
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 class _Entry:
-    """One entry of `messages`: blocks in one role, each with the id of its message."""
+    """An entry of `messages`: blocks of one role, each with the id of its message."""
 
     def __init__(self, role: str) -> None:
         self.role = role
@@ -56,8 +56,8 @@ def messages_body(
     learnt: LearnedLimits,
     kept: KeptParts[Message, list[Json]],
 ) -> EncodedRequest:
-    """Return the body, and which message each entry and each block of its `messages` stands for; `kept` is what
-    the request before has written."""
+    """Return the body, and the message id of each entry and block of its `messages`; `kept` caches the parts
+    written for the previous request."""
     entries = _entries(request, route, learnt, kept)
     max_tokens = _fitting(_max_tokens(route, info, request, learnt), route, info, request, entries)
     body: Json = {"model": route.model, "stream": True, "max_tokens": max_tokens}
@@ -71,11 +71,11 @@ def messages_body(
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system}]
     body["messages"] = [{"role": entry.role, "content": entry.blocks} for entry in entries]
-    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+    if request.tools and "tool_choice" not in learnt.refused:  # after the messages, which stay a prefix that way
         if not request.may_call:
             body["tool_choice"] = {"type": "none"}
         elif request.must_call and body.get("thinking", {"type": "disabled"})["type"] == "disabled":
-            body["tool_choice"] = {"type": "tool", "name": request.must_call}  # refused beside thinking
+            body["tool_choice"] = {"type": "tool", "name": request.must_call}  # refused together with thinking
     if request.answer_schema is not None:
         _hold_to_schema(body, request, route, learnt)
     if "cache_marks" not in learnt.refused:
@@ -103,8 +103,8 @@ def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: Le
 
 
 def _fitting(max_tokens: int, route: Route, info: ModelInfo, request: ModelRequest, entries: list[_Entry]) -> int:
-    """Return the longest answer that fits the window beside the prompt, for models that refuse a request
-    otherwise. Halved until it does, so that it rarely changes as the conversation grows."""
+    """Return the longest answer that fits the window together with the prompt, for models that otherwise refuse
+    the request. Halved until it fits, so that it rarely changes as the conversation grows."""
     window = info.context_window
     if window is None or not must_fit(route.model):
         return max_tokens
@@ -115,7 +115,7 @@ def _fitting(max_tokens: int, route: Route, info: ModelInfo, request: ModelReque
 
 
 def _chars(value: Any) -> int:
-    """About how long a part of the body is, in characters of text."""
+    """Return the approximate size of a part of the body in characters of text."""
     match value:
         case {"type": "image"}:
             return _PICTURE_CHARS
@@ -133,7 +133,7 @@ def _chars(value: Any) -> int:
 def _thinking(
     thinking: Thinking, wanted: str, max_tokens: int, entries: list[_Entry], learnt: LearnedLimits
 ) -> Json:
-    """Return the fields that say how much to think; empty leaves it to the provider."""
+    """Return the fields that control thinking; empty leaves it to the provider."""
     if thinking.kind == "adaptive":
         return _adaptive(thinking, wanted, learnt)
     budget = min(BUDGETS.get(wanted, 0), max_tokens // 2)
@@ -154,8 +154,8 @@ def _adaptive(thinking: Thinking, wanted: str, learnt: LearnedLimits) -> Json:
 
 
 def _may_start_thinking(entries: list[_Entry]) -> bool:
-    """Return whether thinking may be switched on with a budget: the answer whose calls are being worked on must
-    begin with a thought, and another provider's does not."""
+    """Return True if thinking may be enabled with a budget: the answer whose calls are in progress must start with
+    a thinking block, which another provider's answer does not."""
     at = len(entries) - 1
     while at > 1 and entries[at].blocks[0]["type"] == "tool_result":
         at -= 2
@@ -165,7 +165,7 @@ def _may_start_thinking(entries: list[_Entry]) -> bool:
 def _entries(
     request: ModelRequest, route: Route, learnt: LearnedLimits, kept: KeptParts[Message, list[Json]]
 ) -> list[_Entry]:
-    """Return the conversation in alternating roles: what follows in the same role becomes one entry."""
+    """Return the conversation in alternating roles: consecutive messages of one role become one entry."""
     limits = route.quirks.images if takes_pictures(learnt) else None
     reasoning = "reasoning" not in learnt.refused
     entries: list[_Entry] = []
@@ -200,7 +200,7 @@ def _blocks(message: Message, provider: str, limits: ImageLimits | None, *, reas
 
 
 def _content(text: str, images: tuple[Image, ...], limits: ImageLimits | None) -> list[Json]:
-    """Text, where there is any, and pictures."""
+    """Return a text block, unless blank, and image blocks."""
     kept, text = sendable_images(images, text, limits)
     blocks: list[Json] = [{"type": "text", "text": text}] if text.strip() else []
     for image in kept:
@@ -225,8 +225,8 @@ def _part(part: str | Reasoning | ToolCall) -> Json:
 
 
 def _mark(body: Json) -> None:
-    """Ask for the prompt to be cached up to four places: the tools, the system prompt, and the last two
-    messages of the user, so that what was written under the older mark is found again."""
+    """Mark up to four places for caching: the tools, the system prompt, and the last two user messages, so that
+    the content cached under the older mark is found again."""
     for name in ("tools", "system"):
         if body.get(name):
             body[name][-1] = body[name][-1] | {"cache_control": _MARK}

@@ -1,5 +1,6 @@
-"""From the bytes of an Anthropic Messages answer to model events. Blocks follow each other; what belongs to none,
-or to an unknown kind, is skipped."""
+"""Convert the bytes of an Anthropic Messages response to model events. Blocks follow each other; data outside a
+block, or in an unknown kind of block, is skipped.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,20 +36,20 @@ _FINISHES: dict[str, Finish] = {
 
 
 class _Block:
-    """A block that is being received."""
+    """A block being received."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.text = TextBuffer()
         self.signature = TextBuffer()
         self.call = -1
-        """Number of the call, for a block that is one."""
+        """Index of the call, for a tool use block."""
         self.input: Any = None
-        """Arguments that came with the beginning, as some servers send them."""
+        """Arguments sent with the start of the block, as some servers do."""
 
 
 class MessagesStream(EventStream):
-    """Understands one answer: feed it bytes, then call `end`."""
+    """Parser for one response: feed it bytes, then call `end`."""
 
     end_word = "a stop reason"
 
@@ -90,7 +91,7 @@ class MessagesStream(EventStream):
             self._finish, self._raw_finish = _FINISHES.get(reason, "unknown"), reason
 
     def _begun(self, usage: Json) -> Iterator[ModelEvent]:
-        """Counts at the beginning; that of the output is a placeholder."""
+        """Yield the counts at the start, except for the output count, which is a placeholder."""
         if usage:
             yield from self._count({name: count for name, count in usage.items() if "output" not in name})
 
@@ -144,7 +145,7 @@ class MessagesStream(EventStream):
             yield ReasoningPiece(text)
 
     def _close(self, block: _Block | None) -> Iterator[ModelEvent]:
-        """Yield what is left to say of a block, once."""
+        """Yield the remaining events of a block, once."""
         if block is None or not block.kind:
             return
         kind, block.kind = block.kind, ""
@@ -163,7 +164,7 @@ class MessagesStream(EventStream):
         yield from self._count(chunk.get("usage"))
 
     def _count(self, usage: Any) -> Iterator[ModelEvent]:
-        """Counts of the answer's beginning are completed by those of its end."""
+        """Update the counts: those at the end complete those at the start."""
         if not isinstance(usage, dict):
             return
         new = read_usage(usage)
@@ -175,7 +176,7 @@ class MessagesStream(EventStream):
 
 
 def read_usage(usage: Json) -> Usage:
-    """Token counts; what the server does not report is None. `input_tokens` leaves cached ones out."""
+    """Return the token counts, None if not reported. `input_tokens` excludes cached tokens."""
     written = count_of(usage.get("cache_creation_input_tokens"))
     if written is None and isinstance(parts := usage.get("cache_creation"), dict):
         written = sum(count_of(tokens) or 0 for tokens in parts.values())
@@ -190,7 +191,7 @@ def read_usage(usage: Json) -> Usage:
 
 
 def _larger(one: Usage, two: Usage) -> Usage:
-    """Counts only grow; some servers repeat those of the beginning as 0."""
+    """Return the larger of each count: counts only grow, but some servers repeat earlier ones as 0."""
     names = ("input", "output", "cache_read", "cache_write", "reasoning")
     pairs = {name: (getattr(one, name), getattr(two, name)) for name in names}
     return Usage(**{name: max((n for n in pair if n is not None), default=None) for name, pair in pairs.items()})

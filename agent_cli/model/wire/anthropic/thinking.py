@@ -1,5 +1,5 @@
-"""What differs between the models behind Anthropic Messages, as data: how they are told to think, and how
-long an answer may be where nothing else is known.
+"""Differences between the models with the Anthropic Messages format, as data: how thinking is controlled, and the
+maximum answer length if nothing else is known.
 
 Sources: Anthropic's documentation of thinking, effort and the migration guides of each model.
 """
@@ -13,16 +13,16 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 
 
 class Thinking(msgspec.Struct, frozen=True):
-    """How a family of models is told how much to think."""
+    """Thinking controls of a family of models."""
 
     kind: Literal["none", "budget", "adaptive"]
     """`budget`: a number of tokens. `adaptive`: the model decides, guided by an effort."""
     efforts: tuple[str, ...] = ()
-    """Known efforts; one above or between them becomes the nearest lower one."""
+    """Supported efforts; others are mapped to the nearest lower one."""
     by_default: bool = False
-    """It thinks when nothing is said, and shows nothing of it unless asked to."""
+    """True if it thinks unless told otherwise, without showing it unless asked."""
     can_stop: bool = True
-    """It can be told not to think at all."""
+    """True if thinking can be switched off."""
 
 
 _ALL = ("low", "medium", "high", "xhigh", "max")
@@ -37,7 +37,7 @@ _FAMILIES: tuple[tuple[str, Thinking], ...] = (
     (r"claude-", Thinking("adaptive", _ALL)),
     (r"", Thinking("budget")),
 )
-"""By the model's name, first match wins; the last row is for models of others behind the same format."""
+"""Patterns of model names, first match wins; the last row is for other vendors' models with this format."""
 
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 24_576, "max": 32_000}
 """Tokens for each effort, for models that take a budget."""
@@ -48,25 +48,27 @@ _ANSWERS: tuple[tuple[str, int], ...] = (
     (r"claude-(instant|2|3-(haiku|sonnet|opus))", 4096),
     (r"", 32_000),
 )
-"""Longest answer, for models of which no catalogue says it. One too long is refused with the limit named."""
+"""Maximum answer length for models missing from the catalogue, in tokens. A value that is too large is refused
+with the limit named.
+"""
 
 _MUST_FIT = lazy_regex(r"claude-(instant|[123])|(opus|sonnet|haiku)-4(?!-?[5-9](?!\d))")
-"""Models before Claude 4.5, which refuse a prompt and a longest answer that exceed the window together; the
-newer ones end the answer when the window is full."""
+"""Models before Claude 4.5, which refuse a request if prompt and maximum answer together exceed the window; newer
+ones end the answer when the window is full."""
 
 
 def must_fit(model: str) -> bool:
-    """Return whether prompt and longest answer must fit the window together."""
+    """Return True if prompt and maximum answer must fit the window together."""
     return _MUST_FIT.search(model.lower().replace(".", "-")) is not None
 
 
 def thinking_of(model: str) -> Thinking:
-    """Return how a model is told to think."""
+    """Return how a model's thinking is controlled."""
     name = model.lower().replace(".", "-")
     return next(thinking for pattern, thinking in _FAMILIES if re.search(pattern, name))
 
 
 def longest_answer(model: str) -> int:
-    """Tokens an answer may have, where nothing else says it."""
+    """Return the maximum answer length in tokens if nothing else is known."""
     name = model.lower().replace(".", "-")
     return next(tokens for pattern, tokens in _ANSWERS if re.search(pattern, name))

@@ -1,1 +1,1 @@
-"""OpenAI chat completions, and Ollama behind the same shape."""
+"""Wire formats OpenAI Chat Completions and Ollama chat."""

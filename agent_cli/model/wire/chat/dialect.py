@@ -22,7 +22,7 @@ _SHORTER = "The output limit is lowered to what this model takes."
 _MUST = r"reasoning_content.{0,60}(?:must|required|missing)|missing.{0,20}reasoning_content"
 _REASONING = frozenset({"reasoning_content", "reasoning"})
 _BY_TEMPLATE = (400, 422, 500)
-"""How a server answers when its chat template raises."""
+"""Statuses of a server whose chat template raises an error."""
 _FIELDS: dict[str, tuple[str, ...]] = {
     ANSWER_SCHEMA: ("response_format",),
     "effort": ("reasoning_effort", "reasoning"),

@@ -1,8 +1,8 @@
-"""Ollama's own chat endpoint. Apart from Chat Completions, because only here can the size of the context be
-asked for: left alone, Ollama gives a model a small one and cuts long conversations without a word.
+"""Ollama's own chat endpoint. Separate from Chat Completions because only here can the context window be
+requested: by default Ollama uses a small one and cuts long conversations silently.
 
-`truncate` and `shift` are switched off, so that a request that is too long is refused; servers that do not
-know them yet are never sent one.
+`truncate` and `shift` are switched off, so that a request that is too long is refused; older servers that do not
+know them are never sent one.
 """
 
 import re
@@ -43,7 +43,7 @@ from ..unsupported_parts import ANSWER_SCHEMA, ELSEWHERE, THINKING, picture_repa
 from .request import chat_messages, fitting, tool_json
 
 _MOST_CHARS_A_TOKEN = 6
-"""More than any usual text has, so that a request is called too long only when it surely is."""
+"""More than any ordinary text has, so that a request is rejected as too long only if it certainly is."""
 _FINISHES: dict[str, Finish] = {"stop": "stop", "done": "stop", "length": "length"}
 _NO_THINKING = "This model takes no effort of thinking; it is left out from now on."
 
@@ -66,7 +66,7 @@ class OllamaDialect(Dialect):
     )
 
     def __init__(self, route: Route, probe: CapabilityProbe) -> None:
-        """`probe` knows what the server said of the model by now."""
+        """Create a dialect. `probe` holds what the server has reported about the model."""
         super().__init__(route)
         self._probe = probe
         self._sent_chars = 0
@@ -107,8 +107,8 @@ class OllamaDialect(Dialect):
         return OllamaReader(self._route.provider, self._read)
 
     def _read(self, usage: Usage) -> None:
-        """Tell the user when the server has cut the request. The count of what it read may leave out what it
-        had in its cache, so that a small one proves nothing; cut requests fill half of the context or more."""
+        """Notify the user if the server has cut the request. Its count of tokens read may exclude cached ones, so
+        a small count proves nothing; cut requests fill half of the window or more."""
         window, read = self._probe.info.context_window, usage.input
         about = self._sent_chars // CHARS_PER_TOKEN
         if window is None or read is None or usage.cache_read is not None:
@@ -121,29 +121,29 @@ class OllamaDialect(Dialect):
 
 
 class _Lines(Chunks):
-    """Cuts bytes into the JSON objects of an answer that has one a line."""
+    """Splits bytes into JSON objects, one per line."""
 
     def __init__(self) -> None:
         super().__init__()
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[Json]:
-        """Yield what the lines that these bytes complete hold."""
+        """Yield the objects of the lines completed by these bytes."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         yield from (decode_json(line) for line in lines if line.strip())
 
     def flush(self) -> Iterator[Json]:
-        """Yield what the last line holds."""
+        """Yield the object of the last line."""
         return self.feed(b"\n")
 
 
 class OllamaReader(EventStream):
-    """Understands one answer: a JSON object a line, the last one with `done`."""
+    """Parser for one response: a JSON object per line, the last one with `done`."""
 
     end_word = "its end"
 
     def __init__(self, provider: str, on_usage: Callable[[Usage], None] | None = None) -> None:
-        """`on_usage` is called with what the answer used."""
+        """Create a reader. `on_usage` is called with the usage of the response."""
         super().__init__(provider)
         self._on_usage = on_usage
         self._chunks = _Lines()
@@ -151,10 +151,10 @@ class OllamaReader(EventStream):
         self._joiner = SurrogateJoiner()
 
     def whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the events of an answer that came as one object, or as lines called JSON.
+        """Yield the events of a response that came as one object, or as lines declared as JSON.
 
         Raises:
-            ModelError: it is an error, or no answer at all.
+            ModelError: it is an error, or not an answer.
         """
         try:
             one = decode_json(data)
@@ -198,7 +198,7 @@ class OllamaReader(EventStream):
             yield from self._call(call)
 
     def _call(self, call: Any) -> Iterator[ModelEvent]:
-        """Yield a call, which always comes whole."""
+        """Yield the events of a call, which is always complete."""
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             return
@@ -222,14 +222,14 @@ class OllamaReader(EventStream):
 
 
 def read_usage(chunk: Json) -> Usage:
-    """Token counts of the last object. `prompt_eval_count` includes what came from the cache."""
+    """Return the token counts of the last object. `prompt_eval_count` includes cached tokens."""
     total, cached = count_of(chunk.get("prompt_eval_count")), count_of(chunk.get("prompt_eval_cached_count"))
     fresh = total if total is None or cached is None else max(0, total - cached)
     return Usage(input=fresh, output=count_of(chunk.get("eval_count")), cache_read=cached)
 
 
 def _own(message: Json, names: dict[str, str]) -> Json:
-    """Return a message of Chat Completions as Ollama has it; `names` collects the tool of each call."""
+    """Convert a Chat Completions message to Ollama's form; `names` collects the tool name of each call."""
     sent: Json = {"role": message["role"], "content": ""}
     content = message.get("content")
     if isinstance(content, str):
@@ -257,7 +257,7 @@ def _own_call(call: Json, names: dict[str, str]) -> Json:
 
 
 def _think(effort: str, info: ModelInfo, route: Route) -> bool | str | None:
-    """Return what to put into `think`; None leaves it to the model."""
+    """Return the value for `think`; None leaves it to the model."""
     if not effort or info.reasoning is False:
         return None
     levels = info.efforts or (("low", "medium", "high") if "gpt-oss" in route.model else ())
@@ -267,14 +267,16 @@ def _think(effort: str, info: ModelInfo, route: Route) -> bool | str | None:
 
 
 def _size(body: Json) -> int:
-    """Characters of text; pictures do not count."""
+    """Return the number of characters of text, without images."""
     tools = len(msgspec.json.encode(body["tools"])) if "tools" in body else 0
     return tools + sum(len(message["content"]) for message in body["messages"])
 
 
 def _check_size(chars: int, window: int, route: Route) -> None:
-    """Raises:
-    ModelError: even the fewest tokens that the text can be are more than the context holds.
+    """Check that the request may fit the window.
+
+    Raises:
+        ModelError: even the minimum number of tokens for the text exceeds the window.
     """
     least = chars // _MOST_CHARS_A_TOKEN
     if least > window:
@@ -287,7 +289,7 @@ def _check_size(chars: int, window: int, route: Route) -> None:
 
 
 def _json_inside(error: Any) -> Any:
-    """Return an error that is JSON again, as Ollama passes on what its runner said."""
+    """Return the inner error of an error that is JSON text, as Ollama passes it on from its runner."""
     if not isinstance(error, str) or not error.lstrip().startswith("{"):
         return None
     try:

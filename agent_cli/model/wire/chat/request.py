@@ -1,8 +1,8 @@
-"""From a neutral request to the body of a Chat Completions call.
+"""Convert a neutral request to the body of a Chat Completions call.
 
-Pure and deterministic: the same message always becomes the same bytes, and `messages` is the last key, so
-that a body without its closing brackets is a byte prefix of the next one. Fields outside the common
-schema are left out, unless the provider's quirks ask for them.
+Pure and deterministic: the same message always becomes the same bytes, and `messages` is the last key, so that a
+body without its closing brackets is a byte prefix of the next one. Fields outside the common schema are omitted
+unless the provider's quirks require them.
 """
 
 import hashlib
@@ -22,21 +22,21 @@ from ..kept_parts import KeptParts
 from ..parts import object_text, plain_name
 
 _NO_REASONING = " "
-"""Stands for reasoning that is not known. Providers that want the field refuse an empty one."""
+"""Placeholder for unknown reasoning. Providers that require the field refuse an empty one."""
 _SWAPS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _ANSWERING = {("tool", "user"): "I have the results."}
 _ALTERNATING = {**_ANSWERING, ("user", "user"): "[no answer]", ("assistant", "assistant"): "Continue."}
-"""What stands between two messages of these roles."""
+"""Text inserted between two messages of these roles."""
 _CACHE_MARK = {"type": "ephemeral"}
 _NO_SIGNATURE = "skip_thought_signature_validator"
-"""What Gemini takes in place of a signature it never gave, as for a call another model made."""
+"""Value Gemini accepts instead of a signature it never gave, as for a call by another model."""
 
 
 def chat_body(
     route: Route, request: ModelRequest, learnt: LearnedLimits, kept: KeptParts[Message, Json] | None = None
 ) -> EncodedRequest:
-    """Return the body, and which message each entry of its `messages` stands for; `kept` is what the request
-    before has written."""
+    """Return the body, and the message id of each entry of its `messages`; `kept` caches the parts written for the
+    previous request."""
     quirks = fitting(route.quirks, learnt)
     body: Json = {"model": route.model, "stream": True}
     if "stream_options" not in learnt.refused:
@@ -56,7 +56,7 @@ def chat_body(
     if quirks.cache_marks and "claude" in route.model:
         mark_cached(messages)
     body["messages"] = messages
-    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+    if request.tools and "tool_choice" not in learnt.refused:  # after the messages, which stay a prefix that way
         if not request.may_call:
             body["tool_choice"] = "none"
         elif request.must_call:
@@ -70,7 +70,7 @@ def chat_body(
 
 
 def fitting(quirks: Quirks, learnt: LearnedLimits) -> Quirks:
-    """Return the quirks, with what the server taught since."""
+    """Return the quirks updated with learned limits."""
     if "max_tokens" in learnt.refused:
         quirks = msgspec.structs.replace(quirks, max_tokens_field=_SWAPS[quirks.max_tokens_field])
     if "no_reasoning" in learnt.refused:
@@ -92,7 +92,7 @@ def _effort(wanted: str, quirks: Quirks, learnt: LearnedLimits) -> Json:
 
 
 def tool_json(tool: ToolSpec) -> Json:
-    """Return a tool as a function."""
+    """Return a tool as a function definition."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
 
@@ -105,8 +105,8 @@ def chat_messages(
     *,
     pictures: bool = True,
 ) -> Iterator[tuple[str, Json]]:
-    """System prompt and conversation, each with the id of its message. Pictures of tool results follow in a
-    user message behind the last result, because a tool message holds text only."""
+    """Yield system prompt and conversation, each with its message id. Images of tool results follow in a user
+    message after the last result, because a tool message can hold only text."""
     if request.system:
         yield "", {"role": "system", "content": request.system}
     shown: list[Image] = []
@@ -129,7 +129,7 @@ def chat_messages(
 
 
 def _without_system(pairs: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
-    """Return the messages with the system prompt at the beginning of the first one of the user."""
+    """Return the messages with the system prompt prepended to the first user message."""
     if len(pairs) < 2 or pairs[0][1]["role"] != "system" or pairs[1][1]["role"] != "user":
         return pairs
     (_, system), (source, first), *rest = pairs
@@ -143,8 +143,8 @@ def _without_system(pairs: list[tuple[str, Json]]) -> list[tuple[str, Json]]:
 
 
 def _separated(pairs: Iterable[tuple[str, Json]], quirks: Quirks) -> Iterator[tuple[str, Json]]:
-    """Yield the messages, with a short one wherever two stand side by side that the server wants kept apart. What
-    is put in depends on what is before it only, so that each request stays a prefix of the next."""
+    """Yield the messages, inserting a short one between adjacent messages that the server wants separated. The
+    insertion depends only on the preceding messages, so that each request stays a prefix of the next."""
     between = _ALTERNATING if quirks.alternates else _ANSWERING
     before = ""
     for source, message in pairs:
@@ -155,7 +155,7 @@ def _separated(pairs: Iterable[tuple[str, Json]], quirks: Quirks) -> Iterator[tu
 
 
 def roles_repeat(messages: Sequence[Json]) -> bool:
-    """Return whether messages stand side by side that some servers want kept apart."""
+    """Return True if adjacent messages have roles that some servers want separated."""
     roles = [message["role"] for message in messages]
     return any(pair in _ALTERNATING for pair in pairwise(roles))
 
@@ -209,7 +209,7 @@ def _call(call: ToolCall, quirks: Quirks, *, own: bool, first: bool) -> Json:
 
 
 def wire_id(call_id: str, quirks: Quirks) -> str:
-    """Return an id the provider takes; the same id always gives the same one."""
+    """Return an id that the provider accepts; the same id is always mapped to the same result."""
     if quirks.short_ids:
         plain = len(call_id) == 9 and call_id.isascii() and call_id.isalnum()
         return call_id if plain else hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
@@ -219,8 +219,8 @@ def wire_id(call_id: str, quirks: Quirks) -> str:
 
 
 def mark_cached(messages: list[Json]) -> None:
-    """Ask for the prompt to be cached up to its newest message; only Claude must be asked. The newest user
-    message is marked too: what is behind it may be looked up under that mark again."""
+    """Mark the prompt for caching up to its newest message; only Claude needs this. The newest user message is
+    marked too, because later content may be looked up under that mark again."""
     places = {0, len(messages) - 1, *[at for at, each in enumerate(messages) if each["role"] == "user"][-2:]}
     for place in places:
         message = messages[place]

@@ -1,7 +1,7 @@
-"""From the bytes of a Chat Completions answer to model events.
+"""Convert the bytes of a Chat Completions response to model events.
 
-Servers agree on little beyond `choices[0].delta`; what they are known to send is understood, and what
-cannot be understood is an error, never a shorter answer.
+Servers agree on little beyond `choices[0].delta`. Known variants are parsed; anything that cannot be parsed is an
+error, never a shorter answer.
 """
 
 from collections.abc import Iterator
@@ -58,11 +58,11 @@ _FAILED_FINISHES: dict[str, ErrorKind] = {
     "timeout": "truncated",
     "network_error": "truncated",
 }
-"""The answer broke off at the provider: what there is of it may be half a call."""
+"""The answer broke off at the provider and may contain half a call."""
 
 
 class ChatStream(EventStream):
-    """Understands one answer: feed it bytes, then call `end`."""
+    """Parser for one response: feed it bytes, then call `end`."""
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
@@ -128,7 +128,7 @@ class ChatStream(EventStream):
 
 
 def read_usage(usage: Json) -> Usage:
-    """Token counts; what the server does not report is None. `prompt_tokens` includes cached tokens."""
+    """Return the token counts, None if not reported. `prompt_tokens` includes cached tokens."""
     prompt = object_of(usage.get("prompt_tokens_details"))
     completion = object_of(usage.get("completion_tokens_details"))
     read = count_of(prompt.get("cached_tokens"))
@@ -148,7 +148,7 @@ def read_usage(usage: Json) -> Usage:
 
 
 def _content(content: Any) -> tuple[str, str]:
-    """Reasoning and text of a delta's content: a string, or a list of parts."""
+    """Return reasoning and text of a delta's content: a string, or a list of parts."""
     if isinstance(content, str):
         return "", content
     thought = text = ""

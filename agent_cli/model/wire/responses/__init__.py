@@ -1,1 +1,1 @@
-"""OpenAI responses."""
+"""Wire format OpenAI Responses."""

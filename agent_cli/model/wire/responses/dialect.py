@@ -1,4 +1,4 @@
-"""OpenAI Responses, the wire format of OpenAI's models that think: they take tools only here."""
+"""OpenAI Responses, the wire format of OpenAI's reasoning models, which support tools only here."""
 
 import re
 
@@ -72,7 +72,7 @@ class ResponsesDialect(Dialect):
     )
 
     def __init__(self, route: Route, info: ModelInfo) -> None:
-        """`info` says which efforts the model knows."""
+        """Create a dialect. `info` gives the efforts the model supports."""
         super().__init__(route)
         self._info = info
         self._kept = KeptInput()

@@ -1,9 +1,9 @@
-"""From a neutral request to the body of an OpenAI Responses call.
+"""Convert a neutral request to the body of an OpenAI Responses call.
 
-Pure and deterministic: the same message always becomes the same bytes, and `input` is the last key, so that
-a body without its closing brackets is a byte prefix of the next one. Nothing is kept at the provider, so
-reasoning goes back as the encrypted items it came as: `Reasoning.signature` is the encrypted content,
-`Reasoning.text` the summary. Ids of items are left out, since nobody could look them up.
+Pure and deterministic: the same message always becomes the same bytes, and `input` is the last key, so that a body
+without its closing brackets is a byte prefix of the next one. Nothing is stored at the provider, so reasoning is
+sent back as the encrypted items received: `Reasoning.signature` is the encrypted content, `Reasoning.text` the
+summary. Item ids are omitted, since nothing could be looked up by them.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ from ..parts import in_order, joined, object_text, plain_id, plain_name, short_k
 from ..strict_schema import strict_schema
 
 _LEAST_OUTPUT = 16
-"""Tokens; a lower limit is refused."""
+"""In tokens; a lower limit is refused."""
 _KEY_CHARS = 64
 
 
 class KeptInput:
-    """What the request before has written."""
+    """Cache of the parts written for the previous request."""
 
     def __init__(self) -> None:
         self.tools: KeptParts[ToolSpec, Json] = KeptParts()
@@ -43,8 +43,8 @@ class KeptInput:
 def responses_body(
     route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits, kept: KeptInput
 ) -> EncodedRequest:
-    """Return the body, and which message each item of its `input` stands for; `kept` is what the request before
-    has written."""
+    """Return the body, and the message id of each item of its `input`; `kept` caches the parts written for the
+    previous request."""
     body: Json = {"model": route.model, "stream": True, "store": False}
     if "include" not in learnt.refused:
         body["include"] = ["reasoning.encrypted_content"]
@@ -65,7 +65,7 @@ def responses_body(
         (message.id, item) for message, items in zip(request.messages, written, strict=True) for item in items
     ]
     body["input"] = [item for _, item in pairs]
-    if request.tools and "tool_choice" not in learnt.refused:  # behind the messages, which so stay a prefix
+    if request.tools and "tool_choice" not in learnt.refused:  # after the messages, which stay a prefix that way
         if not request.may_call:
             body["tool_choice"] = "none"
         elif request.must_call:
@@ -118,7 +118,7 @@ def _items(message: Message, route: Route, learnt: LearnedLimits) -> Iterator[Js
 
 
 def _content(text: str, images: tuple[Image, ...], limits: ImageLimits | None) -> list[Json]:
-    """Text, where there is any, and pictures."""
+    """Return a text part, unless blank, and image parts."""
     kept, text = sendable_images(images, text, limits)
     parts: list[Json] = [{"type": "input_text", "text": text}] if text.strip() else []
     for image in kept:
@@ -133,7 +133,7 @@ def _part(part: str | Reasoning | ToolCall, phase: str) -> Json:
             message: Json = {"type": "message", "role": "assistant"}
             if phase:
                 message["phase"] = phase
-            message["content"] = part  # parts of type `output_text` want the id of a stored message with them
+            message["content"] = part  # parts of type `output_text` require the id of a stored message
             return message
         case Reasoning():
             summary = [{"type": "summary_text", "text": part.text}] if part.text else []

@@ -1,7 +1,7 @@
-"""From the bytes of an OpenAI Responses answer to model events.
+"""Convert the bytes of an OpenAI Responses response to model events.
 
-Everything is told at least twice: in pieces, and whole when a part, an item and the answer are done. What
-came in pieces is believed; the whole fills in what did not come.
+Everything is sent at least twice: in pieces, and whole when a part, an item and the answer are done. The pieces
+are used; the whole supplies only what is missing from them.
 """
 
 from collections.abc import Iterator
@@ -30,32 +30,32 @@ _INCOMPLETE: dict[str, Finish] = {
     "content_filter": "content_filter",
 }
 _BETWEEN = "\n\n"
-"""Between the parts of a summary, and between the messages of one answer."""
+"""Separator between the parts of a summary, and between the messages of one answer."""
 
 
 class _Item:
-    """An item of the answer that is being received."""
+    """An output item being received."""
 
     def __init__(self) -> None:
         self.received: dict[str, TextBuffer] = {}
-        """Text by part, as it came in pieces."""
+        """Received text by part."""
         self.call = -1
-        """Number of the call, for an item that is one."""
+        """Index of the call, for a function call item."""
         self.done = False
 
     def add(self, key: str, text: str) -> str:
-        """Take a piece of a part; what can be passed on by now is returned."""
+        """Add a piece of a part; return the text that can be passed on now."""
         if (received := self.received.get(key)) is None:
             received = self.received[key] = TextBuffer()
         return received.add(text)
 
     def beyond(self, key: str, whole: str) -> str:
-        """Return what the whole text of a part has beyond its pieces."""
+        """Return what the whole text of a part adds to its pieces."""
         return self.received[key].beyond(whole) if key in self.received else whole
 
 
 class ResponsesStream(EventStream):
-    """Understands one answer: feed it bytes, then call `end`."""
+    """Parser for one response: feed it bytes, then call `end`."""
 
     end_word = "a final status"
 
@@ -97,7 +97,9 @@ class ResponsesStream(EventStream):
                 raise self._failure(chunk)
 
     def _item(self, chunk: Json) -> _Item:
-        """Return the item an event belongs to: by its place, else by its id, else by the place it takes itself."""
+        """Return the item of an event: by output index, else by item id, else by the id of the item it
+        contains.
+        """
         key = chunk.get("output_index")
         if key is None:
             key = chunk.get("item_id") or object_of(chunk.get("item")).get("id")
@@ -106,7 +108,7 @@ class ResponsesStream(EventStream):
         return item
 
     def _rest(self, chunk: Json, field: str) -> str:
-        """Return what a whole text adds to the pieces that came before it."""
+        """Return what a whole text adds to the pieces received before."""
         return self._item(chunk).beyond(_part_key(chunk), text_of(chunk.get(field)))
 
     def _added(self, item: _Item, begun: Json) -> Iterator[ModelEvent]:
@@ -195,7 +197,7 @@ class ResponsesStream(EventStream):
 
 
 def read_usage(usage: Json) -> Usage:
-    """Token counts; what the server does not report is None. `input_tokens` includes cached tokens."""
+    """Return the token counts, None if not reported. `input_tokens` includes cached tokens."""
     details = object_of(usage.get("input_tokens_details"))
     read, written = count_of(details.get("cached_tokens")), count_of(details.get("cache_write_tokens"))
     total = count_of(usage.get("input_tokens"))
@@ -209,7 +211,7 @@ def read_usage(usage: Json) -> Usage:
 
 
 def _part_key(chunk: Json) -> str:
-    """Names a part within its item; empty for the arguments of a call."""
+    """Return the key of a part within its item; empty for the arguments of a call."""
     for name in ("summary_index", "content_index"):
         if chunk.get(name) is not None:
             return f"{name} {chunk[name]}"
