@@ -1,1 +1,1 @@
-"""The entry point: options to configuration to objects to exit code."""
+"""The entry point: from options to configuration, objects and exit code."""
