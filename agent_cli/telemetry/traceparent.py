@@ -1,4 +1,4 @@
-"""Ids of traces, and how they are handed from program to program: `TRACEPARENT`, as W3C Trace Context has it."""
+"""Trace ids, and their propagation from program to program: `TRACEPARENT`, as in W3C Trace Context."""
 
 import hashlib
 import os
@@ -10,8 +10,8 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 
 VARIABLE = "TRACEPARENT"
 _OF_OTHERS = "OTEL_"
-"""Variables that are meant for whoever started this program: a command that is instrumented itself would report to
-the agent's collector."""
+"""Prefix of variables meant for the program that started this one: an instrumented command would report to the
+agent's collector."""
 _FORM = lazy_regex(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", 0)
 
 
