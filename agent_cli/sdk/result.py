@@ -19,7 +19,7 @@ from agent_cli.protocol.usage import Totals
 
 
 class Result(msgspec.Struct, frozen=True):
-    """How a prompt ended. A failed prompt has a result, too: see `stop_reason` and `error`."""
+    """How a prompt ended. A failed prompt also has a result: see `stop_reason` and `error`."""
 
     text: str
     """The final answer."""

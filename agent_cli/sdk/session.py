@@ -86,7 +86,7 @@ class Session:
                     pass
 
     def advised(self, error: ErrorInfo) -> ErrorInfo:
-        """Return an error with its advice in words."""
+        """Return an error with its advice as text."""
         from agent_cli.ui.text.hints import error_with_advice, situation
 
         return error_with_advice(error, situation("shell", self.client.snapshot()))

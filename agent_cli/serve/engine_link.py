@@ -66,7 +66,7 @@ class EngineLink:
 
     @property
     def turn(self) -> asyncio.Lock:
-        """The lock held while a prompt runs; related work is done under it, too."""
+        """The lock held while a prompt runs, including related work."""
         return self._turn
 
     async def run(self, prompt: UserInput, ask: Ask, progress: Progress) -> Ended:

@@ -55,9 +55,9 @@ class OpenModelCall(OpenSpan, kw_only=True):
     call_kind: CallKind
     totals: Totals = Totals()
     answered_at: float = 0.0
-    """Time when the attempt that answered was booked; 0 if there is none yet."""
+    """Time when the attempt that answered was recorded; 0 if there is none yet."""
     last_at: float = 0.0
-    """Time when the last attempt was booked."""
+    """Time when the last attempt was recorded."""
     outcome: str = "not_sent"
     pauses: list[tuple[float, float, dict[str, Attribute], str]] = msgspec.field(default_factory=list)
     """Pauses without a span so far: start, planned end, attributes, and kind of the failure."""

@@ -1,4 +1,4 @@
-"""Breakdown of the time of a session's turns: each instant counts once, whatever runs in parallel."""
+"""Breakdown of the time of a session's turns: each instant counts once, even if several things run in parallel."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal

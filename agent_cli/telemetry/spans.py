@@ -52,7 +52,7 @@ class Lane(msgspec.Struct, kw_only=True):
     models: list[OpenModelCall] = msgspec.field(default_factory=list)
     compaction: OpenSpan | None = None
     unclaimed: list[ModelCalled] = msgspec.field(default_factory=list)
-    """Attempts booked before the event that began their call has arrived."""
+    """Attempts recorded before the event that began their call has arrived."""
 
 
 class SpanBuilder:

@@ -397,6 +397,6 @@ class Host(Protocol):
     async def run_command(
         self, command: str, emit: Callable[[str], None], background: "asyncio.Event | None" = None
     ) -> CommandEnd:
-        """Run the user's shell command; `emit` gets its output in pieces. Once `background` is set, it continues
-        as a background job of the session, whose output the model may read."""
+        """Run the user's shell command; `emit` receives its output in pieces. Once `background` is set, it
+        continues as a background job of the session, whose output the model may read."""
         ...

@@ -276,7 +276,7 @@ def _store(values: dict[str, Any], option: Option, text: str) -> None:
                 values[option.key] = text
     except ValueError:
         raise UsageError(f"{name}: {text!r} is not a number") from None
-    if option.kind in ("whole", "number") and not values[option.key] > 0:  # rejects nan, too
+    if option.kind in ("whole", "number") and not values[option.key] > 0:  # also rejects nan
         raise UsageError(f"{name}: {text!r} is not greater than 0")
 
 

@@ -46,7 +46,7 @@ def read_piped(*, patient: bool) -> str | None:
 
 
 def read_all() -> str:
-    """Read standard input to its end, whatever its kind.
+    """Read standard input of any kind to its end.
 
     Raises:
         UsageError: there is more than `MAX_BYTES`.

@@ -1,4 +1,4 @@
-"""Run an attempt: a separate tree, `setup`, the agent, the patch in any case, `verify`."""
+"""Run an attempt: a separate tree, `setup`, the agent, the patch for any outcome, `verify`."""
 
 import asyncio
 import contextlib

@@ -54,8 +54,8 @@ class Budget:
         return max(_LEAST, _MARGIN * ordered[min(len(ordered) - 1, int(_PERCENTILE * len(ordered)))])
 
     def settle(self, key: str, result: AttemptResult) -> None:
-        """Book the cost of an attempt, and release the rest of its reservation. An attempt that ends twice is
-        booked twice."""
+        """Record the cost of an attempt, and release the rest of its reservation. An attempt that ends twice is
+        counted twice."""
         self._reserved.pop(key, None)
         self._book(result)
 

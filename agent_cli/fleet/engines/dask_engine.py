@@ -1,7 +1,7 @@
 """The engine for many machines: jobs run on the workers of a Dask cluster.
 
 Dask neither places nor repeats jobs. Each job is sent to the address of a worker with a free slot, and is lost if
-that is lost; waiting jobs wait in this process.
+that worker is lost; waiting jobs wait in this process.
 """
 
 import asyncio
@@ -271,7 +271,7 @@ class _RemoteJob:
             event = msgspec.json.decode(await self._future, type=Finished | Lost)
         except asyncio.CancelledError:
             event = Lost(self._key, f"the cluster has dropped it; it was on the worker {self.worker.address}")
-        except Exception as error:  # whatever the cluster raises, the job is over
+        except Exception as error:  # of any kind: the job is over
             event = Lost(self._key, f"the worker {self.worker.address} failed: {_in_short(error)}")
         self._future.release()
         self._end(event)

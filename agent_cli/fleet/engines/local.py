@@ -6,7 +6,7 @@ from .queueing import QueueingEngine, RunningJob
 
 
 class LocalEngine(QueueingEngine):
-    """Runs jobs on this machine. When this process ends, in whatever way, their processes end, too."""
+    """Runs jobs on this machine. Their processes end with this process, however it ends."""
 
     def __init__(self, slots: int, attempt: str = RUN_ATTEMPT) -> None:
         super().__init__()

@@ -59,7 +59,7 @@ def _minor(version: str) -> str:
 
 
 def hello(dask_worker: Any) -> bytes:
-    """Return the worker's greeting; called before it gets a job."""
+    """Return the worker's greeting; called before it receives a job."""
     return msgspec.json.encode(Greeting(worker=dask_worker.id))
 
 

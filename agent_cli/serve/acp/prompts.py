@@ -93,7 +93,7 @@ class OpenPrompts:
         return prompt
 
     def follow(self, event: ev.AnyEvent) -> None:
-        """Process an event, whose error has its advice in words."""
+        """Process an event, whose error includes its advice as text."""
         match event:
             case ev.TurnStarted():
                 self.turn = event.submission_id

@@ -251,7 +251,7 @@ def _entry(item: PlanItem) -> dict[str, str]:
 
 
 def usage(now: Snapshot) -> Update | None:
-    """Return the fill level of the context window and the cost of the session; None if the window is unknown."""
+    """Return the usage of the context window and the cost of the session; None if the window is unknown."""
     if now.context_window is None:
         return None
     found: Update = {"sessionUpdate": "usage_update", "used": now.context_tokens, "size": now.context_window}

@@ -90,8 +90,8 @@ class SessionOpened(Result, frozen=True):
 
     session_id: str
     started: bool
-    """True if its engine was started now: events are numbered from 1 then, and all of them are sent, whatever
-    `after` says. A session that was already open keeps its settings."""
+    """True if its engine was started now: events are numbered from 1 then, and all of them are sent, regardless of
+    `after`. A session that was already open keeps its settings."""
     seq: int
     """Number of its last event so far."""
     notes: tuple[str, ...]

@@ -28,7 +28,7 @@ class ServerFacts(msgspec.Struct, frozen=True):
     idle_s: float
     """Seconds after which a session without clients and without work is closed."""
     worded: Callable[[AnyEvent, Snapshot], AnyEvent]
-    """Adds the advice on an event's error in words."""
+    """Adds the advice on an event's error as text."""
 
 
 class AppServer:

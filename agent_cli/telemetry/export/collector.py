@@ -54,7 +54,7 @@ class NotTakenError(Exception):
     ) -> None:
         super().__init__(why)
         self.lasting = lasting
-        """True if a retry would fail, too."""
+        """True if a retry would also fail."""
         self.hangs = hangs
         """True if there was no response in time."""
         self.status = status

@@ -31,7 +31,7 @@ class Delivery(msgspec.Struct, frozen=True):
     damaged: int
     """Number of lines that are not requests, such as one cut off by a crash."""
     rejected: int = 0
-    """Number of spans rejected from requests that were accepted; a retry would fail, too."""
+    """Number of spans rejected from requests that were accepted; a retry would not help."""
     failure: NotTakenError | None = None
     """Why not all spans were accepted."""
 
@@ -84,7 +84,7 @@ async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery
 
 
 def is_kept(path: Path, folder: Path) -> bool:
-    """Return True if a file is in the folder for unsent spans, whatever its name."""
+    """Return True if a file is in the folder for unsent spans, under any name."""
     return os.path.realpath(path.parent) == os.path.realpath(folder)
 
 

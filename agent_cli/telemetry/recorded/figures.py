@@ -106,8 +106,8 @@ def figures_of(records: Iterable[AnyRecord], damaged: int = 0) -> SessionFigures
 
 
 def add_agent(figures: SessionFigures, agent_type: str, records: Iterable[AnyRecord]) -> None:
-    """Add the tool calls of a sub-agent. Its model calls are already booked in the parent session, and its time is
-    part of the call that waited for it."""
+    """Add the tool calls of a sub-agent. Its model calls are already recorded in the parent session, and its time
+    is part of the call that waited for it."""
     for record in records:
         if isinstance(record, ToolResult):
             found = _add_tool(figures, record)

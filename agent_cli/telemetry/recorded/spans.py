@@ -43,7 +43,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def recorded(path: Path) -> Recorded:
-    """Read a session file and the files of its sub-agents; unreadable ones of sub-agents are skipped.
+    """Read a session file and the files of its sub-agents; unreadable sub-agent files are skipped.
 
     Raises:
         StoreError: the session itself cannot be read.

@@ -76,7 +76,7 @@ def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None
 
 
 def render_context(picture: ContextPicture, context: CommandContext) -> list[str]:
-    """Draw the context window as text: how full it is, what fills it, and what could be dropped."""
+    """Draw the context window as text: its usage, its contents, and what could be dropped."""
     width = context.columns
 
     def muted(text: str) -> list[str]:
@@ -105,7 +105,7 @@ def render_context(picture: ContextPicture, context: CommandContext) -> list[str
 
 
 def _fullness(picture: ContextPicture, width: int) -> str:
-    """Return the fill level of the context window, as a bar and in numbers."""
+    """Return the usage of the context window, as a bar and in numbers."""
     whole = picture.window or picture.budget
     share = f" ({100 * picture.tokens // whole}%)" if picture.window else ""
     said = f"{lines.count(picture.tokens)} of {lines.count(picture.window)}{share}"

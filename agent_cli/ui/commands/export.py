@@ -12,7 +12,7 @@ _TERMINALS_KEEP_BYTES = 70_000
 
 
 async def copy(context: CommandContext, argument: str) -> None:
-    """`/copy [last|code|N]`: the last answer as it was written, its last block of code, or its N-th."""
+    """`/copy [last|code|N]`: copy the last answer as written, its last code block, or its N-th."""
     answer = context.client.snapshot().last_answer
     if not answer.strip():
         context.say("There is no answer to copy yet.")
@@ -61,7 +61,7 @@ async def _copied(context: CommandContext, text: str, what: str) -> None:
 
 
 async def export(context: CommandContext, argument: str) -> None:
-    """`/export [FILE]`: the session as Markdown, HTML or JSON."""
+    """`/export [FILE]`: write the session as Markdown, HTML or JSON."""
     if not context.client.snapshot().session_path:
         context.say("This session is not saved, so there is nothing to export.")
         return

@@ -1,4 +1,4 @@
-"""Slash commands that help: the list of commands, the keys, and the checks of `agent doctor`."""
+"""Slash commands for help: the list of commands, the keys, and the checks of `agent doctor`."""
 
 import asyncio
 from collections.abc import Iterator

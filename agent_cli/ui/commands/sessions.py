@@ -77,7 +77,7 @@ async def new(context: CommandContext, argument: str) -> None:
 
 
 async def add_dir(context: CommandContext, argument: str) -> None:
-    """`/add-dir PATH`: open this session again with one more folder in its workspace."""
+    """`/add-dir PATH`: reopen this session with one more folder in its workspace."""
     now = context.client.snapshot()
     folder = Path(now.cwd, Path(argument).expanduser())
     if not argument:

@@ -188,14 +188,14 @@ class Conversation:
         return self.runs_command and self._background is not None
 
     def move_command_to_background(self) -> None:
-        """Continue the user's own shell command as a background job, or say why it cannot."""
+        """Continue the user's own shell command as a background job, or print why it cannot continue there."""
         if self._background is not None:
             self._background.set()
         else:
             self._context.say("This stays in the foreground: the model could read a job's output.")
 
     async def _note(self, text: str) -> None:
-        """Ask where to store a line `#note`: a prompt may begin with `#`, too."""
+        """Ask where to store a line `#note`, because a prompt may also begin with `#`."""
         note = text.removeprefix("#").strip()
         match await self._context.pick(f"Remember: {lines.one_line(note, 60)}", _NOTE_PLACES):
             case "project" | "user" as scope:

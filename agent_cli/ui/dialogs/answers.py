@@ -95,7 +95,7 @@ def meaning(text: str, offered: Sequence[Choice], known: Sequence[Choice]) -> Me
 
 
 def _named(typed: str, choices: Sequence[Choice]) -> Choice | None:
-    """Return the choice with exactly this letter; else the one with this letter, word or number in any case."""
+    """Return the choice with exactly this letter; else the one with this letter, word or number, ignoring case."""
     low = typed.lower()
     exact = (choice for choice in choices if typed == choice.key)
     other = (c for c in choices if low in (c.key, c.number) or low in c.words)

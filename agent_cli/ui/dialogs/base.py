@@ -28,7 +28,7 @@ class Entry(msgspec.Struct, frozen=True):
     label: str
     initial: str = ""
     editor: bool = False
-    """True if $EDITOR, if set, is preferable."""
+    """True to prefer $EDITOR, if it is set."""
 
 
 class Dialog(Protocol):

@@ -113,7 +113,7 @@ class DialogQueue:
         self._refresh()
 
     def _return_to_draft(self) -> None:
-        """Keep text typed for a question that ends without an answer, in the draft."""
+        """Move text typed for a question that ends without an answer into the draft."""
         if self.dialog and self.dialog not in self._open and not self.dialog.is_over:
             self._line.rescue()
 

@@ -1,8 +1,8 @@
 """A run steered by another program: operations in as JSON lines, events out, and a result for each prompt.
 
 Prompts go straight to the engine, which queues them, so that an interrupt or a crash finds them there. The end of
-the input, or a reader that goes away, means that no more operations come: submitted work is finished, and requests
-for approval or answers are refused.
+the input, or a reader that goes away, means that no more operations come: submitted work is finished, and approval
+requests and questions are refused.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from .operation_lines import OperationLine
 from .runner import GRACE_S, Output, Run, RunResult, Stopper, refusal
 
 _DRAIN_S = 2.0
-"""Time, in seconds, that a reader has for the last lines after a signal."""
+"""Seconds that a reader has for the last lines after a signal."""
 
 
 class OperationTaken(ev.Event, frozen=True, kw_only=True, tag="operation_taken"):

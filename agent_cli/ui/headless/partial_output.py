@@ -82,7 +82,7 @@ class PartialJson:
         """Closing brackets for the open values, innermost last."""
         self._wants_key = False
         self._whole_end = 0
-        """End of the last complete value; the brackets open now were open there, too."""
+        """End of the last complete value; the brackets open now were already open there."""
 
     def feed(self, piece: str) -> Any:
         """Return the value as far as it has arrived; None if it has not begun or the text is not JSON."""

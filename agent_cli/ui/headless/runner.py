@@ -1,7 +1,7 @@
 """Run one task without interaction: events in, one result out, as text, JSON or JSON lines.
 
-Standard output carries only the result (with `stream-json` the events, too); progress goes to standard error. The
-result is written in any case: after failures, signals or a closed pipe.
+Standard output carries the result and, with `stream-json`, the events; progress goes to standard error. The result
+is always written, even after failures, signals or a closed pipe.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 OutputFormat = Literal["text", "json", "stream-json"]
 
 GRACE_S = 5.0
-"""Time, in seconds, that an interrupted turn has to end before the result is written without it."""
+"""Seconds that an interrupted turn has to end before the result is written without it."""
 
 
 class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
@@ -361,7 +361,7 @@ class Run:
             self._err.write(f"{line}\n")
 
     async def close(self) -> None:
-        """Shut the engine down; its notices meanwhile are progress, whatever the output format."""
+        """Shut the engine down; notices that arrive meanwhile are printed as progress in every output format."""
         if self._closed:
             return
         await self._client.submit(Shutdown())

@@ -1,8 +1,8 @@
 """The question whether calls may run, as lines of text: question out, lines in, one operation out.
 
-Allows the same decisions as the dialog of the full screen. A number means the same whatever else is offered, so
-that users can learn it. The words of the full-screen dialog are understood too, and any other text tells the model
-what to do instead.
+Allows the same decisions as the dialog of the full screen. A number keeps its meaning regardless of the other
+choices, so that users can learn it. The words of the full-screen dialog are understood too, and any other text
+tells the model what to do instead.
 """
 
 from collections.abc import Sequence

@@ -162,7 +162,7 @@ def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("c-@")
     def _(event: KeyPressEvent) -> None:
-        """Ignore Ctrl-Space: the editor's mark would be replaced by the text typed next."""
+        """Ignore Ctrl-Space, which would set the editor's mark and lose characters typed after it."""
 
     @keys.add("c-b", filter=running & ~is_searching)
     def _(event: KeyPressEvent) -> None:

@@ -266,7 +266,7 @@ class Screen:
         return "[N] " if self.app.vi_state.input_mode == InputMode.NAVIGATION else "[I] "
 
     async def run(self) -> None:
-        """Run until `exit`; the terminal is restored in any case."""
+        """Run until `exit`; the terminal is always restored."""
         with self.jobs.answering():
             try:
                 await self.app.run_async(set_exception_handler=False, handle_sigint=False)

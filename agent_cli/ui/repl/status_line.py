@@ -1,4 +1,4 @@
-"""The status line below the input: mode, model, place, and fill level of the context window.
+"""The status line below the input: mode, model, place, and usage of the context window.
 
 Default values are omitted. What does not fit is dropped whole, the least important first; then the model's name is
 cut.
@@ -72,7 +72,7 @@ def _fitted(left: dict[str, Piece], right: list[Piece], shorter: list[Piece], th
 
 
 def _context(now: Snapshot, with_bar: bool) -> list[Piece]:
-    """Return the fill level of the context window, as a bar and a number."""
+    """Return the usage of the context window, as a bar and a number."""
     if now.compacting:
         return [(("accent",), "compacting")]
     if not now.context_window:

@@ -1,4 +1,5 @@
-"""`agent mcp serve`: the tools of this program, and whole tasks, for an MCP client on the standard streams."""
+"""`agent mcp serve`: serve the tools of this program, and whole tasks, to an MCP client on the standard
+streams."""
 
 import asyncio
 import signal

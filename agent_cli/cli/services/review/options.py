@@ -37,7 +37,7 @@ OUTPUT = (
 )
 _SESSION = ("model", "effort", "max_turns", "cd", "config", "set", "no_hooks", "no_session", "debug")
 SESSION_OPTIONS = tuple(option for option in SHARED if option.key in _SESSION)
-"""The session options that a review has, too; its mode and tools are fixed."""
+"""The session options that also apply to a review; its mode and tools are fixed."""
 OPTIONS = (*TARGETS, *OUTPUT, *LIMITS, *SESSION_OPTIONS)
 
 

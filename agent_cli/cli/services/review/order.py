@@ -41,7 +41,7 @@ async def order_of(values: Mapping[str, Any], folder: Path) -> ReviewOrder:
         )
     for option in LIMITS:
         limit = values.get(option.key)
-        if limit is not None and not limit > 0:  # rejects nan, too
+        if limit is not None and not limit > 0:  # also rejects nan
             raise UsageError(f"{option.names[0]}: {limit:g} is not greater than 0")
     kind: TargetKind | None = next((each for each in get_args(TargetKind) if each in given), None)
     ref = values.get(kind) if kind in ("base", "commit", "patch") else None
