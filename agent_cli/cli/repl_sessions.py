@@ -200,7 +200,7 @@ def _opening_lines(setup: Setup, opened: OpenSession) -> Iterator[str]:
 
 
 def _due(setup: Setup) -> Iterator[str]:
-    """Yield a notice on old sessions that will be pruned soon."""
+    """Yield a notice about old sessions that will be pruned soon."""
     if (setup.state / "prune.json").exists():
         from agent_cli.store.prune_notices import due_notice
 

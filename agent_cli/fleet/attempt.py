@@ -8,7 +8,7 @@ Outcome = Literal[
     "solved", "done", "unsolved", "limit", "stuck", "tampered", "refused",
     "auth", "provider", "setup", "crash", "lost", "verify_error", "cancelled",
 ]  # fmt: skip
-"""How an attempt ended. `done`: the task has no `verify` that could tell if it is right."""
+"""How an attempt ended. `done`: the task has no `verify` that could tell whether it is right."""
 
 INVALID: frozenset[Outcome] = frozenset(
     ("auth", "provider", "setup", "crash", "lost", "verify_error", "cancelled")

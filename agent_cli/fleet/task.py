@@ -46,7 +46,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Shell command that runs in the tree before the agent."""
     setup_timeout_s: float = 600.0
     verify: str = ""
-    """Shell command that decides if the task is solved, run once the agent's processes are gone."""
+    """Shell command that decides whether the task is solved, run once the agent's processes are gone."""
     verify_timeout_s: float = 600.0
     verify_files: tuple[OverlayFile, ...] = ()
     verify_protect: tuple[str, ...] = ()

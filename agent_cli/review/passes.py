@@ -23,7 +23,8 @@ _AT_ONCE = 3
 """Maximum number of concurrent conversations."""
 _NEAR_LINES = 2
 _ALIKE, _VERY_ALIKE = 0.4, 0.75
-"""Minimum similarity of the titles of two findings on the same problem: at the same place, or in the same file."""
+"""Minimum similarity of the titles of two findings about the same problem: at the same place, or in the same
+file."""
 _LONGEST_DIFF = 20_000
 """Maximum size of a file's diff in a check, in characters."""
 _ENDS_ALL: frozenset[StopReason] = frozenset(

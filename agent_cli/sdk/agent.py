@@ -71,7 +71,7 @@ class Agent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the session, such as files that cannot be used."""
+        """Notes about the session, such as files that cannot be used."""
         return self._opened.notes if self._opened is not None else ()
 
     @property

@@ -10,7 +10,7 @@ from .span import Span, SpanKind
 
 Share = Literal["streaming", "first_token", "tool", "hook", "waiting", "retry", "overhead"]
 _ORDER: tuple[Share, ...] = ("streaming", "first_token", "tool", "hook", "waiting", "retry", "overhead")
-"""Precedence of activities at the same time: work before waiting. Two parallel tools take the time of the longer
+"""Precedence of simultaneous activities: work before waiting. Two parallel tools take the time of the longer
 one."""
 _OF_KIND: dict[SpanKind, Share] = {
     "model": "streaming", "tool": "tool", "hook": "hook", "approval": "waiting", "question": "waiting",

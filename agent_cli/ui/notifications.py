@@ -1,4 +1,4 @@
-"""Notifications for a user who looks elsewhere: the bell, a terminal notification, or a command of the user's.
+"""Notifications for a user who looks elsewhere: the bell, a terminal notification, or a user command.
 
 Separate from the REPL, which decides what is worth a notification. There is none shortly after a key press in a
 window that has the focus.

@@ -158,7 +158,7 @@ class ServerLine(msgspec.Struct, frozen=True):
 
 
 class HookLine(msgspec.Struct, frozen=True):
-    """A hook of the user's."""
+    """A user hook."""
 
     name: str
     event: str
@@ -260,7 +260,7 @@ class Host(Protocol):
         ...
 
     async def export(self, argument: str) -> str:
-        """Write this session to a file, named or not; return a message on the result."""
+        """Write this session to a file, named or not; return a message about the result."""
         ...
 
     def memory(self) -> tuple[MemoryLine, ...]:
@@ -268,11 +268,11 @@ class Host(Protocol):
         ...
 
     def add_note(self, scope: Literal["project", "user"], text: str) -> str:
-        """Append the user's note to a block of the memory; return a message on the result."""
+        """Append the user's note to a block of the memory; return a message about the result."""
         ...
 
     def undo_note(self) -> str:
-        """Remove the last note of this session; return a message on the result."""
+        """Remove the last note of this session; return a message about the result."""
         ...
 
     async def picture(self) -> Image | str:
@@ -325,7 +325,7 @@ class Host(Protocol):
         ...
 
     async def change_server(self, name: str, change: Literal["restart", "on", "off"]) -> str:
-        """Restart an MCP server, or switch it on or off for this session; return a message on the result."""
+        """Restart an MCP server, or switch it on or off for this session; return a message about the result."""
         ...
 
     def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
@@ -361,7 +361,8 @@ class Host(Protocol):
         ...
 
     async def bug(self, facts: Mapping[str, str]) -> str:
-        """Write a bug report to a file, with secrets masked; `facts` are added. Return a message on the result."""
+        """Write a bug report to a file, with secrets masked; `facts` are added. Return a message about the
+        result."""
         ...
 
     def doctor(self) -> AsyncGenerator[str, None]:

@@ -1,4 +1,4 @@
-"""`agent models`: the known facts on models, each figure with its source, including models of reachable servers
+"""`agent models`: the known facts about models, each figure with its source, including models of reachable servers
 and learned limits."""
 
 import asyncio

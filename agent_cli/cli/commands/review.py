@@ -1,4 +1,4 @@
-"""`agent review`: checked and stored findings on a change."""
+"""`agent review`: checked and stored findings about a change."""
 
 import inspect
 from typing import Annotated, Any

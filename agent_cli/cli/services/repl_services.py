@@ -93,7 +93,7 @@ class SessionHost:
             return f"Not exported: {error}"
 
     def _written(self, session: Path, target: Path) -> str:
-        """Write an export, never over an existing file; return a message on the result."""
+        """Write an export, never over an existing file; return a message about the result."""
         from agent_cli.store.child_sessions import agent_names
         from agent_cli.store.export.formats import ENDINGS, exported, masked
 

@@ -56,7 +56,7 @@ def with_git(work: Callable[[RunProgram], Awaitable[T]]) -> T:
 
 
 def _farewell(worktree: Worktree) -> str:
-    """Return a message on the changes in a worktree, and on what can be done with it."""
+    """Return a message about the changes in a worktree, and about what can be done with it."""
     name = worktree.name
     go_on = f"`agent -w {name}` goes on in it"
     try:

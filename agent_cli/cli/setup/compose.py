@@ -259,7 +259,7 @@ def _registry(setup: Setup, enabled: tuple[str, ...], front: FrontEnd) -> tuple[
 
 
 def _about_project(setup: Setup) -> tuple[str, ...]:
-    """Return notes on plug-ins that the project declares."""
+    """Return notes about plug-ins that the project declares."""
     if not setup.reads_project or not declares_plugins(setup.workspace.root):
         return ()
     from .plugins import note_on_project

@@ -121,7 +121,7 @@ def _value(value: object) -> str:
 
 
 def _of_body(body: dict[str, Any]) -> Iterator[str]:
-    """Yield the fields of a request, with each message on a separate line."""
+    """Yield the fields of a request, with each message of the conversation on a separate line."""
     for name, value in body.items():
         if name in _LISTS and isinstance(value, list):
             yield from (f"    {name}+ {msgspec.json.encode(each).decode('utf-8', 'replace')}" for each in value)

@@ -18,7 +18,7 @@ from .setup import Setup
 
 
 class HookFacts(msgspec.Struct, frozen=True):
-    """Facts on a session that hooks receive."""
+    """Facts about a session that hooks receive."""
 
     session_id: str
     path: str

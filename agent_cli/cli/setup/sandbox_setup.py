@@ -83,7 +83,7 @@ def _known_strength(setup: Setup) -> EnforcedLevel | None:
 
 
 def wanted_for(setup: Setup) -> SandboxRequest:
-    """Return the requested level, and if it was set explicitly."""
+    """Return the requested level, and whether it was set explicitly."""
     return SandboxRequest(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
 
 

@@ -314,8 +314,8 @@ class SessionBuilder:
         return self.tracing if self.child is None else None
 
     def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
-        """Return the initial mode, and notes on it. Mode `yolo`, which asks for next to nothing, is not restored
-        from a session."""
+        """Return the initial mode, and notes about it. Mode `yolo`, which asks for next to nothing, is not
+        restored from a session."""
         config, asked_for = self._setup.config, self._setup.chosen.text("mode")
         saved = session.view.settings[1]
         kept = config.mode if saved == "yolo" else saved

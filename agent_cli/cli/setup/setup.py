@@ -152,7 +152,8 @@ class Setup:
         self._rules, self.tool_rules = _rules(self.loaded)
 
     def make_state(self) -> None:
-        """Create the folder of the program's state, or leave it to its users to report the problem.
+        """Create the folder of the program's state; errors that need not stop the command are left to the code
+        that uses the folder.
 
         Raises:
             UsageError: it cannot be created.

@@ -269,8 +269,8 @@ def prepare_state(job: Job) -> None:
 
 
 def save_session(state: Path, folder: Path) -> None:
-    """Move the agent's session, those of its sub-agents and its trace to the attempt's folder, and unsent spans to
-    the user's own; remove the rest of the agent's state.
+    """Move the agent's session, its sub-agents' sessions and its trace to the attempt's folder, and unsent spans
+    to the user's own; remove the rest of the agent's state.
 
     Raises:
         OSError: a file cannot be copied; nothing is removed then.

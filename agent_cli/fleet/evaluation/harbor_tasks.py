@@ -36,7 +36,7 @@ class Suite(msgspec.Struct, frozen=True):
     skipped: dict[str, str]
     """Tasks that cannot run here: reason by id."""
     notes: tuple[str, ...]
-    """Notes on ignored parts."""
+    """Notes about ignored parts."""
 
 
 def read_suite(path: Path, model: str, found: Callable[[str], object]) -> Suite:
@@ -161,7 +161,7 @@ def _workdir(environment: Mapping[str, Any]) -> str:
 
 
 def _ignored(folder: Path, described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on parts of a task that are not supported."""
+    """Yield notes about parts of a task that are not supported."""
     environment = _part(described, "environment")
     for name in ("Dockerfile", "docker-compose.yaml"):
         if (folder / "environment" / name).is_file():

@@ -15,7 +15,7 @@ from .statistics import detectable_difference, mean, pass_at_k, pass_hat_k, perc
 from .timeline import Span, spans
 
 GRADED: tuple[Outcome, ...] = tuple(each for each in OUTCOMES if each not in INVALID and each != "done")
-"""Outcomes that tell if the task was solved."""
+"""Outcomes that tell whether the task was solved."""
 _MOST_K = 10
 _LONGEST_MESSAGE = 300
 
@@ -76,7 +76,7 @@ class TaskRow(msgspec.Struct, frozen=True):
     id: str
     attempts: int
     graded: int
-    """Number of attempts that tell if it was solved."""
+    """Number of attempts that tell whether the task was solved."""
     solved: int
     outcomes: tuple[Outcome, ...]
     """Outcome of each attempt, in order."""
@@ -136,7 +136,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Number of lines for another version of a task, or for no task."""
     notes: tuple[str, ...]
     about: dict[str, str]
-    """Other known facts on the run, as text."""
+    """Other known facts about the run, as text."""
     times: Times | None
 
 

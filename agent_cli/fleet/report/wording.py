@@ -105,7 +105,7 @@ def time_lines(times: Times) -> dict[str, str]:
 
 
 def facts(summary: Summary) -> dict[str, str]:
-    """Return the facts on what was run."""
+    """Return the facts about what was run."""
     lines = {"Tasks": str(summary.tasks), "Attempts": str(summary.attempts), **summary.about}
     if summary.models:
         lines.setdefault("Model", ", ".join(summary.models))

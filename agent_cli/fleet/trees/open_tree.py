@@ -69,7 +69,7 @@ async def _opened(
 async def _wrapper(
     worktree: Worktree, repository: GitFolder | None, task: Task, run: RunProgram
 ) -> tuple[Wrapper, tuple[str, ...]]:
-    """Return the wrapper for programs in the tree, and notes on unavailable features."""
+    """Return the wrapper for programs in the tree, and notes about unavailable features."""
     is_local = repository is None or repository.top != repository.common
     fixed: tuple[tuple[str, str], ...] = ()
     found: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ async def _wrapper(
 def missing_parts(
     task: Task, wanted: Wrapper, wrapper: Wrapper, reason: str, folders: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return notes for the report on what a tree lacks.
+    """Return notes for the report about what a tree lacks.
 
     Args:
         task: the task with its requirements.

@@ -60,7 +60,7 @@ def place_of(finding: Finding, review: Review) -> tuple[str, int, int]:
 
 
 def stray(finding: Finding) -> str:
-    """Return a note on a path that no format can express; empty for other paths."""
+    """Return a note about a path that no format can express; empty for other paths."""
     return (
         "" if is_relative(finding.path) else f" (reported for {finding.path}, which is no file of the repository)"
     )

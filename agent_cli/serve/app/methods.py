@@ -95,7 +95,7 @@ class SessionOpened(Result, frozen=True):
     seq: int
     """Number of its last event so far."""
     notes: tuple[str, ...]
-    """Notes on the session, such as untrusted settings of its project."""
+    """Notes about the session, such as untrusted settings of its project."""
     snapshot: Snapshot
     """Its state."""
     pending: tuple[AnyEvent, ...]

@@ -87,7 +87,7 @@ class Tracing:
             self._collector.add(data)
 
     def _closed_file(self) -> str:
-        """Close the file; return a message on missing spans."""
+        """Close the file; return a message about missing spans."""
         if self._file is None:
             return ""
         file, self._file = self._file, None

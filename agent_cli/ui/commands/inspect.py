@@ -59,7 +59,7 @@ async def diff(context: CommandContext, argument: str) -> None:
 
 
 async def review(context: CommandContext, argument: str) -> None:
-    """`/review`: report findings on a change, outside the conversation."""
+    """`/review`: report findings about a change, outside the conversation."""
     async with aclosing(context.host.review(argument)) as found:
         async for line in found:
             context.say(line)

@@ -334,7 +334,7 @@ SYNONYMS = {
     "todos": "plan",
     "tokens": "context",
 }
-"""Names that other agents use. A command of the user's own with one of these names takes precedence."""
+"""Names that other agents use. A user command with one of these names takes precedence."""
 ANSWERS = {
     "about": "`agent --version` shows the version, /status the session, /doctor what works here.",
     "add": "Write @PATH in a prompt to attach a file. /add-dir PATH adds a folder to the workspace.",

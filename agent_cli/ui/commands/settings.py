@@ -80,7 +80,7 @@ async def _picked_model(context: CommandContext) -> str:
 
 
 def _facts(line: ModelLine, now: str) -> str:
-    """Return the known facts on a model, in a few words."""
+    """Return the known facts about a model, in a few words."""
     facts = ["now"] if line.name == now else []
     facts += [f"{lines.count(line.window)} context"] if line.window else []
     if line.input_usd is not None and line.output_usd is not None:

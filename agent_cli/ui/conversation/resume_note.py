@@ -46,14 +46,14 @@ def resume_line(snapshot: Snapshot) -> str:
 
 
 def what_was_queued(now: Snapshot) -> str:
-    """Return a message on queued prompts that are in the input line after the program ended."""
+    """Return a message about queued prompts that are in the input line after the program ended."""
     if len(now.unsent) == 1:
         return "What was queued when the program ended is in the input line; Enter sends it."
     return f"{len(now.unsent)} queued prompts are in the input line; Enter sends them as one."
 
 
 def never_sent(now: Snapshot, drafts: list[str]) -> tuple[str, str]:
-    """Return a message on prompts and drafts that were never sent, and the text to put into the input line."""
+    """Return a message about prompts and drafts that were never sent, and the text to put into the input line."""
     said = [what_was_queued(now)] if now.unsent else []
     said += ["What you were typing when the program ended is in the input line."] if drafts else []
     return "\n".join(said), "\n\n".join((*now.unsent, *drafts))

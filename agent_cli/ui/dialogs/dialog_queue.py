@@ -1,7 +1,7 @@
-"""The open questions, of which one at a time has the keys; the others wait.
+"""The queue of open questions: one at a time has the keys, the others wait.
 
-Separate from the REPL, which adds them, and from the screen, which shows the current one. A question never takes
-keys from a user who is typing: it waits until the line is sent or empty.
+Separate from the REPL, which adds questions, and from the screen, which shows the current one. A question never
+takes keys from a user who is typing: it waits until the line is sent or empty.
 """
 
 import time

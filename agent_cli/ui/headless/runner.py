@@ -116,9 +116,10 @@ async def run_task(
 ) -> RunResult:
     """Run `task` to its end and write the result to `out`.
 
-    `verify` runs after the turn and decides if it counts as a success. `structure` turns the final text into data
-    and raises ValueError if it does not fit; the model is then told so once and may answer again. With `settings`,
-    text output on a terminal is rendered as Markdown; data never is. The engine is shut down at the end.
+    `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final text into
+    data and raises ValueError if it does not fit; the model is then told so once and may answer again. With
+    `settings`, text output on a terminal is rendered as Markdown; data never is. The engine is shut down at the
+    end.
     """
     stopper = stopper or Stopper()
     run = Run(client, output_format, Pipe(out), Pipe(err), quiet, stopper)

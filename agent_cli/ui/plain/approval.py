@@ -34,7 +34,7 @@ class ApprovalLines:
         return self.calls.item
 
     def facts(self) -> list[str]:
-        """Return the facts on the current call, one line each."""
+        """Return the facts about the current call, one line each."""
         item, count = self._item, len(self.calls.items)
         if self.calls.is_edited:
             return [JUDGED_ANEW]

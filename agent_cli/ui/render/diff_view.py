@@ -103,7 +103,7 @@ def _grouped(rows: Iterable[Row]) -> list[tuple[bool, list[Row]]]:
 
 
 def _file(heads: list[str]) -> tuple[str, str]:
-    """Return the name of the file that these headers name, and a note on it such as `(new file)`."""
+    """Return the name of the file that these headers name, and a note about it such as `(new file)`."""
     found = {head[:4]: head[4:].partition("\t")[0] for head in heads}
     old, new = found.get("--- ", ""), found.get("+++ ", "")
     if not new:

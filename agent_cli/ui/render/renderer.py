@@ -129,7 +129,7 @@ class Renderer:
             return [f"(could not draw: {type(problem).__name__})"]
 
     def echo(self, text: str) -> None:
-        """Echo a command of the user's."""
+        """Echo a user command."""
         self._prompt(text)
 
     def notice(self, text: str, wrap: bool = True) -> None:

@@ -344,7 +344,7 @@ class Repl:
 
     async def _carry_out(self, line: Coroutine[None, None, None]) -> None:
         await line
-        self._branch = self.host.branch()  # a command of the user's may have changed it
+        self._branch = self.host.branch()  # a user command may have changed it
 
     def queue(self, text: str) -> None:
         """Send a prompt; it is queued while a turn is running."""
@@ -380,7 +380,7 @@ class Repl:
         return True
 
     def runs_own_command(self) -> bool:
-        """Return True if a command of the user's is running."""
+        """Return True if the user's shell command or a long slash command is running."""
         return self._conversation.runs_command
 
     def move_to_background(self) -> None:

@@ -43,7 +43,7 @@ class RetryProgress:
         return f"{why}. {self._what(latest, f'in {lines.seconds(latest.delay_s)}')}.{discarded}"
 
     def discarded(self) -> str:
-        """Return the permanent line on a partial answer that was discarded."""
+        """Return the permanent line about a partial answer that was discarded."""
         return f"{brief(self._latest.error)}. Partial answer discarded." if self._latest else ""
 
     def ended(self) -> str:

@@ -1,5 +1,5 @@
-"""`agent replay`: the recorded prompts and answers of a session with real tools, in this directory; and the
-watching front end shared with the demo."""
+"""`agent replay`: the recorded prompts and answers of a session with real tools, in this directory. Also the
+watching front end, which the demo shares."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""`agent bug`: a bug report on a saved session, as `/bug` writes it in a conversation."""
+"""`agent bug`: a bug report about a saved session, as `/bug` writes it in a conversation."""
 
 import asyncio
 from typing import Annotated

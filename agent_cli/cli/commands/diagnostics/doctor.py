@@ -1,4 +1,4 @@
-"""`agent doctor`: check if a task could run here. One line per check, with advice below if it fails."""
+"""`agent doctor`: check whether a task could run here. One line per check, with advice below if it fails."""
 
 import asyncio
 import shutil

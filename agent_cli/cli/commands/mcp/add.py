@@ -208,7 +208,7 @@ def _literal_secrets(server: dict[str, Any]) -> list[str]:
 
 
 def _other_definitions(setup: Setup, name: str, words: str = "it takes the place of the one in") -> list[str]:
-    """Return notes on servers of the same name in other files."""
+    """Return notes about servers of the same name in other files."""
     own = str(setup.config_dir / "config.yaml")
     found = (each for each in every_server(found_servers(setup)) if each.name == name)
     return [f"{name}: {words} {each.source}" for each in found if not each.source.startswith(own)]

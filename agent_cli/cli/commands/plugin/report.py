@@ -26,7 +26,7 @@ _MOST_SHOWN = 2_000_000
 
 
 def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
-    """Yield the facts on a plug-in that the user needs before approving it."""
+    """Yield the facts about a plug-in that the user needs before approving it."""
     yield f"{plugin.name} {plugin.version}".rstrip() + f", made for {PRODUCTS[plugin.product]}"
     if plugin.description:
         yield f"  {line(plugin.description)}"

@@ -55,7 +55,7 @@ def stop_writing(error: OSError) -> None:
     """Handle a failed write to standard output.
 
     Raises:
-        StoreError: the reason is not that the reader has gone.
+        StoreError: writing failed for a reason other than a closed pipe.
     """
     hush()
     if not isinstance(error, BrokenPipeError):

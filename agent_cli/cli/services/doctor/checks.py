@@ -140,7 +140,7 @@ async def _plugins(setup: Setup) -> str:
 
 
 async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
-    """Yield the finding on the model, then one for each hop to its server."""
+    """Yield the finding about the model, then one for each hop to its server."""
     try:
         environment = keyed(os.environ, setup.config_dir)
         name = setup.config.model or await choose_default(setup.config, environment)
@@ -199,7 +199,7 @@ def _key(name: str, setup: Setup, environment: KeyedEnvironment) -> str:
 
 
 async def _fallback(setup: Setup, name: str) -> str:
-    """Check if a fallback model could be used, as far as possible without contacting it."""
+    """Check whether a fallback model could be used, as far as possible without contacting it."""
     try:
         model = await open_model(name, setup.config, keyed(os.environ, setup.config_dir))
     except (ConfigError, ModelError) as error:

@@ -1,4 +1,4 @@
-"""A line on the extension files that a session has loaded, and on those not used."""
+"""A line about the extension files that a session has loaded, and about those not used."""
 
 from collections.abc import Iterator
 

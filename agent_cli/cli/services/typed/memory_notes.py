@@ -15,7 +15,7 @@ class MemoryNotes:
         self._saved: list[MemoryChange] = []
 
     def add(self, scope: Literal["project", "user"], text: str) -> str:
-        """Append a note to a block; return a message on the result."""
+        """Append a note to a block; return a message about the result."""
         text = " ".join(text.encode("utf-8", "replace").decode("utf-8").split())
         try:
             block = self._memory.find(scope)
@@ -28,7 +28,7 @@ class MemoryNotes:
         return f"Saved to memory ({scope}): {block.path}. /memory undo takes it back."
 
     def undo(self) -> str:
-        """Remove the last note; return a message on the result."""
+        """Remove the last note; return a message about the result."""
         if not self._saved:
             return "There is no note to take back."
         change = self._saved.pop()
