@@ -1,4 +1,4 @@
-"""What a session on disk holds so far, as the events of its turns."""
+"""The contents of a saved session, as the events of its turns."""
 
 import contextlib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from agent_cli.tools.registry import Registry
 
 
 def agent_transcript(path: Path, registry: Registry, redactor: Redactor) -> AgentTranscript:
-    """Read a session, such as that of a sub-agent, which may go on meanwhile; secrets are masked.
+    """Read a session, such as that of a sub-agent, which may still be running; secrets are masked.
 
     Raises:
         StoreError: it cannot be read.
@@ -37,6 +37,6 @@ def _as_they_are(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
 
 def _result(registry: Registry, result: ToolResult, call: ToolCall) -> ToolCallFinished:
     tool, title = registry.get(call.name), ""
-    with contextlib.suppress(Exception):  # of arguments that never ran
+    with contextlib.suppress(Exception):  # for arguments of a call that never ran
         title = tool.title(registry.parse(call.name, call.arguments)[1]) if tool else ""
     return finished_event(result, title or call.name, tool)

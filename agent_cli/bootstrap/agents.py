@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def agent_types(setup: Setup) -> tuple[AgentType, ...]:
-    """Return the types that can be started, by name; nothing is loaded where there is not a folder of them."""
+    """Return the available types; nothing is imported if no folder defines any."""
     return found_agents(setup).types if setup.agent_places() else ()
 
 
 def found_agents(setup: Setup) -> "FoundAgents":
-    """Return what the files define; they are read once, until the configuration is read again."""
+    """Return the definitions in files; they are read once, until the configuration is read again."""
     return setup.once(_found)
 
 

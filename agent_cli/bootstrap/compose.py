@@ -1,5 +1,4 @@
-"""The composition root: builds the engine of one session from a `Setup`. The only place that knows every
-class."""
+"""The composition root: build the engine of a session from a `Setup`. The only module that knows every class."""
 
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -48,11 +47,11 @@ if TYPE_CHECKING:
 
 
 async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = None) -> OpenSession:
-    """Build the engine for the session that the options ask for; `model` answers instead of the one they name, and
-    there are no sub-agents then.
+    """Build the engine for the session described by the options. `model` replaces the model that they name; there
+    are no sub-agents then.
 
     Raises:
-        UsageError: options that do not fit together.
+        UsageError: the options do not fit together.
         StoreError: the session cannot be opened.
         NoModel, MissingKey: no model can be used.
     """
@@ -107,10 +106,10 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
 
 
 async def servers_alone(setup: Setup, processes: ProcessRunner) -> "Servers | None":
-    """Return the MCP servers without a session, to try them; None where there are none.
+    """Return the MCP servers without a session, to test them; None if there are none.
 
     Raises:
-        UsageError: a flag asks for a sandbox, and none can be had.
+        UsageError: a flag requires a sandbox, and none is available.
     """
     permissions = permissions_of(setup, await confining_for(setup, processes), tuple, setup.state / "spill")
     return _servers(setup, processes, partial(confinement_of_servers, permissions))
@@ -178,14 +177,14 @@ class _Children:
         return opened.agent.services
 
     async def _place(self, child: "Child", parent: "SessionServices") -> Setup:
-        """Return what a session works with in its place: the worktree of the nearest sub-agent above that has one,
-        one of its own if its type asks for that, or the workspace."""
+        """Return the setup for a sub-agent's place: the worktree of its nearest ancestor that has one, a new
+        worktree if its type requires it, or the workspace."""
         if child.workplace is not None:
             return self._setup.elsewhere(Path(child.workplace.folder))
         return await self._isolated(child, parent) if child.plan.type.isolation == "worktree" else self._setup
 
     async def _isolated(self, child: "Child", parent: "SessionServices") -> Setup:
-        """Return what a session in a worktree works with, which is made."""
+        """Create a worktree and return the setup for a session in it."""
         from agent_cli.workspace.worktrees.create import create
 
         setup = self._setup
@@ -212,7 +211,7 @@ class _Children:
 
 
 def _skills_for(setup: Setup, plan: "ChildPlan") -> "Iterator[BroughtText]":
-    """Yield the skills that the task of a sub-agent brings along.
+    """Yield the skills that a sub-agent's type adds to its task.
 
     Raises:
         ToolError: there is no such skill, or it cannot be used.
@@ -232,10 +231,10 @@ _ROLE = (
 
 
 def _registry(setup: Setup, enabled: tuple[str, ...], front: FrontEnd) -> tuple[Registry, list[str]]:
-    """Return the tools of this session, and what is wrong with those of others.
+    """Return the tools of this session, and the problems of third-party tools.
 
     Raises:
-        UsageError: a tool was asked for that does not exist.
+        UsageError: a requested tool does not exist.
     """
     web = setup.config.tools.web
     if not setup.reads_user:
@@ -260,7 +259,7 @@ def _registry(setup: Setup, enabled: tuple[str, ...], front: FrontEnd) -> tuple[
 
 
 def _about_project(setup: Setup) -> tuple[str, ...]:
-    """Return what to say of the plug-ins that the project declares."""
+    """Return notes about plug-ins that the project declares."""
     if not setup.reads_project or not declares_plugins(setup.workspace.root):
         return ()
     from .plugins import note_on_project
@@ -271,7 +270,7 @@ def _about_project(setup: Setup) -> tuple[str, ...]:
 def _servers(
     setup: Setup, processes: ProcessRunner, confine: "Callable[[], Awaitable[Confinement | None]]"
 ) -> "Servers | None":
-    """Return the MCP servers of this session; None where there are none."""
+    """Return the MCP servers of this session; None if there are none."""
     if not (setup.config.mcp_servers or _may_define(setup, defines_servers) or setup.has_plugins()):
         return None
     from .mcp_servers import open_servers
@@ -280,15 +279,15 @@ def _servers(
 
 
 def _may_define(setup: Setup, defines: Callable[[Path], bool]) -> bool:
-    """Return whether a file that is read may define something, as `defines` tells of a workspace."""
+    """Return True if a file that is read may define something, as reported by `defines` for a workspace."""
     return bool(setup.embedding.reads) and defines(setup.workspace.root)
 
 
 def _tracing(setup: Setup, identifier: str) -> "Tracing | None":
-    """Return what follows the session, where the user wants it traced.
+    """Return the tracing of the session, if the user requests it.
 
     Raises:
-        UsageError: the file for it cannot be written.
+        UsageError: its file cannot be written.
     """
     file, otlp = setup.chosen.text("trace"), setup.config.telemetry.otlp
     if file == "":
@@ -305,7 +304,7 @@ def _tracing(setup: Setup, identifier: str) -> "Tracing | None":
 
 
 def _debug_log(setup: Setup, identifier: str, env: KeyedEnvironment) -> "DebugLog | None":
-    """Return the log of `--debug`, where it is asked for."""
+    """Return the log of `--debug`, if requested."""
     if not setup.chosen.flag("debug"):
         return None
     from .debug_log import DebugLog

@@ -1,7 +1,7 @@
-"""Write the log of `--debug`: a line for each event and each request, with its time, as `name=value` for people
-and for `grep`. Loaded only where the option is given.
+"""Write the log of `--debug`: a line for each event and each request, with its time, as `name=value`, readable for
+users and `grep`. Imported only if the option is given.
 
-A log has a bounded size: when it is full it becomes `….log.1`, the one before `….log.2`, and the oldest goes.
+The size of a log is bounded: a full log becomes `….log.1`, the one before `….log.2`, and the oldest is removed.
 """
 
 import contextlib
@@ -21,21 +21,21 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.redaction.redactor import Redactor
 
 _LISTS = ("messages", "input")
-"""Where a body has its conversation, the part that grows."""
+"""Fields of a request body that contain the conversation, the growing part."""
 _MOST_BYTES = 10_000_000
 _MOST_OLD = 3
 _MOST_SESSIONS = 30
-"""Whose logs are kept; those written last."""
+"""Number of sessions whose logs are kept, latest first."""
 _BARE = lazy_regex(r"(?!(?:true|false|null)$)[^\W\d][\w./:@+-]*")
-"""Texts that need no quotes: they can be taken for nothing else."""
+"""Texts that are unambiguous without quotes."""
 
 
 class DebugLog:
-    """One file, readable by the user alone. Everything in it is written through a redactor."""
+    """A log file, readable only by the user. Everything is written through a redactor."""
 
     def __init__(self, path: Path, redactor: Callable[[], Redactor], most_bytes: int = _MOST_BYTES) -> None:
-        """The file is made, and `redactor` asked, when there is something to write. `most_bytes` is the size from
-        which on a new file is begun."""
+        """The file is created, and `redactor` called, when there is something to write. `most_bytes` is the size
+        at which a new file is started."""
         self.path = path
         self._redactor = redactor
         self._most_bytes = most_bytes
@@ -48,14 +48,14 @@ class DebugLog:
         return self._redactor()
 
     def event(self, event: AnyEvent) -> None:
-        """Write an event, which is masked already."""
+        """Write an event, which is redacted already."""
         fields = msgspec.to_builtins(event)
         name, moment = fields.pop("type"), fields.pop("time", 0.0)
         self._write(_line(moment or time.time(), name, fields))
 
     def request(self, model: str, body: dict[str, Any]) -> None:
-        """Write a request: of its conversation what the one before it did not have, and of the other fields
-        those that have changed, a line each. `unchanged` counts the messages that are left out."""
+        """Write a request: only new messages of its conversation, and other fields that have changed, one per
+        line. `unchanged` counts the omitted messages."""
         before, self._before = self._before, body
         shown = {name: value for name, value in body.items() if before.get(name) != value}
         kept = 0
@@ -75,7 +75,7 @@ class DebugLog:
         self._size += len(data)
 
     def _open(self) -> None:
-        """Begin a file, or go on with one that is not full."""
+        """Open a file: a new one, or an existing one that is not full."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._rotate()
@@ -94,7 +94,7 @@ class DebugLog:
 
 
 def remove_old_logs(folder: Path, most: int) -> None:
-    """Remove the logs of all sessions but those `most` that were written last. What cannot be removed stays."""
+    """Remove the logs of all sessions except the `most` latest. Errors are ignored."""
     by_session: dict[str, list[Path]] = {}
     written: dict[str, float] = {}
     for path in folder.glob("*.log*"):
@@ -121,7 +121,7 @@ def _value(value: object) -> str:
 
 
 def _of_body(body: dict[str, Any]) -> Iterator[str]:
-    """Yield the fields of a request, each message on a line of its own."""
+    """Yield the fields of a request, with each message of the conversation on a separate line."""
     for name, value in body.items():
         if name in _LISTS and isinstance(value, list):
             yield from (f"    {name}+ {msgspec.json.encode(each).decode('utf-8', 'replace')}" for each in value)

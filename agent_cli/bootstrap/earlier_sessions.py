@@ -1,4 +1,4 @@
-"""What the model may look up in the earlier sessions of the project."""
+"""The model's access to earlier sessions of the project."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ _UNTRUSTED = b'"untrusted":"'
 
 
 class Earlier:
-    """The other sessions of one directory; see `engine.context.history_search.EarlierSessions`."""
+    """The other sessions of a directory; see `engine.context.history_search.EarlierSessions`."""
 
     def __init__(self, sessions: Sessions, cwd: Path, own: str) -> None:
         self._sessions = sessions
@@ -53,7 +53,7 @@ class Earlier:
 
 
 def _has_untrusted_text(path: Path) -> bool:
-    """Return whether untrusted text was read in a session: what the model said then may come from it."""
+    """Return True if a session has read untrusted text: the model's messages after it may be derived from it."""
     try:
         return _UNTRUSTED in read_regular(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""The user's hooks for a session: found in configuration files, run by the engine of hooks."""
+"""The user's hooks for a session: read from configuration files, run by the hook engine."""
 
 import os
 from collections.abc import Callable
@@ -18,19 +18,19 @@ from .setup import Setup
 
 
 class HookFacts(msgspec.Struct, frozen=True):
-    """What hooks are told of a session."""
+    """Facts about a session that hooks receive."""
 
     session_id: str
     path: str
     mode: Callable[[], str]
     model: Callable[[], str]
     agent_id: str = ""
-    """Of a sub-agent, whose `session_id` is that of the conversation."""
+    """Id of a sub-agent; `session_id` is then that of the conversation."""
     agent_type: str = ""
 
 
 def found_hooks(setup: Setup) -> FoundHooks:
-    """Return what configuration files define; they are read once, until the configuration is read again."""
+    """Return the hooks in configuration files; they are read once, until the configuration is read again."""
     return setup.once(_found)
 
 
@@ -52,7 +52,7 @@ def _found(setup: Setup) -> FoundHooks:
 
 
 def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> HookEngine | None:
-    """Return the engine of the hooks of a session; None where no file defines one."""
+    """Return the hook engine of a session; None if no file defines a hook."""
     found = found_hooks(setup)
     if not found.usable and not found.notes:
         return None
@@ -67,9 +67,8 @@ def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> Hook
 
 
 class _Pinned:
-    """Whether the files of the workspace that a hook names are what they were when the session began: the
-    agent may have written to them since, and a hook is not confined. Those of a plug-in must be what the user has
-    agreed to."""
+    """Checks that the workspace files named by a hook are unchanged since the session began: the agent may have
+    written to them, and a hook is not sandboxed. Files of a plug-in must be those that the user approved."""
 
     def __init__(self, hooks: tuple[Hook, ...], setup: Setup) -> None:
         self._root = root = setup.workspace.root
@@ -77,7 +76,7 @@ class _Pinned:
         self._before = {hook: named_files(words_of(hook, root), root) for hook in hooks}
 
     def __call__(self, hook: Hook) -> str:
-        """Return the file that changed; empty for none."""
+        """Return the changed file; empty if none has changed."""
         if hook.root:
             from .plugins import changed_plugin
 
@@ -88,5 +87,5 @@ class _Pinned:
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without keys and tokens."""
+    """Return the program's environment without keys and tokens."""
     return {name: value for name, value in child_env(os.environ).items() if not is_secret(name, value)}

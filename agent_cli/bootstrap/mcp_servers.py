@@ -1,4 +1,4 @@
-"""The MCP servers of a session: found in configuration files, connected when they are needed."""
+"""The MCP servers of a session: read from configuration files, connected on demand."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ _MOST_SAMPLED_TOKENS = 8_000
 
 
 def found_servers(setup: Setup) -> Found:
-    """Return what configuration files define; they are read once, until the configuration is read again."""
+    """Return the servers in configuration files; they are read once, until the configuration is read again."""
     return setup.once(_found)
 
 
@@ -58,15 +58,15 @@ def _of_plugins(setup: Setup) -> PluginServers:
 
 
 def every_server(found: Found) -> "tuple[ServerDefinition, ...]":
-    """Return all servers that are defined, those that are not trusted last."""
+    """Return all defined servers, untrusted ones last."""
     return (*found.usable, *(each.definition for each in found.inert))
 
 
 def named_server(found: Found, name: str) -> "ServerDefinition":
-    """Return a server, by preference one that may start.
+    """Return a server by name, preferably one that may start.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is none of this name.
     """
     servers = {each.name: each for each in reversed(every_server(found))}
     if name not in servers:
@@ -76,25 +76,25 @@ def named_server(found: Found, name: str) -> "ServerDefinition":
 
 
 def is_trusted(found: Found, definition: "ServerDefinition") -> bool:
-    """Return whether a server may start as far as trust goes."""
+    """Return True if trust allows a server to start."""
     return all(each.definition is not definition for each in found.inert)
 
 
 def is_server_name(name: str) -> bool:
-    """Return whether a server may have a name: one that can stand in a rule and in a tool's name."""
+    """Return True if a name is valid for a server: it must be usable in rules and tool names."""
     return re.fullmatch(r"[A-Za-z0-9_.-]+", name) is not None
 
 
 def logins_folder(setup: Setup) -> Path:
-    """Return where the tokens of logins are kept."""
+    """Return the folder for the tokens of logins."""
     return setup.state / "mcp" / "logins"
 
 
 def open_servers(
     setup: Setup, processes: ProcessRunner, confine: "Callable[[], Awaitable[Confinement | None]]"
 ) -> "Servers | None":
-    """Return the servers of a session, none of which is started; None where there are none. `confine` gives what a
-    server in the sandbox may reach, None where nothing can be confined."""
+    """Return the servers of a session, none of them started; None if there are none. `confine` returns the
+    restrictions of a sandboxed server, None if no sandbox is available."""
     from agent_cli.mcp.catalog.offer_store import OfferStore
     from agent_cli.mcp.servers import Servers
 
@@ -114,8 +114,8 @@ def open_servers(
 
 
 class _Starter:
-    """Connects to servers. One that runs a file of the workspace is started only with the file as it was when the
-    session began: the agent may have written to it since, and a server is not confined."""
+    """Connects to servers. A server that runs a file of the workspace is started only if the file is unchanged
+    since the session began: the agent may have written to it, and a server is not sandboxed."""
 
     def __init__(
         self,
@@ -173,13 +173,14 @@ class _Starter:
             )
 
     def accept_files(self, definition: "ServerDefinition") -> None:
-        """Take the files that a server runs as they are now, at the user's word; those of a project need trust."""
+        """Accept the current files of a server at the user's request; those of a project need trust."""
         if not definition.is_project:
             self._files[definition.name] = files_of(definition, self._root)
 
 
 def sampler(services: "SessionServices") -> "Sample":
-    """Return how servers that may ask the model do so: at the user's cost, within every limit, one at a time."""
+    """Return the function by which permitted servers query the model: at the user's cost, within every limit, one
+    at a time."""
     from agent_cli.engine.model_calls.budget import OverBudget
     from agent_cli.mcp.types.client import SamplingAnswer, ServerError
     from agent_cli.model.types.base import ModelError, ModelRequest

@@ -1,5 +1,5 @@
-"""Options of the three commands on the fast path (`agent`, `agent run`, `agent resume`), as one table: the
-parser here reads it, and typer's help is made from it."""
+"""Options of the three commands on the fast path (`agent`, `agent run`, `agent resume`), as one table, used by the
+parser here and by Typer's help."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -18,28 +18,28 @@ COMMANDS = frozenset(
         *"skills plugin serve acp config setup doctor bug demo help".split(),
     )
 )
-"""The sub-commands beside `run` and `resume`, served by typer."""
+"""The sub-commands other than `run` and `resume`, handled by Typer."""
 
 
 class UsageError(Exception):
-    """The command line is wrong; the text says what and what to write instead."""
+    """The command line is invalid; the text says why and what to write instead."""
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. `names` holds its spellings, the long one first."""
+    """An option. `names` are its spellings, the long one first."""
 
     names: tuple[str, ...]
     kind: Kind
     help: str
     choices: tuple[str, ...] = ()
     value: str = ""
-    """What help calls its value, where there are no choices."""
+    """Name of its value in help, if it has no choices."""
     may_lack_value: bool = False
-    """Whether it means something at the end of the line, or before another option, too."""
+    """True if the option is also valid without a value, at the end of the line or before another option."""
 
     @property
     def key(self) -> str:
-        """Its name as a Python identifier."""
+        """The option's name as a Python identifier."""
         return self.names[0].lstrip("-").replace("-", "_")
 
 
@@ -149,10 +149,10 @@ TABLES: dict[str, tuple[Option, ...]] = {
 
 
 def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) -> ParsedOptions:
-    """Return the options and the one positional argument of a command.
+    """Return the options and the positional argument of a command.
 
     Raises:
-        UsageError: unknown option, missing or unfit value, more than one positional argument.
+        UsageError: unknown option, missing or invalid value, more than one positional argument.
     """
     _refuse_other_commands(command, arguments[:1])
     by_name = {name: option for option in TABLES[command] for name in option.names}
@@ -190,14 +190,16 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
 
 
 def asks_to_print(arguments: Sequence[str]) -> bool:
-    """Return whether the options of `agent` ask for one task without a person, as those of other agents do."""
+    """Return True if the options of `agent` request a single task without interaction, as in other agents."""
     words = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return any(name in words for name in PRINT.names)
 
 
 def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
-    """Raises:
-    UsageError: more words than one, or one that looks like the name of a command and is none.
+    """Check the positional words.
+
+    Raises:
+        UsageError: there is more than one word, or one that resembles the name of a command.
     """
     if not is_text:
         _refuse_other_commands(command, words)
@@ -212,8 +214,10 @@ def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
 
 
 def _refuse_other_commands(command: str, words: Sequence[str]) -> None:
-    """Raises:
-    UsageError: the first word is a command of other agents: as a prompt it would be sent to a model.
+    """Refuse commands of other agents.
+
+    Raises:
+        UsageError: the first word is such a command; as a prompt it would be sent to a model.
     """
     if command == "agent" and words and words[0] in OTHER_COMMANDS:
         raise UsageError(f"there is no command {words[0]!r}: {OTHER_COMMANDS[words[0]]}")
@@ -239,18 +243,18 @@ OTHER_COMMANDS = {
     "worktrees": "`agent worktree list` lists worktrees",
     "version": "`agent --version` shows the version",
 }
-"""Commands of other agents, and what is done instead."""
+"""Commands of other agents, and their equivalents here."""
 _ONE_WORD = {
     "agent": "put a prompt of several words in quotes",
     "run": "put a task of several words in quotes",
     "resume": "it takes one id; put a title of several words in quotes",
 }
-"""What to do about words behind the one that a command takes."""
+"""Advice on words after the one that a command accepts."""
 
 
 def _near(word: str, known: Sequence[str], cutoff: float = 0.8) -> str:
-    """Return the one that was meant by a word that is none of them, swapped letters before others; empty when none
-    is close, as for `hello`."""
+    """Return the known word closest to an unknown one, preferring swapped letters; empty if none is close, as for
+    `hello`."""
     import difflib
 
     if word in known:
@@ -275,7 +279,7 @@ def _store(values: dict[str, Any], option: Option, text: str) -> None:
                 values[option.key] = text
     except ValueError:
         raise UsageError(f"{name}: {text!r} is not a number") from None
-    if option.kind in ("whole", "number") and not values[option.key] > 0:  # nan is not either
+    if option.kind in ("whole", "number") and not values[option.key] > 0:  # also rejects nan
         raise UsageError(f"{name}: {text!r} is not greater than 0")
 
 
@@ -293,7 +297,7 @@ _ELSEWHERE = {
     "--max-budget-usd": "write `--max-cost USD`",
     "--reasoning-effort": "write `--effort LEVEL`",
 }
-"""What users of other agents type, and what it is called here."""
+"""Options of other agents, and their equivalents here."""
 
 
 def _unknown(name: str, known: dict[str, Option]) -> str:

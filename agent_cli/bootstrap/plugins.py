@@ -1,4 +1,4 @@
-"""The plug-ins of a session: installed, enabled, and with the files that the user has agreed to. All others are
+"""The plug-ins of a session: installed, enabled, and with the files that the user approved. All others are
 inert."""
 
 import os
@@ -35,11 +35,11 @@ class LoadedPlugin(msgspec.Struct, frozen=True):
     installed: Installed
     plugin: Plugin | None
     problem: str = ""
-    """Empty where it is used, or disabled."""
+    """Empty if the plug-in is used or disabled."""
 
     @property
     def state(self) -> str:
-        """In a word or two."""
+        """State as `enabled`, `disabled` or `not used`."""
         if not self.installed.enabled:
             return "disabled"
         return "not used" if self.problem else "enabled"
@@ -50,21 +50,21 @@ class LoadedPlugins(msgspec.Struct, frozen=True):
 
     listed: tuple[LoadedPlugin, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is wrong, for the user."""
+    """Problems, for the user."""
 
     @property
     def used(self) -> tuple[Plugin, ...]:
-        """Those in force."""
+        """The plug-ins in force."""
         return tuple(each.plugin for each in self.listed if each.plugin is not None and each.state == "enabled")
 
 
 def store_of(setup: "Setup") -> PluginStore:
-    """Return the plug-ins of the user."""
+    """Return the user's plug-in store."""
     return PluginStore(plugins_dir(setup.state))
 
 
 def data_folder(setup: "Setup", name: str) -> Path:
-    """Return the folder for what a plug-in wants to keep."""
+    """Return the folder for a plug-in's persistent data."""
     return setup.state / "plugin-data" / name
 
 
@@ -86,9 +86,9 @@ def _loaded(setup: "Setup") -> LoadedPlugins:
 
 
 def _held(store: PluginStore, name: str) -> LoadedPlugin | None:
-    """Return a plug-in, its files held where it is enabled; None where it was removed meanwhile."""
+    """Return a plug-in and, if it is enabled, lock its files; None if it was removed meanwhile."""
     installed = None
-    for _ in range(_TRIES):  # another program may update it at this moment
+    for _ in range(_TRIES):  # another program may be updating it
         installed = store.installed().get(name)
         if installed is None:
             return None
@@ -100,7 +100,7 @@ def _held(store: PluginStore, name: str) -> LoadedPlugin | None:
 
 
 def loaded_plugin(store: PluginStore, name: str, installed: Installed, *, in_full: bool = False) -> LoadedPlugin:
-    """Return a plug-in as far as its files are what the user has agreed to."""
+    """Return a plug-in if its files are those that the user approved, else with the problem."""
     if problem := store.problem(name, installed, in_full=in_full):
         return LoadedPlugin(name, installed, None, problem)
     try:
@@ -110,12 +110,12 @@ def loaded_plugin(store: PluginStore, name: str, installed: Installed, *, in_ful
 
 
 def plugin_places(setup: "Setup", kind: Kind) -> tuple[Place, ...]:
-    """Return the folders and files in which plug-ins bring skills, commands or agents."""
+    """Return the folders and files in which plug-ins provide skills, commands or agents."""
     return tuple(place for plugin in installed_plugins(setup).used for place in plugin.places(kind))
 
 
 def hooks_of_plugins(setup: "Setup") -> tuple[tuple[Hook, ...], tuple[str, ...]]:
-    """Return the hooks of the plug-ins, and what is wrong with plug-ins and their hooks."""
+    """Return the hooks of the plug-ins, and the problems of plug-ins and their hooks."""
     loaded = installed_plugins(setup)
     hooks: list[Hook] = []
     notes = list(loaded.notes)
@@ -128,8 +128,8 @@ def hooks_of_plugins(setup: "Setup") -> tuple[tuple[Hook, ...], tuple[str, ...]]
 
 
 def _filled(hook: Hook, variables: dict[str, str]) -> Hook:
-    """Return a hook with the variables of its plug-in. A shell puts them in by itself; a program without one gets
-    them put in."""
+    """Return a hook with its plug-in's variables. A shell expands them itself; for a program without a shell they
+    are substituted."""
     command: str | tuple[str, ...]
     if isinstance(hook.command, str):
         command = hook.command.replace("${/}", "/")
@@ -156,7 +156,7 @@ def servers_of_plugins(setup: "Setup") -> PluginServers:
 
 
 def servers_of(setup: "Setup", plugin: Plugin) -> PluginServers:
-    """Return the MCP servers of one plug-in."""
+    """Return the MCP servers of a plug-in."""
     variables = _variables(setup, plugin)
     return plugin_servers(
         plugin.name, plugin.servers, plugin.product, plugin.root, env=os.environ, variables=variables
@@ -164,7 +164,7 @@ def servers_of(setup: "Setup", plugin: Plugin) -> PluginServers:
 
 
 def changed_plugin(setup: "Setup", root: str) -> str:
-    """Name the plug-in in a folder if its files are not what the user has agreed to; empty where they are."""
+    """Return the plug-in in a folder if its files differ from those that the user approved; empty otherwise."""
     for each in installed_plugins(setup).used:
         if str(each.root) == root:
             path = Path(root)
@@ -175,14 +175,14 @@ def changed_plugin(setup: "Setup", root: str) -> str:
 
 
 def note_on_project(setup: "Setup") -> tuple[str, ...]:
-    """Say once that plug-ins which a project declares are not used, and again when it declares others."""
+    """Note once that plug-ins declared by a project are not used, and again when the declaration changes."""
     declared = declared_by(setup.workspace.root, home_dir())
     place, content = f"plug-ins of {setup.workspace.root}", "\n".join(declared).encode()
     try:
         if not declared or setup.trust.refuses(place, content):
             return ()
         setup.trust.remember(place, content, agreed=False)
-    except ConfigError:  # it is said again next time
+    except ConfigError:  # it is reported again next time
         pass
     return (
         f"this project declares plug-ins, which are not used: {visible('; '.join(declared))}. `agent plugin add`"
@@ -191,7 +191,7 @@ def note_on_project(setup: "Setup") -> tuple[str, ...]:
 
 
 def prepare_data(setup: "Setup", name: str) -> None:
-    """Make the folder for what a plug-in wants to keep, if that is possible."""
+    """Create the folder for a plug-in's persistent data, ignoring errors."""
     from agent_cli.fs.files import make_private
 
     try:

@@ -1,5 +1,5 @@
-"""The redactor of a program's run: what the environment, the key file and the configuration hold, and what was a
-secret in earlier runs."""
+"""The redactor of a program run: it knows secrets of the environment, the key file and the configuration, and
+secrets of earlier runs."""
 
 import os
 
@@ -12,8 +12,8 @@ from .setup import Setup
 
 
 def redactor_of(setup: Setup, env: KeyedEnvironment | None = None) -> Redactor:
-    """Masks what this user's environment and configuration know as secret or once knew, and what is shaped like
-    one."""
+    """Return a redactor for the known present and past secrets of this user's environment and configuration, and
+    for text with the form of a secret."""
     keys = (env or keyed(os.environ, setup.config_dir)).held()
     kept = KnownSecretsFile(setup.state / "known-secrets.json")
     return environment_redactor(os.environ, keys, setup.config, kept.recognizer)

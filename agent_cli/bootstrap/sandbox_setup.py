@@ -1,7 +1,7 @@
-"""The sandbox of a session: what was asked for, and what this machine was last measured to enforce.
+"""The sandbox of a session: the requested level, and the level that this machine enforced when last measured.
 
-A measurement takes some 40 ms, so it is kept until the machine starts anew; before the first command it is made
-again, whatever was kept.
+A measurement takes some 40 ms, so it is cached until the machine reboots; it is always repeated before the first
+command.
 """
 
 import os
@@ -27,17 +27,17 @@ _BUILT_IN = "built-in default"
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """A measurement, and what it depends on."""
+    """A measurement with its cache key."""
 
     key: tuple[str, ...]
     strength: EnforcedLevel
 
 
 async def confining_for(setup: Setup, processes: "ProcessRunner") -> SandboxProfiles:
-    """Confines the commands of a session.
+    """Return the sandbox profiles for the commands of a session.
 
     Raises:
-        UsageError: a flag asks for a sandbox, and none can be had.
+        UsageError: a flag requires a sandbox, and none is available.
     """
     wanted = wanted_for(setup)
 
@@ -70,8 +70,7 @@ async def confining_for(setup: Setup, processes: "ProcessRunner") -> SandboxProf
 
 
 def expected_level(setup: Setup) -> str | None:
-    """Return the sandbox that a new session will have, in words; None where it is not known before the first
-    measurement."""
+    """Return the expected sandbox of a new session as text; None if it is unknown before the first measurement."""
     strength = setup.once(_known_strength)
     if strength is None:
         return None
@@ -84,15 +83,15 @@ def _known_strength(setup: Setup) -> EnforcedLevel | None:
 
 
 def wanted_for(setup: Setup) -> SandboxRequest:
-    """Return the level that was chosen, and whether anybody asked for it."""
+    """Return the requested level, and whether it was set explicitly."""
     return SandboxRequest(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
 
 
 async def measured_for(setup: Setup) -> EnforcedLevel:
-    """Return what this machine enforces now, found out by trying.
+    """Measure what this machine enforces now.
 
     Raises:
-        OSError: nothing can be written where temporary files go.
+        OSError: the folder for temporary files is not writable.
     """
     import tempfile
 
@@ -120,7 +119,7 @@ def _key() -> tuple[str, ...]:
 
 
 def kept(state: Path) -> EnforcedLevel | None:
-    """Return what was measured since this machine started, by this user; None when that is not known."""
+    """Return the level measured for this user since the machine booted; None if unknown."""
     try:
         kept = msgspec.json.decode((state / "sandbox.json").read_bytes(), type=_Kept)
         return kept.strength if kept.key == _key() and kept.key[1] else None
@@ -129,7 +128,7 @@ def kept(state: Path) -> EnforcedLevel | None:
 
 
 def keep(state: Path, strength: EnforcedLevel) -> None:
-    """Kept for the next start; where it cannot be, it is measured then."""
+    """Cache a measurement for the next start, ignoring errors."""
     with suppress(OSError):
         make_private(state)
         replace_file(state / "sandbox.json", msgspec.json.encode(_Kept(_key(), strength)))

@@ -1,5 +1,5 @@
-"""Build the engine of one session from its parts: its services, what they ask of the configuration, and the values
-that the front end is given."""
+"""Build the engine of a session from its parts: its services, their configuration, and the values for the front
+end."""
 
 import asyncio
 import os
@@ -73,10 +73,10 @@ if TYPE_CHECKING:
 
 CHECKPOINT_TIMEOUT_S = 20.0
 PARK_S = 6 * 3600.0
-"""How long the REPL waits for a limit's reset, unless the configuration says otherwise."""
+"""Seconds that the REPL waits for a limit to reset, unless configured otherwise."""
 
 SKILL_FILE = "SKILL.md"
-"""The name of a skill's file; later conversations are given it as instructions."""
+"""File name of a skill; later conversations get it as instructions."""
 
 _YOLO = "mode yolo runs commands and changes files without asking"
 _NOT_YOLO = (
@@ -86,18 +86,18 @@ _NOT_YOLO = (
 
 
 class FrontEnd(msgspec.Struct, frozen=True):
-    """Who is at a session."""
+    """Capabilities of the front end of a session."""
 
     approves: bool = False
-    """Somebody can be asked whether a call may run."""
+    """True if somebody can be asked to approve calls."""
     answers: bool = False
-    """Somebody can answer questions of the model."""
+    """True if somebody can answer questions of the model."""
     watches: bool = False
-    """A person sees what goes on, and may leave it waiting for hours."""
+    """True if a user watches, who may leave the session waiting for hours."""
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether there is anybody."""
+        """True if somebody can be asked at all."""
         return self.approves or self.answers
 
 
@@ -106,7 +106,7 @@ PERSON = FrontEnd(approves=True, answers=True, watches=True)
 
 
 class OpenSession(msgspec.Struct, frozen=True):
-    """A built engine, and what the user should be told about its session."""
+    """A built engine, and messages for the user on its session."""
 
     agent: Agent
     permissions: Permissions
@@ -119,21 +119,21 @@ class OpenSession(msgspec.Struct, frozen=True):
     instructions: str = ""
     """The project's instruction files, in one line."""
     servers: "Servers | None" = None
-    """The MCP servers; None where there are none."""
+    """The MCP servers; None if there are none."""
     documents: "ServerDocuments | None" = None
-    """Their resources and prompts."""
+    """Resources and prompts of the MCP servers."""
     hooks: "HookEngine | None" = None
-    """The user's hooks; None where there are none."""
+    """The user's hooks; None if there are none."""
     agents: "Subagents | None" = None
-    """The sub-agents; None where there may be none."""
+    """The sub-agents; None if they are not allowed."""
     tracing: "Tracing | None" = None
-    """What follows the session; None where nothing does."""
+    """The tracing of the session; None if it is not traced."""
     last_words: list[str] = []
-    """What to tell the user once it has ended."""
+    """Messages for the user after the session has ended."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the engine; at the end it is shut down, and its last words are waited for."""
+        """Run the engine; at the end shut it down and wait for its last messages."""
         engine = asyncio.create_task(self.agent.run())
         try:
             yield
@@ -147,16 +147,16 @@ class OpenSession(msgspec.Struct, frozen=True):
 
 
 class ChildOf(msgspec.Struct, frozen=True, eq=False):
-    """A session that is a sub-agent's."""
+    """The relation of a sub-agent's session to its parent."""
 
     parent: SessionServices
     child: "Child"
     tell: "Callable[[Child, AnyEvent], None]"
-    """Passes on what happens in it."""
+    """Forwards events of the sub-agent's session."""
 
 
 class SessionBuilder:
-    """What the engine of one session is made of."""
+    """Builds the engine of a session from its parts."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class SessionBuilder:
         self.prompts = PromptBuilder(self._prompt_sources())
 
     def visible(self) -> tuple[Message, ...]:
-        """Return the messages that the model is sent."""
+        """Return the messages that are sent to the model."""
         return self._session.visible() if self._session else ()
 
     def _untrusted(self) -> str:
@@ -204,8 +204,8 @@ class SessionBuilder:
         return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
 
     def _may_instruct(self, path: str) -> bool:
-        """Return whether a file may be read as instructions: what a mode says of places outside the workspace does
-        not bind the repository's own files above it."""
+        """Return True if a file may be read as instructions. A mode's restrictions on places outside the workspace
+        do not apply to the repository's own files above it."""
         verdict = self._permissions.authorize(ReadPath(path, path))
         return isinstance(verdict, Allow) or verdict.by_mode
 
@@ -235,7 +235,7 @@ class SessionBuilder:
         )
 
     def for_child(self, of: ChildOf) -> None:
-        """Make it the session of a sub-agent: of its parent's rights and limits it gets at most all."""
+        """Make this the session of a sub-agent, limited to at most the rights and limits of its parent."""
         self.child = of
         kind = of.child.plan.type
         self._permissions.widest = lambda: narrower(of.parent.permissions.mode, kind.mode)
@@ -309,12 +309,13 @@ class SessionBuilder:
 
     @property
     def _follows(self) -> "Tracing | None":
-        """What is told of this session directly; of a sub-agent's it hears through its parent's."""
+        """The tracing that observes this session directly; it observes a sub-agent's session through the
+        parent's."""
         return self.tracing if self.child is None else None
 
     def _mode(self, session: Session) -> tuple[Mode, tuple[str, ...]]:
-        """Return the mode to begin in, and what to say of it. One that asks nothing is not taken over from a
-        session."""
+        """Return the initial mode, and notes about it. Mode `yolo`, which asks for next to nothing, is not
+        restored from a session."""
         config, asked_for = self._setup.config, self._setup.chosen.text("mode")
         saved = session.view.settings[1]
         kept = config.mode if saved == "yolo" else saved
@@ -372,7 +373,7 @@ class SessionBuilder:
         )
 
     def _hooks(self, session: Session, path: str) -> "HookEngine | None":
-        """Return the hooks of the user; None where there are none, or --no-hooks is given."""
+        """Return the user's hooks; None if there are none, or if --no-hooks is given."""
         setup = self._setup
         if setup.chosen.flag("no_hooks") or not (
             setup.config.hooks
@@ -395,11 +396,11 @@ class SessionBuilder:
         return open_hooks(setup, facts, self._processes)
 
     async def confinement_of_servers(self) -> "Confinement | None":
-        """Return what an MCP server in the sandbox may reach."""
+        """Return the restrictions of a sandboxed MCP server."""
         return await confinement_of_servers(self._permissions)
 
     def _watch(self) -> "InstructionWatch":
-        """Return what notes the files of instructions that commands change."""
+        """Return the watch that records instruction files changed by commands."""
         from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
         setup = self._setup
@@ -409,8 +410,8 @@ class SessionBuilder:
         )  # fmt: skip
 
     def _context(self, session: Session) -> ToolContext:
-        """Return what tools may reach. A resumed session's commands go on where they left off, as far as that
-        outlives a process."""
+        """Return the context of tools. Commands of a resumed session continue where they stopped, as far as that
+        state outlives a process."""
         config = self._setup.config
         shell = config.tools.shell
         context = new_context(
@@ -442,7 +443,7 @@ class SessionBuilder:
 
 
 async def confinement_of_servers(permissions: Permissions) -> "Confinement | None":
-    """Return what an MCP server in the sandbox may reach: what a command may, and the network."""
+    """Return the restrictions of a sandboxed MCP server: those of a command, plus network access."""
     await permissions.measure_sandbox()
     return permissions.confinement("network", None) if permissions.is_confining else None
 
@@ -450,7 +451,7 @@ async def confinement_of_servers(permissions: Permissions) -> "Confinement | Non
 def permissions_of(
     setup: Setup, confining: SandboxProfiles, untrusted: Callable[[], tuple[str, ...]], spill: Path
 ) -> Permissions:
-    """Return the policy of a session; `untrusted` tells where text of others in it came from."""
+    """Return the permissions of a session; `untrusted` returns the sources of untrusted text in it."""
     skills, plugins = skills_of(setup), plugins_dir(setup.state)
     readable = (spill, plugins, *(skills.readable() if skills else ()))
     instructions = (*setup.config.context.instructions, SKILL_FILE)
@@ -471,7 +472,7 @@ def permissions_of(
 
 
 def skills_of(setup: Setup) -> "SkillLibrary | None":
-    """Return the skills; None where there is not a folder of them."""
+    """Return the skills; None if there is no folder of skills."""
     if not setup.skill_places():
         return None
     from .skills import skill_library
@@ -480,10 +481,10 @@ def skills_of(setup: Setup) -> "SkillLibrary | None":
 
 
 def _check_examples(setup: Setup, permissions: Permissions) -> None:
-    """Hold the configuration's own examples against its rules.
+    """Check the configuration's own examples against its rules.
 
     Raises:
-        UsageError: the rules do not say what an example expects of them.
+        UsageError: the rules contradict an example.
     """
     written = [(effect, *each) for effect in get_args(Effect) for each in setup.loaded.examples(effect)]
     if not written:
@@ -512,7 +513,7 @@ def _undo(of: ChildOf | None, session: Session, checkpoints: Callable[[], Snapsh
 
 
 def _bounds(limits: Limits, of: ChildOf | None) -> Bounds:
-    """Return the bounds of a session; a sub-agent has those of its type, and its parent's hold besides."""
+    """Return the bounds of a session; a sub-agent has those of its type, in addition to its parent's."""
     if of is not None:
         kind = of.child.plan.type
         return Bounds(kind.max_turns, kind.max_cost_usd, kind.max_time_s or limits.time_s)
@@ -546,8 +547,8 @@ def _retry_policy(limits: Limits, *, waits: bool) -> RetryPolicy:
 def snapshots(
     root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
 ) -> Snapshots:
-    """Return where a workspace's checkpoints are kept, one store a folder: a private git repository, or copies
-    where git is missing. A git that lies in the workspace or in `roots` is none of ours."""
+    """Return the checkpoint stores of a workspace, one per folder: a private git repository, or copies if git is
+    missing. A git program inside the workspace or `roots` is not used."""
     from agent_cli.workspace.checkpoints.maintenance import COPIES, STORE, store_name
     from agent_cli.workspace.checkpoints.multi_root import MultiRootCheckpoints
 
@@ -570,7 +571,7 @@ def snapshots(
 
 
 def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:
-    """A resumed session may run with another model or mode than it was saved with."""
+    """Record the model and mode of a resumed session if they differ from those it was saved with."""
     if session.view.settings != (model.info.name, mode, effort):
         session.append(SettingsSet(id=new_id("set"), model=model.info.name, mode=mode, effort=effort))
 

@@ -1,4 +1,4 @@
-"""Which session a command works on: a new one, a saved one, or a copy; and what it begins with."""
+"""Select the session of a command: a new one, a saved one, or a copy; and its initial contents."""
 
 import os
 import time
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class SessionStart(msgspec.Struct, frozen=True):
-    """A session being put together."""
+    """The initial state of a session."""
 
     records: Sequence[AnyRecord]
     file: Journal | None
     path: str
-    """Empty when it is not saved."""
+    """Empty if the session is not saved."""
     saved: bool
     notes: tuple[str, ...] = ()
 
@@ -48,10 +48,10 @@ class SessionStart(msgspec.Struct, frozen=True):
 
 
 def new_place(setup: Setup) -> tuple[str, Path]:
-    """Return id and file of a new session: an id of its own, or that of `--session-id`.
+    """Return id and file of a new session, with a new id or that of `--session-id`.
 
     Raises:
-        UsageError: it is no id, or another session has it.
+        UsageError: the id is invalid, or taken by another session.
     """
     given = setup.chosen.text("session_id")
     if given is None:
@@ -68,7 +68,7 @@ def new_place(setup: Setup) -> tuple[str, Path]:
 
 
 def session_to_open(setup: Setup) -> Path | None:
-    """Return the saved session the options name; None for a new one.
+    """Return the saved session that the options name; None for a new one.
 
     Raises:
         StoreError: there is no such session.
@@ -85,10 +85,10 @@ def session_to_open(setup: Setup) -> Path | None:
 
 
 def existing(setup: Setup) -> SessionStart | None:
-    """Return the saved session the options name, or a copy of it; None for a new one.
+    """Return the saved session that the options name, or a copy of it; None for a new one.
 
     Raises:
-        UsageError: options that do not fit together.
+        UsageError: the options do not fit together.
         StoreError: it cannot be opened.
     """
     path = session_to_open(setup)
@@ -119,8 +119,8 @@ def _copied(setup: Setup, loaded: Loaded) -> SessionStart:
 
 
 def copy_beside(state: Path, project: str, session_id: str, copy_id: str) -> None:
-    """Let a copy begin with what lies beside a session: its notes, its kept output, its checkpoints. `project` is
-    the name of the folder of its directory."""
+    """Copy the files beside a session for its copy: notes, spilled output and checkpoints. `project` is the name
+    of the state folder of its directory."""
     import shutil
 
     from agent_cli.workspace.checkpoints.maintenance import share_session
@@ -132,14 +132,14 @@ def copy_beside(state: Path, project: str, session_id: str, copy_id: str) -> Non
 
 
 def forked_from(records: Sequence[AnyRecord]) -> str:
-    """Return the id of the session that a copy was made of."""
+    """Return the id of the session from which a copy was made."""
     header = records[0]
     assert isinstance(header, Header)
     return header.forked_from
 
 
 def model_name(setup: Setup, draft: SessionStart | None) -> str | None:
-    """Return the model to use, as far as the options, the configuration or the saved session name one."""
+    """Return the model named by the options, the configuration or the saved session, if any."""
     if setup.config.model is not None and (draft is None or setup.chosen.text("model")):
         return setup.config.model
     if draft is None:
@@ -151,7 +151,7 @@ def model_name(setup: Setup, draft: SessionStart | None) -> str | None:
 def child_session(
     setup: Setup, plan: "ChildPlan", parent: "SessionServices", model: Model, system: Callable[[], SystemPrompt]
 ) -> SessionStart:
-    """Return the session of a sub-agent: a new one beside that of its parent, or the one that it had.
+    """Return the session of a sub-agent: a new one beside that of its parent, or its earlier one.
 
     Raises:
         StoreError: it cannot be opened.

@@ -1,4 +1,4 @@
-"""From options to the facts everything else is built from: directory, configuration, places."""
+"""The setup of a command: directory, configuration and state folders, derived from the options."""
 
 import hashlib
 import os
@@ -49,34 +49,34 @@ _FLAG_KEYS = {
 
 
 class Embedding(msgspec.Struct, frozen=True):
-    """What a program that embeds the agent gives as values, in place of files."""
+    """Values from a program that embeds the agent, in place of files."""
 
     reads: frozenset[Literal["user", "project"]] = frozenset(("user", "project"))
-    """Whose files of settings count; access lists and keys always do."""
+    """Whose settings files are read; access lists and keys always apply."""
     state: Path | None = None
-    """The folder to use instead of the user's state."""
+    """State folder, instead of the user's."""
     values: dict[str, Any] = {}
-    """Configuration, below the flags."""
+    """Configuration values; flags take precedence."""
     system_prompt: str | None = None
-    """In place of ours."""
+    """Replaces the built-in system prompt."""
     tools: "tuple[Tool, ...]" = ()
-    """Further tools."""
+    """Additional tools."""
     agents: tuple[AgentType, ...] = ()
-    """Further types of sub-agents."""
+    """Additional types of sub-agents."""
     hooks: "tuple[Hook, ...]" = ()
-    """Further hooks."""
+    """Additional hooks."""
     buffers: "Buffers | None" = None
     """Files in the user's editor."""
     budget: "SharedBudget | None" = None
-    """A bound on money that other sessions of the process share."""
+    """A cost limit shared with other sessions of the process."""
 
 
 class Setup:
-    """What a command works with. Nothing is opened or written yet.
+    """The setup of a command. Creating it opens and writes nothing.
 
     Raises:
-        UsageError: a directory or file that is none, or a permission rule that cannot be read, with its place.
-        ConfigError: the configuration is wrong.
+        UsageError: a directory or file does not exist, or a permission rule is invalid, with its place.
+        ConfigError: the configuration is invalid.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Setup:
         """`own` is a folder to use instead of the user's configuration and state."""
         self.chosen = chosen
         self.purpose = ""
-        """What its sessions are for where they are no conversations."""
+        """Purpose of its sessions if they are not conversations."""
         self.embedding = embedding or Embedding()
         self.reads_user = "user" in self.embedding.reads
         self.reads_project = "project" in self.embedding.reads
@@ -108,7 +108,7 @@ class Setup:
         except PathError as error:
             raise UsageError(str(error)) from error
         self.system_prompt = self.embedding.system_prompt or _replacement(chosen)
-        """What the user wrote instead of ours."""
+        """The user's replacement of the built-in system prompt."""
         self.trust = Trust(self.state / "trust.json")
         self.memory = LearntFile(self.state / "learnt.json")
         self.reload()
@@ -122,18 +122,18 @@ class Setup:
         return other
 
     def once(self, find: "Callable[[Setup], T]") -> T:
-        """Return what `find` finds, which is kept until `reload`."""
+        """Return the result of `find`, cached until `reload`."""
         if find not in self._found:
             self._found[find] = find(self)
         found: T = self._found[find]
         return found
 
     def reload(self) -> None:
-        """Read the configuration again, after the project's file was trusted for example."""
+        """Read the configuration again, for example after the project's file was trusted."""
         self._found: dict[object, Any] = {}
         project: Layer | None = None
         self.untrusted: bytes | None = None
-        """The content of the project's configuration, where it does not count."""
+        """Content of the project's configuration file, if it is not trusted."""
         if self.reads_project:
             project, self.untrusted = self.trust.project_layer(self.workspace.root)
         explicit = self.chosen.text("config")
@@ -152,10 +152,11 @@ class Setup:
         self._rules, self.tool_rules = _rules(self.loaded)
 
     def make_state(self) -> None:
-        """Make the folder of the program's own state, or leave it to whoever needs it to say what is wrong there.
+        """Create the folder of the program's state; errors that need not stop the command are left to the code
+        that uses the folder.
 
         Raises:
-            UsageError: there can be none.
+            UsageError: it cannot be created.
         """
         try:
             make_private(self.state)
@@ -168,11 +169,11 @@ class Setup:
             pass
 
     def tools_are_trusted(self) -> bool:
-        """Return whether the user has agreed to the tools that the project brings, if any, as they are now."""
+        """Return True if the user approved the project's tools, if any, in their present form."""
         return not self.tool_sources or self.trust.knows(*self.tools_as_one())
 
     def skill_places(self) -> "tuple[Place, ...]":
-        """Return the folders of skills, the strongest first; none where the configuration switches skills off."""
+        """Return the folders of skills, by descending precedence; none if the configuration disables skills."""
         if not self.config.skills.enabled:
             return ()
         return self._places("skills")
@@ -182,8 +183,8 @@ class Setup:
         return tuple(sorted(self._places("commands"), key=lambda place: place.origin == "project"))
 
     def changed_plugin(self, place: "Place") -> str:
-        """Say that the plug-in of a skill or command is not what the user has agreed to; empty where it is, and
-        for what is of none."""
+        """Return a message if the plug-in of a skill or command differs from what the user approved; empty
+        otherwise, and for files of no plug-in."""
         if place.plugin_root is None:
             return ""
         from .plugins import changed_plugin
@@ -192,19 +193,19 @@ class Setup:
         return f"{changed} has changed since you agreed to it" if changed else ""
 
     def is_of_project(self, place: "Place", file: str) -> bool:
-        """Return whether a file comes with the project: also one of the user's that a link leads to in the
-        workspace, where the model and whoever changes the project can write."""
+        """Return True if a file comes with the project. This includes a file of the user's reached through a link
+        into the workspace, where the model and whoever changes the project can write."""
         if place.origin != "user":
             return place.origin == "project"
         lies_here = self.workspace.contains(os.path.realpath(file))
         return lies_here and not self.workspace.contains(str(place.folder))
 
     def has_plugins(self) -> bool:
-        """Return whether there may be plug-ins that count."""
+        """Return True if plug-ins may be in force."""
         return self.reads_user and has_plugins(self.state)
 
     def _places(self, kind: "Kind") -> "tuple[Place, ...]":
-        """Return the folders of one kind whose owners are read, the strongest first."""
+        """Return the folders of a kind whose owners' files are read, by descending precedence."""
         if not self.embedding.reads:
             return ()
         from agent_cli.extensions.places import places
@@ -221,11 +222,11 @@ class Setup:
         return plugin_places(self, kind)
 
     def agent_places(self) -> "tuple[Place, ...]":
-        """Return the folders of definitions of sub-agents, the user's first."""
+        """Return the folders of sub-agent definitions, the user's first."""
         return tuple(sorted(self._places("agents"), key=lambda place: place.origin == "project"))
 
     def doubt(self, real: str, content: bytes) -> None:
-        """Note that a file of instructions has a content that may come from others.
+        """Record that the content of an instruction file may come from others.
 
         Raises:
             OSError: it could not be saved.
@@ -236,25 +237,25 @@ class Setup:
             raise OSError(0, str(error)) from error
 
     def is_doubtful(self, real: str) -> bool:
-        """Return whether a file of instructions has a content that may come from others."""
+        """Return True if the content of an instruction file may come from others."""
         try:
             return self.trust.doubts(real, lambda: instruction_bytes(real))
-        except ConfigError:  # nobody can tell: it is data
+        except ConfigError:  # unknown: treat the file as data
             return True
         except OSError:
             return False
 
     def tools_as_one(self) -> tuple[str, bytes]:
-        """Return the place of the project's tools, and what stands for their content as they were read."""
+        """Return the path of the project's tools, and a digest of their content as read."""
         return str(self.workspace.root / TOOLS_FOLDER), storable_json(
             [(path, hashlib.sha256(source).hexdigest()) for path, source in self.tool_sources.items()]
         )
 
     def environment(self) -> KeyedEnvironment:
-        """Return the environment together with the user's keys; the keyring is asked once.
+        """Return the environment with the user's keys; the keyring is asked once.
 
         Raises:
-            ConfigError: the key file may be read by others, or is none.
+            ConfigError: the key file is readable by others, or invalid.
         """
         return self.once(_environment)
 
@@ -263,12 +264,12 @@ class Setup:
         return self._rules
 
     def project_state(self) -> Path:
-        """Return the folder of this directory's checkpoints and kept rules."""
+        """Return the folder of this directory's checkpoints and saved rules."""
         return self.state / "projects" / self.sessions.project_folder(self.root).name
 
 
 def session_setup(chosen: ParsedOptions) -> Setup:
-    """Return what a session works with. A resumed one works where it was, unless --cd says otherwise.
+    """Return the setup of a session. A resumed session works in its original directory, unless --cd is given.
 
     Raises:
         UsageError, ConfigError, StoreError: nothing was started.
@@ -289,17 +290,17 @@ def _environment(setup: Setup) -> KeyedEnvironment:
 
 
 def check_file(text: str, path: Path) -> None:
-    """Hold the text of a configuration file against the schema, and read its rules.
+    """Validate the text of a configuration file against the schema, and parse its rules.
 
     Raises:
-        ConfigError, UsageError: it is wrong, with its place.
+        ConfigError, UsageError: it is invalid, with the place.
     """
     layer = parse_file(text.encode(), path)
     _rules(Loaded(Config(), (layer,)))
 
 
 def _rules(loaded: Loaded) -> tuple[tuple[Rule, ...], tuple[BoundRule, ...]]:
-    """Return the permission rules, and those about the order of calls."""
+    """Return the permission rules, and the rules on the order of calls."""
     found: list[Rule] = []
     for effect in get_args(Effect):
         for text, place in loaded.rules(effect):
@@ -332,7 +333,7 @@ def text_of(option: str, name: str) -> str:
     """Return the text of a file.
 
     Raises:
-        UsageError: it is missing, may not be read, or is no UTF-8 text.
+        UsageError: it is missing, unreadable, or not UTF-8 text.
     """
     try:
         return Path(name).read_text(encoding="utf-8-sig")
@@ -376,5 +377,5 @@ def _flag_layers(chosen: ParsedOptions) -> list[Layer]:
 
 
 def with_values(chosen: ParsedOptions, **values: Any) -> ParsedOptions:
-    """Return the same command line with some options set."""
+    """Return the command line with some options replaced."""
     return msgspec.structs.replace(chosen, values={**chosen.values, **values})

@@ -1,4 +1,4 @@
-"""The skills of a session: where they are looked for, and what a call of one brings."""
+"""The skills of a session: where they are found, and what a call of a skill returns."""
 
 import os
 import threading
@@ -23,33 +23,34 @@ from agent_cli.tools.kit.base import Tool, ToolError
 from .setup import Setup
 
 _FRESH_S = 1.0
-"""The first prompt of a session that was opened just now needs no other look at all skills."""
+"""Seconds for which the skills found at the start are reused: the first prompt of a new session needs no second
+scan."""
 
 Facts = Callable[[], Mapping[str, str]]
 
 
 class SkillCall(msgspec.Struct, frozen=True):
-    """A skill that is about to be called."""
+    """A skill about to be called."""
 
     skill: Skill
     file: SkillText
     trusted: bool
-    """Whether the user wrote it, or has agreed to it as it is now."""
+    """True if the user wrote the skill, or approved its present form."""
 
 
 class SkillLibrary:
-    """The skills there are, looked at again each time."""
+    """The available skills, scanned on each access."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._cache = SkillCache(setup.state / "cache" / "skills.msgpack")
         self._lock = threading.Lock()
         self.count = 0
-        """How many there were when they were looked at last."""
+        """Number of skills at the last scan."""
         self._began = time.monotonic()
 
     def now(self) -> FoundSkills:
-        """Return the skills as they are now. Of those that may hold words of others only the names are given."""
+        """Return the current skills. Of skills that may contain text from others, only the names are given."""
         with self._lock:
             found = find_skills(self._setup.skill_places(), self._cache, self._setup.config.skills.disabled)
         self.count = len(found.skills)
@@ -59,11 +60,11 @@ class SkillLibrary:
 
     @cached_property
     def _at_start(self) -> FoundSkills:
-        """The skills as they were when they were first looked at."""
+        """The skills at the first scan."""
         return self.now()
 
     def call(self, skill: Skill) -> SkillCall:
-        """Read a skill, to call it.
+        """Read a skill in order to call it.
 
         Raises:
             ToolError: it cannot be used.
@@ -77,7 +78,7 @@ class SkillLibrary:
         return SkillCall(skill, file, own or self._is_agreed(skill, file))
 
     def bring(self, call: SkillCall, argument: str, session: str, *, agreed: bool = False) -> BroughtText:
-        """Return what a call brings; `agreed`: the user is asked about it first."""
+        """Return the text that a call brings; `agreed` means that the user is asked to approve it first."""
         from agent_cli.extensions.skills.activation import Setting, brought_text
 
         setting = Setting(str(self._setup.workspace.root), session)
@@ -86,7 +87,7 @@ class SkillLibrary:
         return brought_text(call.skill, call.file, argument, setting, trusted=trusted, doubtful=doubtful)
 
     def tools(self, session: str, visible: Callable[[], Sequence[Message]]) -> tuple[Tool, ...]:
-        """Return the tools on skills; none where there is nothing that the model may call."""
+        """Return the skill tools; none if there is no skill that the model may call."""
         found = self._at_start
         if not for_model(found):
             return ()
@@ -95,19 +96,19 @@ class SkillLibrary:
         )
 
     def catalogue(self, window: int) -> str:
-        """Return the part of the system prompt that lists them."""
+        """Return the list of skills for the system prompt."""
         return catalogue(for_model(self._at_start), window)
 
     def news(self, header: Header) -> Facts:
-        """Return what tells the model of changes since its system prompt was made; one that the user has replaced
-        lists none."""
+        """Return a function that reports changes since the system prompt was made; a prompt replaced by the user
+        lists no skills."""
         known = None if "*" in header.told else listed_names(header.system) or ()
         news = SkillNews(known, self._at_start)
         fresh = [self._at_start] if time.monotonic() - self._began < _FRESH_S else []
         return lambda: news.facts(fresh.pop() if fresh else self.now())
 
     def readable(self) -> tuple[Path, ...]:
-        """Return the folders in which files of skills are read without a question."""
+        """Return the folders whose skill files can be read without approval."""
         places = filter(is_within_bounds, self._setup.skill_places())
         folders = [os.path.realpath(place.folder) for place in places]
         inside = tuple(f"{folder}/" for folder in folders)
@@ -141,5 +142,5 @@ class SkillLibrary:
 
 
 def skill_library(setup: Setup) -> SkillLibrary:
-    """Return the skills that a setup leads to."""
+    """Return the skill library of a setup."""
     return setup.once(SkillLibrary)

@@ -1,1 +1,1 @@
-"""The entry point of the program: command line, ways to run, exit codes."""
+"""The entry point: from options to configuration, objects and exit code."""

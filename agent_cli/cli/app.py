@@ -1,4 +1,4 @@
-"""The sub-commands and all help, on typer. Imported only when one of them is asked for."""
+"""The sub-commands and all help, built with Typer. Imported only when one of them is used."""
 
 import inspect
 import os
@@ -22,7 +22,7 @@ from .services.completion import keyword, option_parameter, session_ids
 
 _MODES = get_args(Mode)
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-"""Those typer has a completion for."""
+"""Shells for which Typer supports completion."""
 
 _ORDER = (
     *"run resume review sessions stats trace undo redo replay batch eval worktree models".split(),
@@ -31,11 +31,11 @@ _ORDER = (
     *"rename fork merge clean".split(),
     *"export import delete prune repair send".split(),
 )
-"""Commands as somebody meets them; help lists them so."""
+"""Order of the commands in help, by when users meet them."""
 
 
 def _write_options(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None:
-    """Arguments and options of help, with names for their values instead of the types of Python."""
+    """Write the arguments and options of help, with value names instead of Python types."""
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if record := parameter.get_help_record(ctx):
@@ -49,28 +49,28 @@ def _write_options(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any)
 
 
 class _Command(TyperCommand):
-    """A command whose help names values."""
+    """A command whose help shows value names."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Part of its help."""
+        """Write the options part of the help."""
         _write_options(self, ctx, formatter)
 
 
 class _Listing(TyperGroup):
-    """Commands in that order, each with its first sentence, whole."""
+    """A command group in the order of `_ORDER`; each command is listed with its whole first sentence."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Part of its help."""
+        """Write the options and the commands."""
         _write_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names, the ones without a place behind the others."""
+        """Return the names; those without a place in `_ORDER` come last."""
         places = {name: place for place, name in enumerate(_ORDER)}
         return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of help; lines are broken, never cut."""
+        """Write the list of commands; lines are wrapped, never truncated."""
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         rows = [(name, command.get_short_help_str(limit=1000)) for name, command in commands.items() if command]
         with formatter.section("Commands"):
@@ -108,15 +108,15 @@ _ELSEWHERE = {
     "redo": ("commands.undo", "redo_command"),
     "help": ("commands.help", "help_command"),
 }
-"""Command → module and name of what has it. Loaded when it is asked for; help, which shows all, loads all."""
+"""Module and name that implement each command. Loaded on use; help, which lists all commands, loads all."""
 
 
 _DEFAULTS = {"batch": ("run", ("run", "status", "cancel", "clean", "--help", "-h"))}
-"""What a command with commands of its own means without one: `agent batch TASKS` is `agent batch run TASKS`."""
+"""Default sub-command of a group and its known words: `agent batch TASKS` means `agent batch run TASKS`."""
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Run a sub-command, or show help; returns the exit code."""
+    """Run a sub-command or show help; return the exit code."""
     if arguments and arguments[0] in _DEFAULTS and len(arguments) > 1:
         default, known = _DEFAULTS[arguments[0]]
         if arguments[1] not in known:
@@ -143,7 +143,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def assemble(command: str = "") -> Any:
-    """The program as typer has it: with what one command needs, or with everything."""
+    """Return the Typer program with a single command, or with all commands."""
     for each in (command,) if command in _ELSEWHERE else _ELSEWHERE:
         _bring(each)
     _declare()
@@ -151,7 +151,7 @@ def assemble(command: str = "") -> Any:
 
 
 def _complaint(error: Any, code: int) -> str:
-    """What is wrong, and where the right way to write it stands."""
+    """Return the message of an error, with a reference to the help."""
     message = str(error.format_message())
     context = getattr(error, "ctx", None)
     if context is None or code != USAGE or "Did you mean" in message:
@@ -161,12 +161,12 @@ def _complaint(error: Any, code: int) -> str:
 
 @cache
 def _bring(command: str) -> None:
-    """Add a command that lies elsewhere, once."""
+    """Load a command from its module, once."""
     module, name = _ELSEWHERE[command]
     found = getattr(import_module(f".{module}", __package__), name)
     if isinstance(found, typer.Typer):
         for each in found.registered_commands:
-            if each.cls:  # one with a parser of its own keeps it
+            if each.cls:  # a command with its own parser keeps it
                 each.cls = type("_Command", (_Command, each.cls), {})
         app.add_typer(found, name=command, cls=_Listing)
     else:
@@ -174,7 +174,7 @@ def _bring(command: str) -> None:
 
 
 def show_help(words: Sequence[str]) -> int:
-    """What `--help` behind these words shows; returns the exit code."""
+    """Show the output of `--help` after these words; return the exit code."""
     return serve([*words, "--help"])
 
 
@@ -217,7 +217,7 @@ def replay(
 
 @cache
 def _declare() -> None:
-    """The three fast commands, so that help shows them; their own parser never comes this way."""
+    """Declare the three fast commands for help only; they are never parsed by Typer."""
     _add("run", "Run one task non-interactively.", ("TASK", "The task; - reads it from standard input."))
     _add("resume", "Resume a saved session.", ("ID", "The session; without it, pick from a list."))
     callback = _signature("agent", None)
@@ -232,7 +232,7 @@ def _add(command: str, text: str, argument: tuple[str, str]) -> None:
 
 
 def _signature(command: str, argument: tuple[str, str] | None) -> Any:
-    """A function whose parameters are a table of options, for typer to read."""
+    """Return a function for Typer whose parameters come from a table of options."""
 
     def function(**values: Any) -> None:
         if command == "agent" and values.get("version"):

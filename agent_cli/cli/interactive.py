@@ -1,5 +1,5 @@
-"""`agent` and `agent resume`: the way to the first paint, which needs little. The engine, the event loop and the
-line editor are loaded when the prompt stands on the screen."""
+"""`agent` and `agent resume`: the steps up to the first paint, with few imports. The engine, the event loop and
+the line editor are loaded while the prompt is on the screen."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _MOST_PICKED = 200
 
 
 def interactive_command(chosen: ParsedOptions) -> int:
-    """Run the REPL until the user leaves; returns the exit code.
+    """Run the REPL until the user leaves; return the exit code.
 
     Raises:
         UsageError, ConfigError, StoreError: nothing was started.
@@ -54,7 +54,7 @@ def interactive_command(chosen: ParsedOptions) -> int:
 
 
 def _keep(typed: str, setup: Setup) -> None:
-    """Keep what was typed for a prompt that nothing has ever read: as a draft, which the next start proposes."""
+    """Save keys typed for a prompt that was never read as a draft, which the next start offers."""
     if typed:
         from agent_cli.ui.repl.drafts import DraftFile
 
@@ -62,8 +62,8 @@ def _keep(typed: str, setup: Setup) -> None:
 
 
 def _expected_start(setup: Setup) -> SessionStarted | None:
-    """Return what a new session will begin with, before it is there; None where that is not known: a session goes
-    on, a server must be asked for the model, the sandbox was not measured yet, or something is wrong."""
+    """Return the expected start of a new session before it is open; None if unknown: the session is resumed, a
+    server must be asked for the model, the sandbox is not measured yet, or something is wrong."""
     chosen, config = setup.chosen, setup.config
     if chosen.text("resume") or chosen.flag("continue") or chosen.flag("fork"):
         return None
@@ -85,8 +85,8 @@ def _expected_start(setup: Setup) -> SessionStarted | None:
 
 
 def _started(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -> int:
-    """Run the sessions. Where no model can be used, or that which was named has no key, a person at a terminal may
-    paste a key and go on.
+    """Run the sessions. If no model can be used, or the chosen one has no key, the user at a terminal may paste a
+    key and continue.
 
     Raises:
         NoModel, MissingKey: nobody could be asked for a key.
@@ -111,8 +111,8 @@ def _cannot_start(error: NoModel | MissingKey) -> int:
 
 
 def _paint_and_run(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -> int:
-    """Paint what is known of the first session, then load the rest and run the sessions. Signals wait meanwhile:
-    an exception in the middle of loading can crash an extension module."""
+    """Paint the known facts of the first session, then load the rest and run the sessions. Signals are deferred
+    meanwhile: an exception during loading can crash an extension module."""
     painted = FirstPaint(setup.config.ui, current_branch(setup.root), keyboard)
     EARLY.hold()
     try:
@@ -128,12 +128,12 @@ def _paint_and_run(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -
 
 
 def _first_input(chosen: ParsedOptions) -> FirstInput:
-    """Return what the conversation begins with. Standard input that is no terminal is data: context beside the
-    prompt, the prompt itself where there is none. After it the keys come from the terminal, if there is one. Only
-    `--plain` on the command line has lines read from a pipe.
+    """Return the first input of the conversation. Standard input that is not a terminal is data: context for the
+    prompt, or the prompt itself if there is none. Afterwards keys come from the terminal, if there is one. Only
+    with `--plain` on the command line are lines read from a pipe.
 
     Raises:
-        UsageError: there is nothing to begin with, or a pipe beside a command.
+        UsageError: there is no input, or a pipe beside a command.
     """
     prompt = (chosen.positional or "") if chosen.command == "agent" else ""
     if sys.stdin.isatty() or chosen.flag("plain"):
@@ -156,7 +156,7 @@ def _first_input(chosen: ParsedOptions) -> FirstInput:
 
 
 def _guarded(setup: Setup) -> Callable[[], None]:
-    """Have the terminal given back even if the program is killed; call the result when it ends by itself."""
+    """Restore the terminal even if the program is killed; call the result when it ends normally."""
     if is_plain(setup.config.ui, sys.stdin, sys.stdout):
         return lambda: None
     from agent_cli.sandbox.process.terminal_guard import guard_terminal
@@ -165,7 +165,8 @@ def _guarded(setup: Setup) -> Callable[[], None]:
 
 
 def _named(chosen: ParsedOptions) -> ParsedOptions:
-    """`agent resume [ID]` and `agent --resume`: the id, the last one, or one picked from a list."""
+    """Choose the session of `agent resume [ID]` and `agent --resume`: the given id, the last one, or a picked
+    one."""
     setup = Setup(chosen)
     if chosen.command == "resume" and chosen.positional:
         return with_values(chosen, resume=chosen.positional)
@@ -182,10 +183,10 @@ def _named(chosen: ParsedOptions) -> ParsedOptions:
 
 
 def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
-    """Return the session somebody picks from a list.
+    """Return the session that the user picks from a list.
 
     Raises:
-        NoSession: none was.
+        NoSession: none was picked.
     """
     import asyncio
 
@@ -203,7 +204,7 @@ def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
 
 
 def _listed(infos: Sequence[SessionInfo]) -> str:
-    """Return the session whose number is typed, or the beginning of an id, where lists cannot be drawn."""
+    """Return the session whose number or id prefix is typed, on a terminal that cannot show a picker."""
     for number, info in enumerate(infos, start=1):
         print(clean(f"{number:3}  {info.id}  {ago(info.updated):>10}  {info.title}"))
     answer = input("Which one? [1] ").strip() or "1"

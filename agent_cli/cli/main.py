@@ -1,5 +1,5 @@
-"""Which command is it? The three that must start fast are parsed here; everything else, and all help, is
-served by typer, which is imported only then. Errors become one line and an exit code."""
+"""Dispatch of the command line. The three commands that must start fast are parsed here; all others, and all help,
+are handled by Typer, which is imported only then. Errors become one line and an exit code."""
 
 import sys
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ COMPLETION = ("--show-completion", "--install-completion")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command line; returns the exit code."""
+    """Run a command line; return the exit code."""
     _open_missing_streams()
     _speak_utf8()
     make_safe("stderr")
@@ -89,7 +89,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _way_out(error: StoreError) -> str:
-    """Return what to do where the folder of the program's own state cannot be used."""
+    """Return advice for an unusable state folder."""
     from agent_cli.config.dirs import state_dir
 
     if str(state_dir()) not in str(error) or not isinstance(error.__cause__, OSError):
@@ -109,8 +109,8 @@ def _wants_completion() -> bool:
 
 
 def _open_missing_streams() -> None:
-    """Give a program started with a closed stdin, stdout or stderr the null device there, so that no file
-    opened later (a session!) takes the place of one of them."""
+    """Open the null device for a closed stdin, stdout or stderr, so that no file opened later (a session!) gets
+    its descriptor."""
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
     import os
@@ -126,7 +126,7 @@ def _open_missing_streams() -> None:
 
 
 def _speak_utf8() -> None:
-    """Whatever the locale says: no output can fail to encode."""
+    """Use UTF-8 regardless of the locale, so that no output can fail to encode."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""The sessions of a REPL: opening each, and moving from one to the next without leaving it."""
+"""The sessions of a REPL: open each, and move from one to the next without leaving it."""
 
 import asyncio
 import signal
@@ -29,34 +29,34 @@ from .services.extensions.loaded_line import loaded_line
 from .services.repl_services import SessionHost
 
 _PRELOAD_AFTER_S = 0.2
-"""After the prompt is painted, what the first request needs is imported in a thread."""
+"""Seconds after the first paint before the imports for the first request start in a thread."""
 _LEARN_AFTER_S = 1.0
-"""MCP servers of which nothing is known are connected when the prompt stands."""
+"""Seconds before MCP servers whose tools are unknown are connected, after the prompt is shown."""
 _SETTINGS = ("model", "mode", "effort")
 _PRUNE_AFTER_S = 5.0
-"""Old sessions go, at most once a day, when nobody waits for it."""
+"""Seconds before old sessions are pruned, at most once a day, when nobody waits for it."""
 
 
 T = TypeVar("T")
 
 
 class Leaving:
-    """What ends the program where no line editor does: a signal, or keys typed while a session is opened."""
+    """Ends the program while no line editor runs: by a signal, or by keys typed while a session is opened."""
 
     def __init__(self) -> None:
         self.reason: ExitReason | None = None
-        """The first one that came."""
+        """The first reason to leave."""
         self._work: asyncio.Task[Any] | None = None
 
     def leave(self, reason: ExitReason) -> None:
-        """Give up what is being done, if it can be, and end the program."""
+        """Cancel the current work, if possible, and end the program."""
         self.reason = self.reason or reason
         if self._work is not None:
             self._work.cancel()
 
     def watch(self, painted: FirstPaint, *, is_start: bool) -> None:
-        """Have keys end the program while a session is opened; at its start also a single Ctrl-C, where no prompt
-        stands yet."""
+        """Watch for keys that end the program while a session is opened; at its start also a single Ctrl-C,
+        because no prompt is shown yet."""
         interrupted = ExitReason.by_signal(signal.SIGINT)
         painted.watch(
             asyncio.get_running_loop(),
@@ -65,7 +65,7 @@ class Leaving:
         )
 
     async def unless(self, work: Coroutine[Any, Any, T]) -> T | ExitReason:
-        """Return what some work gives, or why it was given up."""
+        """Return the result of some work, or the reason why it was cancelled."""
         if self.reason is not None:
             work.close()
             return self.reason
@@ -83,12 +83,12 @@ class Leaving:
 async def _run_one_by_one(
     setup: Setup, first_input: FirstInput, painted: FirstPaint, outside: Leaving
 ) -> ExitReason:
-    """Run one session after another, until the user quits. When one cannot be opened, the one before it is
-    opened again."""
+    """Run one session after another, until the user quits. If one cannot be opened, the previous one is opened
+    again."""
     ready: Setup | None = setup
     chosen, back = setup.chosen, None
     in_repl: dict[str, str] = {}
-    """What was chosen in this REPL, after its start."""
+    """Settings chosen in this REPL after its start."""
     while True:
         try:
             setup = ready or session_setup(chosen)
@@ -120,22 +120,22 @@ async def _run_one_by_one(
 
 
 def _in_force(opened: OpenSession) -> dict[str, str]:
-    """Return the settings that a session is in now."""
+    """Return the current settings of a session."""
     now = opened.agent.snapshot()
     return {"model": now.model, "mode": now.mode, "effort": now.effort}
 
 
 def _carried(leaving: ExitReason, now: dict[str, str], in_repl: dict[str, str]) -> dict[str, str]:
-    """Return the settings that go along into the next session. A new one, a copy and the same one go on in those
-    in force; a saved one in its own, but for what was chosen in this REPL; `yolo` is to be chosen again."""
+    """Return the settings for the next session. A new session, a copy and the same session keep those in force; a
+    saved one has its own, except for choices made in this REPL; `yolo` must be chosen again."""
     if leaving.kind != "resume" or leaving.add_dir:
         return now
     return {key: value for key, value in in_repl.items() if value != "yolo"}
 
 
 def _naming(chosen: ParsedOptions, session_id: str, settings: dict[str, str]) -> ParsedOptions:
-    """Return the same command line for a saved session, or for a new one, with other settings: those it named were
-    for the session it has begun."""
+    """Return the same command line for a saved or a new session with other settings: its own settings were for its
+    first session."""
     sets = [each for each in chosen.several("set") if each.partition("=")[0].strip() not in _SETTINGS]
     named = {key: settings.get(key) or None for key in _SETTINGS}
     return with_values(
@@ -151,7 +151,7 @@ def _saved_id(opened: OpenSession) -> str:
 async def _one_session(
     setup: Setup, opened: OpenSession, first_input: FirstInput, painted: FirstPaint, outside: Leaving
 ) -> ExitReason:
-    """Run the REPL on a session until it is left, shut the engine down, and say its last words."""
+    """Run the REPL on a session until the user leaves it, shut the engine down, and print its last messages."""
     painted.show(opened.agent.snapshot())
     for line in _opening_lines(setup, opened):
         painted.say(line)
@@ -174,7 +174,7 @@ async def _one_session(
 async def _left(
     setup: Setup, opened: OpenSession, first_input: FirstInput, painted: FirstPaint, outside: Leaving
 ) -> ExitReason:
-    """Run the REPL until it is left."""
+    """Run the REPL until the user leaves it."""
     repl = run_repl(
         opened.agent,
         SessionHost(setup, opened),
@@ -190,7 +190,7 @@ async def _left(
 
 
 def _opening_lines(setup: Setup, opened: OpenSession) -> Iterator[str]:
-    """Yield what to say before the first prompt: what is wrong, and what was loaded."""
+    """Yield the lines to print before the first prompt: problems, and loaded files."""
     yield from (f"agent: {note}" for note in (*opened.notes, *_due(setup)))
     theme = choose_theme(setup.config.ui) if sys.stderr.isatty() else NONE
     if unwritable := opened.permissions.unwritable():
@@ -200,7 +200,7 @@ def _opening_lines(setup: Setup, opened: OpenSession) -> Iterator[str]:
 
 
 def _due(setup: Setup) -> Iterator[str]:
-    """Yield what to say of old sessions that are about to go."""
+    """Yield a notice about old sessions that will be pruned soon."""
     if (setup.state / "prune.json").exists():
         from agent_cli.store.prune_notices import due_notice
 
@@ -215,11 +215,11 @@ def _prune(setup: Setup) -> None:
 
 
 def run_sessions(setup: Setup, first_input: FirstInput, painted: FirstPaint) -> int:
-    """Run sessions in an event loop until the user quits, and return the exit code; `painted` is what stands on
-    the screen already. Signals that came before are answered now.
+    """Run sessions in an event loop until the user quits, and return the exit code; `painted` is the view already
+    on the screen. Deferred signals are handled now.
 
     Raises:
-        StoreError, UsageError, NoModel, MissingKey, ModelError: the first one cannot be opened.
+        StoreError, UsageError, NoModel, MissingKey, ModelError: the first session cannot be opened.
     """
 
     async def sessions() -> int:

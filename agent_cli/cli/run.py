@@ -1,4 +1,4 @@
-"""`agent run`: one task without a person."""
+"""`agent run`: one task without interaction."""
 
 import asyncio
 import gc
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
 
 _CANCEL_S = 5.0
-"""How long it may take to stop opening a session."""
+"""Seconds allowed for cancelling the opening of a session."""
 
 
 def reads_operations(chosen: ParsedOptions) -> bool:
-    """Return whether standard input holds operations."""
+    """Return True if standard input contains operations."""
     return chosen.text("input_format") == "stream-json"
 
 
 def run_command(chosen: ParsedOptions) -> int:
-    """Run one task; returns the exit code.
+    """Run one task; return the exit code.
 
     Raises:
         UsageError, ConfigError, StoreError, NoModel, ModelError: nothing was started.
     """
-    gc.freeze()  # what is loaded now stays: no collection needs to look at it again
+    gc.freeze()  # loaded modules stay: exclude them from garbage collection
     schema = _answer_schema(chosen)
     if schema:
         chosen = with_values(chosen, answer_request=schema.request)
@@ -65,7 +65,7 @@ def run_command(chosen: ParsedOptions) -> int:
 
 
 def _first_task(chosen: ParsedOptions) -> tuple[str, str]:
-    """Return the task that a conversation begins with, empty for none; nothing is piped in beside it.
+    """Return the first task of a conversation, empty for none; nothing is piped in beside it.
 
     Raises:
         UsageError: other options do not fit operations on standard input.
@@ -132,7 +132,7 @@ async def _conversation(
     schema: "AnswerSchema | None",
     stopper: Stopper,
 ) -> RunResult:
-    """Carry out what comes on standard input."""
+    """Run the operations on standard input."""
     from agent_cli.ui.headless.conversation import run_conversation
     from agent_cli.ui.headless.line_streams import Line, ThreadedOutput, lines_of
     from agent_cli.ui.headless.operation_lines import OperationLine, read_operation
@@ -154,10 +154,10 @@ async def _conversation(
 
 
 def _prepared(setup: Setup, given: UserInput) -> UserInput:
-    """Return a prompt as it is sent.
+    """Return a prompt ready to be sent.
 
     Raises:
-        ValueError: it calls what cannot be used, or a picture cannot be shown.
+        ValueError: it calls something unusable, or an image cannot be decoded.
     """
     from agent_cli.tools.files.images import PictureError, fit_image
 
@@ -170,10 +170,10 @@ def _prepared(setup: Setup, given: UserInput) -> UserInput:
 
 
 async def _opened(setup: Setup, stopper: Stopper) -> OpenSession:
-    """Open the session, as long as nothing stops the run.
+    """Open the session, unless something stops the run.
 
     Raises:
-        StoppedEarly: something did.
+        StoppedEarly: the run was stopped.
     """
     front = FrontEnd(approves=True, answers=True) if reads_operations(setup.chosen) else NOBODY
     opening = asyncio.ensure_future(open_session(setup, front))
@@ -212,7 +212,7 @@ def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]
 
 
 def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
-    """Return what is sent for a task: that of a command of the user's own or of a skill where it calls one.
+    """Return the input for a task, expanded if it calls a custom command or a skill.
 
     Raises:
         UsageError: the command cannot be used, or comes with the project and is not approved.
@@ -226,7 +226,7 @@ def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
 
 
 def _called(setup: Setup, given: str) -> UserInput | None:
-    """Return what a text stands for that calls a command of the user's own or a skill; None where it calls none.
+    """Return the expansion of a text that calls a custom command or a skill; None if it calls none.
 
     Raises:
         UsageError: the command cannot be used, or comes with the project and is not approved.
@@ -244,10 +244,10 @@ def _called(setup: Setup, given: str) -> UserInput | None:
 
 
 def _task(chosen: ParsedOptions) -> tuple[str, str]:
-    """Return the task, and what is piped in beside it. Without an argument the task is standard input.
+    """Return the task, and piped data beside it. Without an argument the task is standard input.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no task.
     """
     from .services.piped_input import read_all, read_piped
 
@@ -265,7 +265,7 @@ def _task(chosen: ParsedOptions) -> tuple[str, str]:
 
 
 def _image(path: Path) -> Image:
-    """Return the picture of a file, made fit for a model."""
+    """Return the image in a file, fitted for a model."""
     from agent_cli.tools.files.images import PictureError, read_image
 
     try:
@@ -284,7 +284,7 @@ def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":
 
 
 def _check_output_file(chosen: ParsedOptions) -> None:
-    """Say now, not after the run, that the file cannot be written.
+    """Report before the run if the file cannot be written.
 
     Raises:
         UsageError: its folder does not exist, or it is a folder.
@@ -299,7 +299,7 @@ def _check_output_file(chosen: ParsedOptions) -> None:
 
 
 def _write_file(chosen: ParsedOptions, result: RunResult) -> bool:
-    """Write the final text to `--output-file`; False when that failed, which is said."""
+    """Write the final text to `--output-file`; on failure report it and return False."""
     name = chosen.text("output_file")
     if name is None:
         return True

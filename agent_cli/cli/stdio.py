@@ -1,5 +1,5 @@
-"""Standard output and error of the commands, so that nothing a file, a name or a server says can control the
-terminal. The conversation's own screen is drawn elsewhere, from text that was made safe piece by piece."""
+"""Sanitized standard output and error of the commands, so that no text from a file, a name or a server can control
+the terminal. The screen of the conversation is drawn elsewhere, from text sanitized piece by piece."""
 
 import sys
 from typing import Any, TextIO, cast
@@ -8,18 +8,18 @@ from agent_cli.protocol.sanitize import clean
 
 
 class SafeStream:
-    """A text stream that passes on text without control sequences; colours survive."""
+    """A text stream that removes control sequences, except for colours."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write; the count is of the text that was given."""
+        """Write sanitized text; return the length of the original text."""
         self._stream.write(clean(text, keep_sgr=True))
         return len(text)
 
     def writelines(self, texts: Any) -> None:
-        """Write several."""
+        """Write several texts."""
         for text in texts:
             self.write(text)
 
@@ -28,6 +28,6 @@ class SafeStream:
 
 
 def make_safe(*names: str) -> None:
-    """Let `sys.stdout` or `sys.stderr` pass through a `SafeStream` from now on."""
+    """Replace `sys.stdout` or `sys.stderr` by a `SafeStream`."""
     for name in names:
         setattr(sys, name, cast(TextIO, SafeStream(getattr(sys, name))))

@@ -1,1 +1,1 @@
-"""Many tasks at once: read them, run each attempt in a tree of its own, and record what came of it."""
+"""Batches: read many tasks, run each attempt in a separate tree, and record the results."""

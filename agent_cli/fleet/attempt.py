@@ -1,4 +1,4 @@
-"""What came of one attempt at a task: a line of `results.jsonl`, and `result.json` in its folder."""
+"""The result of an attempt at a task: a line of `results.jsonl`, and `result.json` in its folder."""
 
 from typing import Literal, get_args
 
@@ -8,17 +8,17 @@ Outcome = Literal[
     "solved", "done", "unsolved", "limit", "stuck", "tampered", "refused",
     "auth", "provider", "setup", "crash", "lost", "verify_error", "cancelled",
 ]  # fmt: skip
-"""How an attempt ended. `done`: without `verify` nothing says whether it is right."""
+"""How an attempt ended. `done`: the task has no `verify` that could tell whether it is right."""
 
 INVALID: frozenset[Outcome] = frozenset(
     ("auth", "provider", "setup", "crash", "lost", "verify_error", "cancelled")
 )
-"""Outcomes that say nothing about the task: it is run again by the same command."""
+"""Outcomes that say nothing about the task: the same command runs it again."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class Used(msgspec.Struct, frozen=True):
-    """Tokens of an attempt; null where no provider reported them."""
+    """Tokens used by an attempt; null if no provider reported them."""
 
     input: int | None = None
     output: int | None = None
@@ -29,7 +29,7 @@ class Used(msgspec.Struct, frozen=True):
 
 
 class Waited(msgspec.Struct, frozen=True):
-    """Seconds that an attempt waited for others."""
+    """Seconds that an attempt waited."""
 
     rate_limit: float = 0.0
     queue: float = 0.0
@@ -37,14 +37,15 @@ class Waited(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """What an attempt changed, saved as `patch.diff`."""
+    """The changes of an attempt, saved as `patch.diff`."""
 
     sha256: str = ""
     added: int = 0
     removed: int = 0
     files: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    """What lies in the tree and in no patch, such as repositories inside it; the tree stays for it."""
+    """Contents of the tree that no patch can express, such as repositories inside it; the tree is kept for
+    them."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -55,11 +56,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt. Unknown values stay null."""
+    """An attempt. Unknown values are null."""
 
     id: str
     attempt: int
-    """From 1; a repetition of an attempt without a valid outcome has a number of its own."""
+    """From 1; a repetition of an attempt without a valid outcome has a new number."""
     spec_hash: str
     outcome: Outcome
     exit_code: int | None = None
@@ -71,7 +72,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     """Some requests have no known cost: `cost_usd` is a lower bound."""
     usage: Used = Used()
     reserved_usd: float | None = None
-    """What the budget held for it; counted where `cost_usd` is unknown or partial."""
+    """The amount reserved in the budget; counted if `cost_usd` is unknown or partial."""
     turns: int | None = None
     duration_s: float | None = None
     waited_s: Waited = Waited()
@@ -80,25 +81,25 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     base_commit: str = ""
     patch: Patch | None = None
-    """Null where there was no tree yet."""
+    """Null if there was no tree yet."""
     error: Failure | None = None
     session_id: str = ""
     started: float = 0.0
-    """Seconds since the epoch, as `finished`."""
+    """Seconds since the epoch, like `finished`."""
     finished: float = 0.0
     notes: tuple[str, ...] = ()
-    """What could not be had where it ran."""
+    """Features that were unavailable on its machine."""
     tree: str = ""
-    """Where the tree was kept; empty where it was removed."""
+    """Path of the kept tree; empty if it was removed."""
 
     @property
     def spent_usd(self) -> float:
-        """Return what counts against a budget: never less than what may have been spent."""
+        """The amount counted against a budget: never less than what may have been spent."""
         known = self.cost_usd or 0.0
         unsure = self.cost_usd is None or self.cost_is_partial
         return max(known, self.reserved_usd or 0.0) if unsure else known
 
     @property
     def is_valid(self) -> bool:
-        """Return whether it says something about the task."""
+        """True if the outcome says something about the task."""
         return self.outcome not in INVALID

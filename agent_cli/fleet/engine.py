@@ -1,5 +1,5 @@
-"""What runs attempts: the interface of every engine, and what crosses it. Jobs and answers are JSON; no object of
-ours is pickled."""
+"""The interface of engines, which run attempts, and the messages exchanged. Jobs and results are JSON; no object
+of ours is pickled."""
 
 from collections.abc import AsyncIterator
 from typing import Literal, Protocol
@@ -10,11 +10,11 @@ from .attempt import AttemptResult
 from .task import Task
 
 Keep = Literal["failed", "all", "none"]
-"""Trees that stay after the attempt."""
+"""Trees that are kept after the attempt."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt, as a worker gets it."""
+    """An attempt, as a worker receives it."""
 
     key: str
     """`<batch>/<task>/<attempt>`."""
@@ -22,24 +22,24 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     spec_hash: str
     agent_version: str
-    """Of the sender; a worker with another version refuses before anything is spent."""
+    """Version of the sender; a worker with another version refuses before anything is spent."""
     folder: str = ""
-    """Folder of the attempt. Where a worker does not have it, the files are sent back."""
+    """Folder of the attempt. If a worker cannot access it, the files are sent back."""
     closed: tuple[str, ...] = ()
-    """Files and folders that the agent must not see: hidden tests, and the results of the batch."""
+    """Files and folders hidden from the agent: hidden tests, and the results of the batch."""
     place: str = ""
-    """Folder on the worker's machine for trees and state; empty: its own choice."""
+    """Folder on the worker's machine for trees and state; empty for the worker's default."""
     batch: str
     slot: int = 0
     """Number of the slot, for ports and names that must differ."""
     keep: Keep = "failed"
     max_cost: float | None = None
-    """What the budget holds for this attempt, in US dollars; null: the task's own limit."""
+    """Amount reserved for this attempt, in US dollars; null for the task's own limit."""
     queued_s: float = 0.0
     traced: bool = False
-    """Whether the agent writes a trace, which is kept beside its session."""
+    """True if the agent writes a trace, which is kept beside its session."""
     grace_s: float = 10.0
-    """How long the agent may take to save and stop when it is cancelled."""
+    """Seconds that a cancelled agent has to save and stop."""
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
@@ -52,7 +52,7 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """Something the agent of a job did: at most one a second, but each `retry_scheduled`."""
+    """An event of a job's agent: at most one per second, but every `retry_scheduled`."""
 
     key: str
     event: msgspec.Raw
@@ -60,16 +60,16 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """A job came to an end, whatever the outcome."""
+    """A job has ended, with any outcome."""
 
     key: str
     result: AttemptResult
     files: dict[str, bytes] = {}
-    """Content of the attempt's folder by name, where the disk is not shared."""
+    """Contents of the attempt's folder by file name, if the disk is not shared."""
 
 
 class Lost(msgspec.Struct, frozen=True, tag="lost"):
-    """A worker is gone, or would not take the job; nothing is known of the attempt."""
+    """A worker is gone, or refused the job; nothing is known of the attempt."""
 
     key: str
     why: str
@@ -86,27 +86,27 @@ class Engine(Protocol):
     """Runs jobs, as many at a time as it has slots."""
 
     def capacity(self) -> int:
-        """Return how many jobs can run at once now; it may change."""
+        """Return the number of jobs that can run at once now; it may change."""
         ...
 
     async def submit(self, job: Job) -> None:
         """Start a job as soon as a slot is free.
 
         Raises:
-            EngineError: the engine takes no more jobs.
+            EngineError: the engine accepts no more jobs.
         """
         ...
 
     def events(self) -> AsyncIterator[EngineEvent]:
-        """Yield what happens, until `close`. Each job ends with one `Finished` or `Lost`, or more than one where a
-        worker was thought lost and was not."""
+        """Yield events until `close`. Each job ends with one `Finished` or `Lost`, or with several if a worker was
+        wrongly thought lost."""
         ...
 
     async def cancel(self, key: str, grace_s: float) -> None:
-        """Stop a job: ask, and kill after `grace_s`. Returns once its processes are gone, or the machine is; its
-        end comes as an event. Of an unknown key nothing is done."""
+        """Stop a job: ask, and kill after `grace_s`. Returns once its processes, or the machine, are gone; its end
+        is reported as an event. An unknown key is ignored."""
         ...
 
     async def close(self, grace_s: float) -> None:
-        """Cancel all jobs and leave no process."""
+        """Cancel all jobs and leave no process running."""
         ...

@@ -1,4 +1,4 @@
-"""A task of a batch as it is frozen before anything starts."""
+"""A task of a batch, frozen before anything starts."""
 
 import hashlib
 from typing import Any, Literal
@@ -22,35 +22,35 @@ class OverlayFile(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. What is not given is left to the configuration of `agent run`."""
+    """A task. Omitted values are left to the configuration of `agent run`."""
 
     id: str
-    """`[A-Za-z0-9._-]{1,100}`, unique without regard to case."""
+    """`[A-Za-z0-9._-]{1,100}`, unique regardless of case."""
     prompt: str
     repo: str = ""
     """Absolute path of a repository or a plain folder, or the URL of a repository."""
     ref: str = ""
-    """Full hash of the commit; empty where `repo` is a plain folder."""
+    """Full hash of the commit; empty if `repo` is a plain folder."""
     model: str = ""
     effort: str = ""
     mode: Mode | Literal[""] = ""
     sandbox: SandboxLevel | Literal[""] = ""
     tools: str = ""
     config: dict[str, Any] = {}
-    """Configuration keys, dotted, as with `--set`."""
+    """Dotted configuration keys, as for `--set`."""
     max_cost: float | None = None
-    """US dollars for one attempt; what a budget reserves."""
+    """Limit for an attempt in US dollars; a budget reserves this amount."""
     max_turns: int | None = None
     timeout_s: float | None = None
     setup: str = ""
     """Shell command that runs in the tree before the agent."""
     setup_timeout_s: float = 600.0
     verify: str = ""
-    """Shell command that decides, once the agent's processes are gone."""
+    """Shell command that decides whether the task is solved, run once the agent's processes are gone."""
     verify_timeout_s: float = 600.0
     verify_files: tuple[OverlayFile, ...] = ()
     verify_protect: tuple[str, ...] = ()
-    """Globs of files that the agent may not change."""
+    """Globs of files that the agent must not change."""
     attempts: int = 1
     pick: Pick = "first_verified"
     command: str = ""
@@ -58,21 +58,21 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     """JSON Schema that the answer must match."""
     copy: tuple[str, ...] = ()
-    """Globs of untracked files that the tree gets, beside those of `.worktreeinclude`."""
+    """Globs of untracked files to copy into the tree, in addition to those of `.worktreeinclude`."""
     deps: Dependencies = "bind"
-    """What becomes of dependency folders of the repository, such as `node_modules` and `.venv`."""
+    """Handling of the repository's dependency folders, such as `node_modules` and `.venv`."""
     network: Network = "own"
-    """Whether `setup` and `verify` run in a network of their own."""
+    """Network of `setup` and `verify`: isolated or the host's."""
     env: dict[str, str] = {}
     """Variables for the agent, `setup` and `verify`; no secrets."""
     pass_env: tuple[str, ...] = ()
     """Names of variables that `setup` and `verify` get from the environment."""
     tags: dict[str, str] = {}
     meta: dict[str, Any] = {}
-    """What the task file says beyond that; it is in the report and nowhere else."""
+    """Other contents of the task file; used only in the report."""
 
     def spec_hash(self, agent_version: str) -> str:
-        """Return the SHA-256 of everything that can change the result, with the minor version of the agent."""
+        """Return the SHA-256 of everything that can affect the result, with the minor version of the agent."""
         kept = msgspec.structs.replace(self, attempts=1, pick="first_verified", tags={}, meta={})
         minor = ".".join(agent_version.split(".")[:2])
         return hashlib.sha256(msgspec.json.encode((minor, kept), order="deterministic")).hexdigest()

@@ -1,4 +1,4 @@
-"""The files that one attempt works on, as the attempt sees them."""
+"""The files of an attempt, as the attempt sees them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,24 +9,24 @@ from .task import OverlayFile
 
 
 class TreeError(Exception):
-    """A tree cannot be made, read or removed; the text says why."""
+    """A tree cannot be created, read or removed; the text says why."""
 
 
 class Tree(Protocol):
-    """A checkout or copy that belongs to one attempt."""
+    """A checkout or copy that belongs to an attempt."""
 
     path: Path
-    """Where it lies, outside of any sandbox."""
+    """Its path outside of any sandbox."""
     inside: Path
-    """Where programs started through `wrapped` find it: the repository's own path where that can be had."""
+    """Its path for programs started through `wrapped`: the repository's own path, if possible."""
     base_commit: str
     """Empty for a copy of a plain folder."""
     notes: tuple[str, ...]
-    """What could not be had here, for the report: "dependency folders are missing: bubblewrap was not found"."""
+    """Features unavailable here, for the report: "dependency folders are missing: bubblewrap was not found"."""
 
     @property
     def confines(self) -> bool:
-        """Return whether `wrapped` can confine programs."""
+        """True if `wrapped` can sandbox programs."""
         ...
 
     def wrapped(
@@ -37,25 +37,24 @@ class Tree(Protocol):
         hidden: Sequence[str] | None = None,
         closed: Sequence[str] = (),
     ) -> list[str]:
-        """Return the command line that starts a program with the tree at `inside`; with `hidden` one that may
-        write to the tree only, and that sees nothing of these folders. The files and folders in `closed` are empty
-        for it."""
+        """Return the command line that starts a program with the tree at `inside`. With `hidden` it may write only
+        to the tree, and cannot see these folders. The files and folders in `closed` are empty for it."""
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Return variables for everything that runs in the tree: slot, ports, git settings."""
+        """Return variables for every program that runs in the tree: slot, ports, git settings."""
         ...
 
     def lay(self, files: Iterable[OverlayFile]) -> None:
-        """Write files over the tree, through no link.
+        """Write files over the tree, following no links.
 
         Raises:
-            TreeError: one cannot be written.
+            TreeError: a file cannot be written.
         """
         ...
 
     async def save_patch(self, file: Path) -> Patch:
-        """Write everything that was changed against the base to a file, and read it back.
+        """Write all changes against the base to a file, and verify it.
 
         Raises:
             TreeError: the tree cannot be read, or the file not written.
@@ -63,8 +62,8 @@ class Tree(Protocol):
         ...
 
     async def settle(self) -> None:
-        """Take what lies in the tree now as saved: `verify` may have changed it since the patch. Who works on it
-        afterwards is not swept away.
+        """Mark the present contents of the tree as saved: `verify` may have changed it since the patch. Later
+        changes by a user still protect the tree from removal.
 
         Raises:
             TreeError: it cannot be read.
@@ -72,10 +71,10 @@ class Tree(Protocol):
         ...
 
     async def remove(self, *, discard: bool = False) -> None:
-        """Remove the tree with all that belongs to it, if its changes are saved; with `discard` also if something
+        """Remove the tree with everything that belongs to it, if its changes are saved; with `discard` even if it
         was changed since.
 
         Raises:
-            TreeError: it is not ours, or something in it would be lost.
+            TreeError: it is not one of our trees, or something in it would be lost.
         """
         ...

@@ -1,1 +1,1 @@
-"""Review a change: findings, checked, remembered, and told in the formats of other tools."""
+"""Review a change: findings, checked, remembered, and exported in the formats of other tools."""

@@ -1,5 +1,5 @@
-"""Read a unified diff: its files, hunks and which lines of either side stand in them. Pure; the diff comes from
-git, with `--no-color`, `core.quotePath=false` and the prefixes `a/` and `b/`."""
+"""Parse a unified diff: its files, hunks and the lines of either side in them. Pure; the diff comes from git, with
+`--no-color`, `core.quotePath=false` and the prefixes `a/` and `b/`."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ _MOVED_TO = ("rename to ", "copy to ")
 
 
 class Hunk(msgspec.Struct, frozen=True):
-    """Changed lines, with those around them."""
+    """Changed lines with their context."""
 
     old: range
     new: range
@@ -25,25 +25,26 @@ class Hunk(msgspec.Struct, frozen=True):
     added: frozenset[int]
 
     def holds(self, side: Side, start: int, end: int) -> bool:
-        """Return whether a comment on these lines has its place here: of the text before, removed lines only."""
+        """Return True if a comment on these lines belongs to this hunk; on the old side only removed lines
+        count."""
         if side == "RIGHT":
             return start in self.new and end in self.new
         return all(line in self.removed for line in range(start, end + 1)) if end in self.old else False
 
 
 class FileDiff(msgspec.Struct, frozen=True):
-    """The change of one file."""
+    """The change of a file."""
 
     path: str
-    """After the change."""
+    """Path after the change."""
     old_path: str
     text: str
-    """As git has it, its header included."""
+    """The diff as produced by git, including its header."""
     hunks: tuple[Hunk, ...] = ()
     is_deleted: bool = False
 
     def holds(self, side: Side, start: int, end: int) -> bool:
-        """Return whether one of its hunks has these lines."""
+        """Return True if one of its hunks contains these lines."""
         return any(hunk.holds(side, start, end) for hunk in self.hunks)
 
 
@@ -55,8 +56,8 @@ def file_diffs(text: str) -> Iterator[FileDiff]:
 
 
 def pieces(change: FileDiff, most_chars: int) -> Iterator[str]:
-    """Yield the change of a file as diffs of at most about so many characters, each with the file's header; hunks
-    that are longer are cut into several."""
+    """Yield the change of a file as diffs of at most about `most_chars` characters, each with the file's header;
+    longer hunks are split."""
     at = change.text.find("\n@@ ") + 1
     if len(change.text) <= most_chars or not at:
         yield change.text
@@ -74,14 +75,14 @@ def pieces(change: FileDiff, most_chars: int) -> Iterator[str]:
 
 
 def first_line(text: str) -> int:
-    """Return the line, after the change, with which the first hunk of a diff begins; 0 without one."""
+    """Return the first line, after the change, of a diff's first hunk; 0 if there is no hunk."""
     at = text.find("\n@@ ") + 1
     head = _HUNK.match(text, at) if at else None
     return int(head[3]) if head is not None else 0
 
 
 def _short_hunks(text: str, most_chars: int) -> Iterator[list[str]]:
-    """Yield the lines of hunks, their heads included; one that is too long comes as several."""
+    """Yield the lines of hunks with their headers; a hunk that is too long is split."""
     lines: list[str] = []
     old = new = old_left = new_left = size = 0
     start = (0, 0)
@@ -131,7 +132,7 @@ def _file(text: str) -> FileDiff:
 
 
 def _same_path(head: str) -> str:
-    """Return the path in `diff --git a/PATH b/PATH`; of a moved file other lines name both."""
+    """Return the path in `diff --git a/PATH b/PATH`; for a renamed file other lines name both paths."""
     both = head.removeprefix("diff --git ")
     return both[len(both) // 2 + 3 :]
 

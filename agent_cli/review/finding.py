@@ -1,4 +1,4 @@
-"""Findings and reviews as values, and reading the JSON of an earlier review."""
+"""Findings and reviews as values, and parsing of the JSON of an earlier review."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,63 +7,63 @@ import msgspec
 from agent_cli.protocol.stop_reason import StopReason, exit_code
 
 Side = Literal["LEFT", "RIGHT"]
-"""`RIGHT` is the reviewed text, `LEFT` the text before the change, for lines that it removes."""
+"""`RIGHT` is the reviewed text, `LEFT` the text before the change, used for removed lines."""
 Introduced = Literal["new", "pre_existing", "unsure"]
 Status = Literal["new", "still_open", "fixed", "dismissed"]
 TargetKind = Literal["uncommitted", "base", "commit", "patch"]
 
 LEAST_PRIORITY = 3
 _LONGEST = 20_000
-"""Characters of a text in an earlier review."""
+"""Maximum length of a text in an earlier review, in characters."""
 _Text = Annotated[str, msgspec.Meta(max_length=_LONGEST)]
 _Line = Annotated[int, msgspec.Meta(ge=1)]
 _MOST_PREVIOUS = 5000
-"""Findings of an earlier review that are read."""
+"""Maximum number of findings read from an earlier review."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What speaks for a finding: a command and its output, code, or a test."""
+    """Evidence for a finding: a command and its output, code, or a test."""
 
     kind: Literal["command", "code", "test"]
     text: _Text
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """A change that fixes a finding: text in place of its lines, without a line end behind the last one."""
+    """A fix for a finding: replaces its lines, without a line break at the end."""
 
     replacement: _Text
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One problem of a change."""
+    """A problem of a change."""
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
-    """Stable from one review to the next: of title, path and code, not of the line."""
+    """Stable from one review to the next: derived from title, path and code, not from the line."""
     rule: _Text
     """The kind of problem, such as `error-handling`."""
     priority: Annotated[int, msgspec.Meta(ge=0, le=LEAST_PRIORITY)]
-    """0 to 3; 0 is the gravest."""
+    """0 to 3; 0 is the most severe."""
     confidence: Annotated[float, msgspec.Meta(ge=0, le=1)]
     """0 to 1."""
     title: _Text
     body: _Text
     path: _Text
-    """Relative to the repository; as it was given where it leads to no file of the change's text."""
+    """Relative to the repository; as given if it names no file of the reviewed text."""
     start_line: _Line
     end_line: _Line
     side: Side = "RIGHT"
     in_diff: bool = True
-    """Whether all its lines are in one hunk of the diff, so that forges take a comment on them."""
+    """True if all its lines are in one hunk of the diff, so that forges accept a comment on them."""
     introduced: Introduced = "new"
     evidence: tuple[Evidence, ...] = ()
     suggestion: Suggestion | None = None
     status: Status = "new"
     is_checked: bool = True
-    """Whether a second conversation has confirmed it."""
+    """True if a second conversation has confirmed it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it is shown and counts."""
+        """True if the finding is shown and counts."""
         return self.status in ("new", "still_open")
 
     @property
@@ -85,39 +85,39 @@ class Omitted(msgspec.Struct, frozen=True):
     path: str
     reason: str
     is_gap: bool = False
-    """Whether the review is incomplete without it."""
+    """True if the review is incomplete without it."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What was reviewed."""
+    """The reviewed change."""
 
     kind: TargetKind
     words: str
-    """In words, such as `the uncommitted changes`."""
+    """Description, such as `the uncommitted changes`."""
     head: str
-    """Hash of the commit whose text is reviewed, or on which the change lies; empty before the first one."""
+    """Hash of the commit that is reviewed, or on which the change is based; empty before the first commit."""
     base: str
-    """Hash of the commit it is compared with; empty where there is none."""
+    """Hash of the commit it is compared with; empty if there is none."""
     diff: str
-    """Hash of the whole change, binary files included."""
+    """Hash of the whole change, including binary files."""
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a review."""
+    """The result of a review."""
 
     target: Target
     findings: tuple[Finding, ...]
-    """All but the refuted, the most serious first; also those that are fixed or dismissed."""
+    """All except refuted findings, most severe first, including fixed and dismissed ones."""
     refuted: tuple[Refuted, ...] = ()
     files: tuple[str, ...] = ()
-    """Paths of the files whose change was reviewed."""
+    """Paths of the files whose changes were reviewed."""
     omitted: tuple[Omitted, ...] = ()
     left_out: int = 0
-    """How many more were found than were asked for, and not checked."""
+    """Number of further findings beyond the requested number, not checked."""
     fail_on: int = LEAST_PRIORITY
     stop_reason: StopReason = "end_turn"
     error: str = ""
-    """Why it is incomplete, in words."""
+    """Why the review is incomplete."""
     passes: int = 0
     model: str = ""
     session_id: str = ""
@@ -131,26 +131,26 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything was reviewed, and each finding checked."""
+        """True if everything was reviewed, and every finding checked."""
         return self.stop_reason == "end_turn" and not self.error
 
     @property
     def exit_code(self) -> int:
-        """8 where a finding reaches `fail_on`, and nothing graver has happened."""
+        """8 if a finding reaches `fail_on`, unless the run failed for a more serious reason."""
         has_failed = any(each.priority <= self.fail_on for each in self.open_findings)
         return exit_code(self.stop_reason, verified=not has_failed)
 
     def count(self, status: Status) -> int:
-        """Return how many findings have a status."""
+        """Return the number of findings with a status."""
         return sum(each.status == status for each in self.findings)
 
 
 class PreviousError(ValueError):
-    """A file is no earlier review; the text says why."""
+    """A file is not an earlier review; the text says why."""
 
 
 class _Earlier(msgspec.Struct, frozen=True):
-    """Of an earlier review, what counts for the next one."""
+    """The parts of an earlier review that the next one needs."""
 
     type: Literal["review"]
     findings: tuple[Finding, ...]
@@ -160,7 +160,7 @@ def earlier_findings(data: bytes) -> tuple[Finding, ...]:
     """Return the findings of an earlier review, from its JSON.
 
     Raises:
-        PreviousError: it is none.
+        PreviousError: the data is not a review.
     """
     try:
         found = msgspec.json.decode(data, type=_Earlier).findings

@@ -1,4 +1,4 @@
-"""Fingerprints of findings: what stays the same when lines move or code is formatted anew."""
+"""Fingerprints of findings, which stay the same if lines move or code is reformatted."""
 
 import hashlib
 import re
@@ -8,7 +8,8 @@ from itertools import islice
 
 _WORD = re.compile(r"\w+")
 _LAYOUT = re.compile(r"[\s,;()\[\]{}'\"`\\]+")
-"""What formatters change: blanks, line ends, quotes, brackets around wrapped code, commas at the end."""
+"""Characters that formatters change: blanks, line breaks, quotes, brackets around wrapped code, trailing
+commas."""
 _DEFINITION = re.compile(
     r"^(\s*)(?:(?:export|public|private|protected|static|async|pub|default|abstract|final)\s+)*"
     r"(?:def|class|func|function|fn|interface|struct|impl|trait|module|sub)\b[^\w]*(\w+)"
@@ -20,19 +21,19 @@ _LONGEST_CODE = 4000
 
 
 def title_words(title: str) -> tuple[str, ...]:
-    """Return the words of a title that carry its meaning, in order."""
+    """Return the significant words of a title, in order."""
     plain = unicodedata.normalize("NFKC", title).casefold()
     return tuple(word for word in _WORD.findall(plain) if word not in _FILLER)
 
 
 def similarity(one: str, other: str) -> float:
-    """Return how alike two titles are: shared words of all words, 0 to 1."""
+    """Return the similarity of two titles: the share of common words, 0 to 1."""
     first, second = set(title_words(one)), set(title_words(other))
     return len(first & second) / len(first | second) if first | second else 1.0
 
 
 def plain_code(lines: Iterable[str]) -> str:
-    """Return the beginning of code without what formatting changes."""
+    """Return the beginning of code without the characters that formatting changes."""
     kept, size = [], 0
     for line in lines:
         kept.append(_LAYOUT.sub("", line))
@@ -43,10 +44,10 @@ def plain_code(lines: Iterable[str]) -> str:
 
 
 def enclosing(lines: Iterable[str]) -> list[str]:
-    """Return for each line the name of the function or class around it; empty where there is none."""
+    """Return for each line the name of its enclosing function or class; empty if there is none."""
     names = []
     outer: list[tuple[int, str]] = []
-    """Indents and names of what a line may be in, the innermost last; each is indented more than its outer one."""
+    """Indents and names of the enclosing definitions, innermost last, with increasing indents."""
     for text in lines:
         found = _DEFINITION.match(text)
         if found:
@@ -73,13 +74,13 @@ def fingerprint(
     """Return the id of a finding: 16 hexadecimal digits.
 
     Args:
-        title: its title; the order of its words does not count.
+        title: its title; the order of words does not matter.
         path: the file.
-        lines: those of the file; none where it cannot be read.
+        lines: lines of the file; none if it cannot be read.
         start: first line, from 1.
-        end: last line, included.
-        nth: which one it is of several that are alike in all of this.
-        around: `enclosing` of the lines, where it is known.
+        end: last line, inclusive.
+        nth: number of the finding among several that agree in everything else.
+        around: `enclosing` of the lines, if known.
     """
     code = plain_code(islice(lines, max(0, start - 1), max(0, end)))
     names = enclosing(lines) if around is None else around

@@ -1,8 +1,9 @@
-"""Read the user's repository with a git that obeys none of its settings: commits, the files as they are now,
-the difference of two trees.
+"""Read the user's repository through git without obeying any of its settings: commits, the current files, and the
+difference of two trees.
 
-git runs in an empty repository of ours, which finds the objects and refs of the other one. No hook, filter,
-external diff, text conversion or monitor can be started by it, since what would name one is never read.
+git runs in an empty private repository that refers to the objects and refs of the user's. No hook, filter,
+external diff, text conversion or file system monitor can start, because the settings that would name one are never
+read.
 """
 
 import contextlib
@@ -29,14 +30,14 @@ from .finding import Omitted
 
 _TIMEOUT_S = 120.0
 _BINARY_BYTES = 8000
-"""In which git looks for a NUL."""
+"""Number of leading bytes in which git looks for a NUL."""
 LARGEST_FILE = 1_000_000
-"""Bytes of a file that is reviewed."""
+"""Maximum size of a reviewed file in bytes."""
 ODD_NAME = "its name has control characters, quotes or backslashes"
 _LARGEST_SETTINGS = 1_000_000
 _LARGEST_REFS = 50_000_000
 _MOST_PATHS = 400
-"""In one command line."""
+"""Maximum number of paths in a command line."""
 _ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
 _FORMATS = {
     "sha1": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
@@ -44,7 +45,7 @@ _FORMATS = {
 }
 _REF = lazy_regex(r"(?!-)[^\x00-\x20\x7f:?*\[\\]+")
 _ODD = lazy_regex(r"""[\x00-\x1f\x7f"\\]""")
-"""In a path: what git writes in quotes."""
+"""Characters that make git quote a path."""
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--full-index", "-z")
 _CHANGED = ("diff-files", "-z", "--name-only", "--ignore-submodules=all")
 _GITLINK = "160000"
@@ -52,25 +53,25 @@ _HEADER = b"diff --git "
 
 
 class ReviewError(Exception):
-    """There is nothing that can be reviewed as asked; the text says why and what to do."""
+    """The requested target cannot be reviewed; the text says why and what to do."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One file that differs between two trees."""
+    """A file that differs between two trees."""
 
     path: str
     old_path: str
     kind: str
-    """A letter of git: A, C, D, M, R or T."""
+    """Status letter of git: A, C, D, M, R or T."""
     modes: tuple[str, str]
     blobs: tuple[str, str]
 
 
 class GitReader:
-    """git on one repository; made by `git_reader`."""
+    """git on a repository; created by `git_reader`."""
 
     def __init__(self, git: PrivateGit, place: GitFolder, known: Mapping[str, str]) -> None:
-        """`known` are the settings of the repository; of these only whether modes of files count is heeded."""
+        """`known` are the settings of the repository, of which only `core.fileMode` is used."""
         has_modes = known.get("core.filemode", "true").lower() != "false"
         self._of_files = ("-c", f"core.fileMode={str(has_modes).lower()}")
         self._git = git
@@ -79,7 +80,7 @@ class GitReader:
         self._own = Path(place.own)
 
     async def commit(self, ref: str) -> str:
-        """Return the hash of the commit that a ref names; empty where there is none."""
+        """Return the hash of the commit that a ref names; empty if there is none."""
         if not _REF.fullmatch(ref):
             return ""
         try:
@@ -89,11 +90,11 @@ class GitReader:
         return found.decode().strip()
 
     async def parent(self, commit: str) -> str:
-        """Return the first parent of a commit; empty for a root."""
+        """Return the first parent of a commit; empty for a root commit."""
         return await self.commit(f"{commit}^1")
 
     async def merge_base(self, one: str, other: str) -> str:
-        """Return the best common ancestor of two commits; empty where there is none."""
+        """Return the best common ancestor of two commits; empty if there is none."""
         try:
             found = await self._git("merge-base", one, other, accept=(0, 1))
         except GitFailed:
@@ -101,13 +102,13 @@ class GitReader:
         return found.decode().strip()
 
     async def tree(self, commit: str) -> str:
-        """Return the tree of a commit; the empty one for no commit."""
+        """Return the tree of a commit; the empty tree for no commit."""
         if not commit:
             return (await self._say("hash-object", "-w", "-t", "tree", "--stdin")).decode().strip()
         return (await self._say("rev-parse", "--verify", f"{commit}^{{tree}}")).decode().strip()
 
     async def snapshot(self) -> tuple[str, tuple[Omitted, ...]]:
-        """Return the tree of the files as they are now, without what git ignores, and what is not in it."""
+        """Return the tree of the current files without ignored ones, and the files omitted from it."""
         with contextlib.suppress(FileNotFoundError):
             copy_index(self._own / "index", self._index)
         others = self._git("ls-files", "-z", "--others", "--exclude-standard", work=self.top, index=self._index)
@@ -130,11 +131,11 @@ class GitReader:
         return tree.decode().strip(), tuple(omitted)
 
     async def with_patch(self, tree: str, patch: bytes) -> tuple[str, str]:
-        """Return the trees before and after a patch, of which one is the given tree: a patch that is in it already
-        is taken back.
+        """Return the trees before and after a patch, one of which is the given tree: a patch that is already
+        applied is reverted.
 
         Raises:
-            ReviewError: it fits neither way.
+            ReviewError: it applies in neither direction.
         """
         patch = _with_line_feeds(patch)
         failures: list[GitFailed] = []
@@ -147,7 +148,7 @@ class GitReader:
                 continue
             except CheckpointError as failed:
                 raise ReviewError(str(failed)) from failed
-            if other != tree:  # modes are set without a look at those before
+            if other != tree:  # modes are set regardless of the old ones
                 return (other, tree) if "--reverse" in options else (tree, other)
         if len(failures) < len(ways):
             return tree, tree
@@ -156,10 +157,10 @@ class GitReader:
         raise ReviewError(f"the patch fits neither the files here nor those before it: {failures[0]}")
 
     async def _applied(self, tree: str, patch: bytes, options: Sequence[str]) -> str:
-        """Return the tree that a patch makes of another.
+        """Return the tree that results from a patch.
 
         Raises:
-            GitFailed: it does not fit.
+            GitFailed: it does not apply.
         """
         index = self._index.with_name("patch-index")
         await self._git("read-tree", tree, index=index)
@@ -172,19 +173,19 @@ class GitReader:
         return tuple(_changes(raw)), hashlib.sha256(raw).hexdigest()
 
     async def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
-        """Return the sizes of blobs in bytes, of those that are there."""
+        """Return the sizes of existing blobs in bytes."""
         given = "".join(f"{blob}\n" for blob in sorted(set(blobs)))
         raw = (await self._say("cat-file", "--batch-check", input=given.encode())).decode()
         rows = (line.split(" ") for line in raw.splitlines())
         return {row[0]: int(row[2]) for row in rows if len(row) == 3 and row[2].isdigit()}
 
     async def binary(self, old: str, new: str) -> frozenset[str]:
-        """Return the paths of binary files among those that differ."""
+        """Return the paths of binary files among the differing ones."""
         raw = await self._say("diff-tree", "-r", "--numstat", *_DIFF, old, new)
         return frozenset(_binary(raw))
 
     async def patch(self, old: str, new: str, changes: Sequence[Change]) -> str:
-        """Return the difference of some files, as text."""
+        """Return the diff of some files as text."""
         parts = [changes[at : at + _MOST_PATHS] for at in range(0, len(changes), _MOST_PATHS)]
         found = []
         for part in parts:
@@ -193,11 +194,11 @@ class GitReader:
         return b"".join(found).decode("utf-8", "replace")
 
     async def text(self, tree: str, path: str) -> str | None:
-        """Return the text of a file in a tree; None where there is none, or a binary or large one."""
+        """Return the text of a file in a tree; None if it does not exist, or is binary or large."""
         if not path or _ODD.search(path) or path != posixpath.normpath(path) or path.startswith(("/", "../")):
             return None
         name = f"{tree}:{path}"
-        format = "--batch-check=%(objecttype) %(objectsize)"  # of what is not there, the name that was given
+        format = "--batch-check=%(objecttype) %(objectsize)"  # for a missing object, the given name
         asked = os.fsencode(name)
         head = (await self._say("cat-file", format, input=asked + b"\n")).removesuffix(b"\n")
         kind, _, size = head.partition(b" ")
@@ -207,13 +208,13 @@ class GitReader:
         return None if b"\0" in data[:_BINARY_BYTES] else data.decode("utf-8", "replace")
 
     async def uses(self, tree: str, names: Sequence[str], most: int) -> list[tuple[str, int, str]]:
-        """Return where words stand in the files of a tree: path, line and its text."""
+        """Return the uses of words in the files of a tree: path, line number and text of the line."""
         words = [part for name in names for part in ("-e", name)]
         try:
             raw = await self._git(
                 "grep", "-n", "-I", "-F", "-w", "-z", "-m", str(most), *words, tree, accept=(0, 1)
             )
-        except CheckpointError:  # an older git has no -m, and this is only a hint
+        except CheckpointError:  # older git versions lack -m, and uses are only a hint
             return []
         rows = (line.split("\0", 2) for line in raw.decode("utf-8", "replace").split("\n") if line)
         return [(row[0].partition(":")[2], int(row[1]), row[2]) for row in rows if len(row) == 3]
@@ -235,10 +236,10 @@ class GitReader:
 
 @contextlib.asynccontextmanager
 async def git_reader(folder: Path, run: RunProgram) -> AsyncIterator[GitReader]:
-    """Give a reader of the repository around a folder; `run` is `sandbox.ProcessRunner.run`.
+    """Yield a reader of the repository that contains a folder; `run` is `sandbox.ProcessRunner.run`.
 
     Raises:
-        ReviewError: there is no repository, or one that cannot be read.
+        ReviewError: there is no repository, or it cannot be read.
     """
     try:
         place = git_folder(os.path.realpath(folder))
@@ -255,11 +256,12 @@ async def git_reader(folder: Path, run: RunProgram) -> AsyncIterator[GitReader]:
 
 
 def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
-    """Make an empty repository that finds the objects and refs of another; returns the settings of that.
+    """Create an empty repository that refers to the objects and refs of another one; return the settings of the
+    other one.
 
     Raises:
-        ReviewError: it keeps them in a way that is not known.
-        OSError: they cannot be read.
+        ReviewError: its storage format is not supported.
+        OSError: its files cannot be read.
     """
     common, own = Path(place.common), Path(place.own)
     known = dict(settings(read_regular(common / "config", _LARGEST_SETTINGS)))
@@ -281,24 +283,25 @@ def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
 
 
 def _with_line_feeds(patch: bytes) -> bytes:
-    """Return a patch of which every line was given a carriage return on its way, its headers too, as it was."""
+    """Convert a patch with CRLF on every line, including its headers, to LF."""
     head = next((line for line in patch.split(b"\n") if line.startswith((b"diff --git ", b"--- "))), b"")
     return patch.replace(b"\r\n", b"\n") if head.endswith(b"\r") else patch
 
 
 def _strips(patch: bytes) -> tuple[str, ...]:
-    """Return how many folders to strip from the names of a patch, as options of `git apply`. A new file fits with
-    any number and gets the wrong name with all but one, so the headers of git decide where there are any."""
+    """Return the numbers of folders to strip from the names of a patch, as options of `git apply`. A new file
+    applies with any number, but gets a wrong name with all except one, so git's headers decide if there are
+    any."""
     names = [line.removeprefix(_HEADER).rstrip() for line in patch.split(b"\n") if line.startswith(_HEADER)]
     if any(name[: len(name) // 2] == name[len(name) // 2 + 1 :] for name in names):
-        return ("-p0",)  # the same name twice: neither `a/` nor `b/` stands before it
+        return ("-p0",)  # the same name twice: neither `a/` nor `b/` precedes it
     if names and all(name.lstrip(b'"')[1:2] == b"/" for name in names):
         return ("-p1",)
     return "-p1", "-p0"
 
 
 def _why_not(top: Path, name: str) -> str:
-    """Return why a file is not reviewed; empty when it is, also where it is gone."""
+    """Return why a file is not reviewed; empty if it is, or if it is gone."""
     if name.endswith("/"):
         return "a repository of its own"
     if has_odd_name(name):
@@ -345,12 +348,12 @@ def _binary(raw: bytes) -> Iterable[str]:
 
 
 def is_submodule(change: Change) -> bool:
-    """Return whether a change is that of a nested repository."""
+    """Return True if a change is that of a nested repository."""
     return _GITLINK in change.modes
 
 
 def has_odd_name(path: str) -> bool:
-    """Return whether a diff cannot name a path plainly."""
+    """Return True if a diff cannot name a path without quoting it."""
     return _ODD.search(path) is not None
 
 

@@ -1,5 +1,5 @@
-"""Choose what is reviewed, and collect it: the diff in parts that a model can read, and where changed names are
-used."""
+"""Select the material of a review, and collect it: the diff in parts that a model can read, and the uses of
+changed names."""
 
 import asyncio
 import re
@@ -13,19 +13,19 @@ from .finding import Omitted, Target, TargetKind
 from .git_reader import LARGEST_FILE, ODD_NAME, Change, GitReader, ReviewError, has_odd_name, is_submodule
 
 PART_CHARS = 80_000
-"""Of a diff in one conversation."""
+"""Maximum size of the diff for a conversation, in characters."""
 _PIECE_CHARS = PART_CHARS // 4
-"""Of a file that is divided among conversations."""
+"""Maximum size of a piece of a file that is divided among conversations."""
 _LEAST_ROOM = 12_000
-"""Characters below which a conversation has all that it takes."""
+"""Free characters below which a conversation counts as full."""
 _MOST_PARTS = 8
 _GROUP_BYTES = 4_000_000
-"""Of the files whose difference is read at once, both sides together."""
+"""Maximum total size of files diffed together, both sides included, in bytes."""
 _TOO_LONG = "the whole diff is too long"
 _LONGEST_DELETED = 20_000
-"""Characters of the diff of a file that is gone."""
+"""Maximum size of the diff of a deleted file, in characters."""
 _MOST_BYTES = 20_000_000
-"""Of all changed files, both sides together."""
+"""Maximum total size of all changed files, both sides included."""
 _GENERATED = re.compile(
     r"(^|/)(package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|poetry\.lock|uv\.lock"
     r"|Pipfile\.lock|Cargo\.lock|Gemfile\.lock|composer\.lock|go\.sum|flake\.lock|gradle\.lockfile)$"
@@ -37,47 +37,47 @@ _DEFINED = re.compile(
 )
 _MOST_NAMES = 20
 _MOST_USES = 6
-"""Places of one name that are listed."""
+"""Maximum number of uses listed for a name."""
 _BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What is asked for; `kind` None takes the uncommitted changes, else the branch."""
+    """The requested target; `kind` None selects the uncommitted changes, else the branch."""
 
     kind: TargetKind | None = None
     ref: str = ""
     """The base or the commit."""
     patch: bytes = b""
     name: str = ""
-    """Of the file with the patch."""
+    """Name of the patch file."""
 
 
 class Material(msgspec.Struct, frozen=True):
-    """What a review reads."""
+    """The material that a review reads."""
 
     target: Target
     trees: tuple[str, str]
-    """Before and after."""
+    """The trees before and after the change."""
     files: tuple[FileDiff, ...]
     parts: tuple[str, ...]
-    """The diff as text, each part small enough for one conversation."""
+    """The diff as text, in parts that each fit into a conversation."""
     uses: str
-    """Where changed names are used elsewhere, a line each."""
+    """Other uses of changed names, one per line."""
     omitted: tuple[Omitted, ...]
     is_work_tree: bool
-    """Whether the reviewed text is that of the files as they are."""
+    """True if the reviewed text is that of the current files."""
 
     def diff_of(self, path: str) -> FileDiff | None:
-        """Return the change of a file; None where it is not changed."""
+        """Return the change of a file; None if it has not changed."""
         return next((each for each in self.files if each.path == path), None)
 
 
 async def collect(git: GitReader, asked: Selection, may_show: Callable[[str], bool]) -> Material:
-    """Collect what is asked for. Files for which `may_show` is false are left out; its paths are relative to the
-    repository.
+    """Collect the requested material. Files for which `may_show` returns False are omitted; its argument is a path
+    relative to the repository.
 
     Raises:
-        ReviewError: there is no such base or commit, or the patch does not fit.
+        ReviewError: there is no such base or commit, or the patch does not apply.
     """
     now, lost = await git.snapshot()
     head = await git.commit("HEAD")
@@ -87,7 +87,7 @@ async def collect(git: GitReader, asked: Selection, may_show: Callable[[str], bo
     kept, omitted = await _kept(git, trees, changes, may_show)
     parts, files, unread = _Parts(), list[FileDiff](), list[Omitted]()
     for group in _groups(kept):
-        if parts.is_full:  # what follows is not even read
+        if parts.is_full:  # the remaining files are not even read
             unread += [Omitted(each.path, _TOO_LONG, is_gap=True) for each, _ in group]
             continue
         for file in file_diffs(await git.patch(*trees, [each for each, _ in group])):
@@ -151,8 +151,8 @@ async def _commit(git: GitReader, ref: str) -> tuple[Target, tuple[str, str]]:
 
 
 async def _usual_base(git: GitReader, head: str) -> str:
-    """Return the ref that the branch probably comes from: the first of the usual ones that has not all of it, else
-    the first that there is."""
+    """Return the probable base of the branch: the first usual ref that is not the head, else the first that
+    exists."""
     found = [(ref, commit) for ref in _BASES if (commit := await git.commit(ref))]
     other = [ref for ref, commit in found if commit != head]
     if not found:
@@ -163,7 +163,7 @@ async def _usual_base(git: GitReader, head: str) -> str:
 async def _kept(
     git: GitReader, trees: tuple[str, str], changes: Sequence[Change], may_show: Callable[[str], bool]
 ) -> tuple[list[tuple[Change, int]], list[Omitted]]:
-    """Return the changes to read, with the bytes of their files, and those to leave out."""
+    """Return the changes to read, with the sizes of their files in bytes, and those to omit."""
     if not changes:
         return [], []
     binary = await git.binary(*trees)
@@ -200,7 +200,7 @@ async def _kept(
 
 
 def _groups(kept: Sequence[tuple[Change, int]]) -> Iterator[list[tuple[Change, int]]]:
-    """Yield the changes that are read together."""
+    """Yield groups of changes that are diffed together."""
     group: list[tuple[Change, int]] = []
     total = 0
     for each in kept:
@@ -214,26 +214,26 @@ def _groups(kept: Sequence[tuple[Change, int]]) -> Iterator[list[tuple[Change, i
 
 
 class _Parts:
-    """Divides a diff among conversations. A file stays whole where one has room for it."""
+    """Divides a diff among conversations. A file stays whole if a conversation has room for it."""
 
     def __init__(self) -> None:
         self._parts: list[list[str]] = []
         self._rooms: list[int] = []
         self.omitted: list[Omitted] = []
-        """Files of which not all had its place."""
+        """Files that are missing or incomplete for lack of room."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return the diff of each conversation."""
+        """The diff of each conversation."""
         return tuple("".join(part) for part in self._parts)
 
     @property
     def is_full(self) -> bool:
-        """Return whether there is no room for a further file."""
+        """True if there is no room for another file."""
         return len(self._parts) == _MOST_PARTS and max(self._rooms) < _LEAST_ROOM
 
     def add(self, file: FileDiff) -> None:
-        """Take in the change of a file, or note why not all of it."""
+        """Add the change of a file, or record why it is incomplete."""
         if file.is_deleted and len(file.text) > _LONGEST_DELETED:
             self._omit(file, "deleted; its text is long", is_gap=False)
         elif len(file.text) > PART_CHARS or not self._is_placed(file.text):
@@ -267,7 +267,7 @@ class _Parts:
 
 
 async def _uses(git: GitReader, tree: str, files: Sequence[FileDiff]) -> str:
-    """Return where names that the change defines or removes are used in other places."""
+    """Return other uses of names that the change defines or removes."""
     names = list(dict.fromkeys(name for each in files for name in _DEFINED.findall(each.text)))[:_MOST_NAMES]
     if not names:
         return ""
@@ -288,7 +288,7 @@ async def _uses(git: GitReader, tree: str, files: Sequence[FileDiff]) -> str:
 
 
 async def read_patch(path: Path) -> bytes:
-    """Return the bytes of a file with a patch.
+    """Return the contents of a patch file.
 
     Raises:
         ReviewError: it cannot be read, or is too large.
@@ -303,6 +303,6 @@ async def read_patch(path: Path) -> bytes:
 
 
 def _beginning(path: Path) -> bytes:
-    """Return a file up to where it is too large; one that never ends is not read on."""
+    """Return at most one byte more than the maximum; an endless file is not read on."""
     with path.open("rb") as file:
         return file.read(_MOST_BYTES + 1)

@@ -1,5 +1,6 @@
-"""The review itself: find in passes until one brings nothing new, check each finding in a conversation of its own,
-compare with an earlier review. Knows no engine: a conversation is something that answers questions with data."""
+"""The review algorithm: find problems in passes until one finds nothing new, check each finding in a separate
+conversation, and compare with an earlier review. Independent of the engine: a conversation is an object that
+answers questions with data."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -19,21 +20,22 @@ from .questions import FINDINGS_SCHEMA, VERDICT_SCHEMA, again_prompt, check_prom
 T = TypeVar("T")
 MOST_PASSES = 3
 _AT_ONCE = 3
-"""Conversations at a time."""
+"""Maximum number of concurrent conversations."""
 _NEAR_LINES = 2
 _ALIKE, _VERY_ALIKE = 0.4, 0.75
-"""How much of the words of two titles is shared that are about one problem: in one place, in one file."""
+"""Minimum similarity of the titles of two findings about the same problem: at the same place, or in the same
+file."""
 _LONGEST_DIFF = 20_000
-"""Characters of a file's diff in a check."""
+"""Maximum size of a file's diff in a check, in characters."""
 _ENDS_ALL: frozenset[StopReason] = frozenset(
     ("auth_error", "provider_error", "bad_model", "usage_error", "cost_limit", "time_limit", "interrupted",
      "terminated", "internal_error")
 )  # fmt: skip
-"""After these no further conversation can do better."""
+"""Stop reasons after which further conversations are useless."""
 
 
 class Unanswered(Exception):
-    """A conversation has given no usable answer.
+    """A conversation gave no usable answer.
 
     Attributes:
         reason: why it ended.
@@ -51,7 +53,7 @@ class Conversation(Protocol):
         """Return the answer to a question, as data that fits the schema.
 
         Raises:
-            Unanswered: there is none.
+            Unanswered: there is no usable answer.
         """
         ...
 
@@ -60,7 +62,7 @@ OpenConversation = Callable[[], AbstractAsyncContextManager[Conversation]]
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked of a review."""
+    """The parameters of a review."""
 
     instructions: str = ""
     previous: tuple[Finding, ...] = ()
@@ -74,14 +76,14 @@ class _Report(msgspec.Struct, frozen=True):
 
 
 class _Candidate(msgspec.Struct, frozen=True):
-    """A finding to check, and the earlier one that it is, if any."""
+    """A finding to check, and the matching earlier finding, if any."""
 
     finding: Finding
     earlier: Finding | None = None
 
 
 class ReviewRun:
-    """One review. `run` may be cancelled; `result` then has what there is until then."""
+    """A review. `run` may be cancelled; `result` then returns the findings so far."""
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class ReviewRun:
         request: Request,
         say: Callable[[str], None],
     ) -> None:
-        """`say` is told what is being done, a line each."""
+        """`say` receives progress messages, one line each."""
         self._material = material
         self._placer = placer
         self._open = open_conversation
@@ -99,13 +101,13 @@ class ReviewRun:
         self._say = say
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._found: list[Finding] = []
-        """Not checked yet."""
+        """Findings that are not checked yet."""
         self._done: list[Finding] = []
         self._refuted: list[Refuted] = []
         self._earlier = list(request.previous)
-        """Of the earlier review, where their code is now."""
+        """Findings of the earlier review, at the present positions of their code."""
         self._located: set[str] = set()
-        """Ids of those whose code was found."""
+        """Ids of earlier findings whose code was found."""
         self._waiting: list[_Candidate] = []
         self._unanswered: list[_Candidate] = []
         self._is_compared = False
@@ -114,14 +116,14 @@ class ReviewRun:
         self._stop: Unanswered | None = None
 
     async def run(self) -> None:
-        """Find, check and compare."""
+        """Find, compare and check."""
         self._earlier = [await self._moved(each) for each in self._request.previous]
         await self._in_slots(self._find_in(part) for part in range(len(self._material.parts)))
         self._waiting = self._compared()
         await self._check_all()
 
     def result(self, stopped: StopReason | None = None) -> Review:
-        """Return what there is; `stopped` is why `run` was stopped."""
+        """Return the findings so far; `stopped` is the reason if `run` was stopped."""
         if not self._is_compared:
             self._waiting = self._compared()
         waiting = [_still_unknown(each) for each in (*self._waiting, *self._unanswered)]
@@ -149,7 +151,7 @@ class ReviewRun:
         )
 
     async def _in_slots(self, tasks: Iterable[Awaitable[None]]) -> None:
-        """Run some at a time; all have ended afterwards."""
+        """Run tasks with limited concurrency; all have ended on return."""
 
         async def one(task: Awaitable[None]) -> None:
             async with self._slots:
@@ -164,7 +166,7 @@ class ReviewRun:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _find_in(self, part: int) -> None:
-        """Find in one part of the diff, until a pass brings nothing new."""
+        """Find problems in a part of the diff, until a pass finds nothing new."""
         known = [each for each in self._earlier if each.status != "fixed"]
         prompt = find_prompt(self._material, part, self._request.instructions, known)
         try:
@@ -181,7 +183,7 @@ class ReviewRun:
             self._note(stop)
 
     async def _added(self, answer: Any) -> int:
-        """Take in what was reported; returns how much of it is new."""
+        """Add the reported findings; return the number of new ones."""
         new = 0
         for given in _read(answer, _Report).findings:
             finding = await self._placer.placed(given)
@@ -203,15 +205,15 @@ class ReviewRun:
 
     async def _moved(self, earlier: Finding) -> Finding:
         renamed = {each.old_path: each.path for each in self._material.files if not each.is_deleted}
-        await asyncio.sleep(0)  # looking for code takes a while: a limit or a signal is heeded in between
+        await asyncio.sleep(0)  # searching is slow: let a limit or a signal act in between
         found, is_same = await self._placer.moved(earlier, renamed.get(earlier.path, earlier.path))
         if is_same:
             self._located.add(found.id)
         return found
 
     def _compared(self) -> list[_Candidate]:
-        """Return what to check, the most serious first. Earlier findings that were dismissed are taken over, found
-        again or not, and so are fixed ones that were not found again."""
+        """Return the candidates to check, most severe first. Dismissed earlier findings are kept, found again or
+        not, and so are fixed ones that were not found again."""
         left, candidates = list(self._earlier), []
         for finding in sorted(self._found, key=_importance):
             twin = max(
@@ -236,8 +238,8 @@ class ReviewRun:
         return sorted(candidates, key=lambda each: _importance(each.finding))
 
     def _is_known(self, earlier: Finding, finding: Finding) -> bool:
-        """Return whether a finding is one of an earlier review, worded anew or moved. Where the code of that
-        stands unchanged, it has to be about the same lines."""
+        """Return True if a finding matches one of an earlier review, reworded or moved. If the earlier code is
+        unchanged, both must be about the same lines."""
         if earlier.path != finding.path:
             return False
         alike = similarity(earlier.title, finding.title)
@@ -246,7 +248,7 @@ class ReviewRun:
         return earlier.id not in self._located and alike >= _VERY_ALIKE
 
     async def _check_all(self) -> None:
-        """Check until all are checked, or as many are confirmed as were asked for."""
+        """Check until all findings are checked, or the requested number is confirmed."""
         most = self._request.max_findings
         while self._waiting and not self._is_over:
             confirmed = sum(each.is_open for each in self._done)
@@ -258,7 +260,7 @@ class ReviewRun:
             await self._in_slots([self._check(each) for each in batch])
 
     async def _check(self, candidate: _Candidate) -> None:
-        """Check one finding. Without an answer it stays as it is, not checked."""
+        """Check a finding. Without an answer it stays unchecked."""
         if self._is_over:
             return
         finding, earlier = candidate.finding, candidate.earlier
@@ -307,10 +309,10 @@ class ReviewRun:
 
 
 def _read(answer: Any, shape: type[T]) -> T:
-    """Return an answer as a value.
+    """Convert an answer to a value.
 
     Raises:
-        Unanswered: it is none of that shape.
+        Unanswered: it does not have this shape.
     """
     try:
         return msgspec.convert(answer, shape, strict=False)
@@ -323,7 +325,7 @@ def _importance(finding: Finding) -> tuple[int, float, str, int]:
 
 
 def _is_same(one: Finding, other: Finding) -> bool:
-    """Return whether two findings of one review are the same problem."""
+    """Return True if two findings of a review are about the same problem."""
     if one.path != other.path:
         return False
     if one.id == other.id:
@@ -346,8 +348,8 @@ def _still_unknown(candidate: _Candidate) -> Finding:
 
 
 def _numbered(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return findings with different ids: of several that are alike in title and code all but the first get one
-    that counts them, in the order of their lines."""
+    """Make the ids of findings unique: of several with the same title and code, all but the first get an id that
+    includes their number, in line order."""
     taken: dict[str, int] = {}
     ids: dict[int, str] = {}
     for each in sorted(findings, key=lambda each: (each.path, each.start_line)):

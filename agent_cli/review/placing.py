@@ -1,5 +1,5 @@
-"""Turn what a model reports into findings with a place: paths and lines that may be anything become ones that are
-known to exist, or are marked."""
+"""Convert a model's reports to findings with a location: arbitrary paths and lines become existing ones, or are
+marked."""
 
 import ast
 import os
@@ -29,14 +29,14 @@ _DRIVE = lazy_regex(r"[A-Za-z]:[\\/]")
 
 
 class ReportedSuggestion(msgspec.Struct, frozen=True):
-    """A fix as the model writes it; `original` has to be the text of its lines."""
+    """A fix as reported by the model; `original` must be the text of its lines."""
 
     original: str
     replacement: str
 
 
 class ReportedFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding as the model writes it."""
+    """A finding as reported by the model."""
 
     title: str
     body: str
@@ -53,19 +53,19 @@ class ReportedFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placer:
-    """Places findings in the text of one review."""
+    """Locates findings in the text of a review."""
 
     def __init__(self, git: GitReader, material: Material, folders: tuple[str, ...] = ()) -> None:
-        """`folders` are those in which the model sees the files, besides the repository."""
+        """`folders` are the folders in which the model sees the files, in addition to the repository."""
         self._git = git
         self._material = material
         self._folders = (str(git.top), os.path.realpath(git.top), *folders)
         self._lines: dict[tuple[Side, str], list[str]] = {}
         self._around: dict[tuple[Side, str], list[str]] = {}
-        """What `enclosing` says of them, where it was asked."""
+        """Cached results of `enclosing`."""
 
     async def lines(self, side: Side, path: str) -> list[str]:
-        """Return the lines of a file, without their ends; none where there is no such text."""
+        """Return the lines of a file, without line breaks; none if there is no such text."""
         known = self._lines.get((side, path))
         if known is None:
             tree = self._material.trees[side == "RIGHT"]
@@ -81,8 +81,8 @@ class Placer:
         return known
 
     async def placed(self, given: ReportedFinding) -> Finding:
-        """Return a finding with a path and lines that exist; one that has none keeps what was given, and is marked
-        as outside the diff."""
+        """Return a finding with an existing path and lines; if there are none it keeps the given ones, and is
+        marked as outside the diff."""
         path = self._path(given.path)
         side = given.side
         lines = await self.lines(side, path)
@@ -112,13 +112,13 @@ class Placer:
         )
 
     def in_diff(self, path: str, side: Side, start: int, end: int) -> bool:
-        """Return whether lines are in one hunk of the diff."""
+        """Return True if lines are in one hunk of the diff."""
         change = self._material.diff_of(path)
         return change is not None and change.holds(side, start, end)
 
     async def moved(self, finding: Finding, path: str) -> tuple[Finding, bool]:
-        """Return an earlier finding at the place where its code is now, and whether that was found; else it stays
-        near where it was. `path` is what its file is called now."""
+        """Return an earlier finding at the present position of its code, and True if that was found; otherwise it
+        stays near its old position. `path` is the present name of its file."""
         lines = await self.lines(finding.side, path)
         around = self._enclosing(finding.side, path, lines)
         last = max(1, len(lines))
@@ -142,7 +142,7 @@ class Placer:
         )
 
     def _path(self, given: str) -> str:
-        """Return a path relative to the repository where it is one, else as it was given, safe to print."""
+        """Return a path relative to the repository, if possible, else the given path, safe to print."""
         text = given.strip()
         for folder in self._folders:
             if text.startswith(f"{folder.rstrip('/')}/"):
@@ -159,8 +159,8 @@ class Placer:
     def _suggestion(
         self, given: ReportedSuggestion | None, path: str, lines: list[str], at: tuple[int, int]
     ) -> Suggestion | None:
-        """Return a fix that fits the text exactly; None for one that does not, and for one with which a Python
-        file is none any more."""
+        """Return a fix that fits the text exactly; None if it does not fit, or if it breaks the syntax of a Python
+        file."""
         if given is None or len(given.replacement) > _LONGEST_REPLACEMENT:
             return None
         old, new = lines[at[0] - 1 : at[1]], given.replacement.removesuffix("\n").split("\n")
@@ -178,18 +178,18 @@ class Placer:
 
 
 _MOST_PLACES = 2000
-"""Where the code of an earlier finding is looked for."""
+"""Maximum number of positions searched for the code of an earlier finding."""
 
 
 def is_relative(path: str) -> bool:
-    """Return whether a path can be that of a file in a repository."""
+    """Return True if a path can be that of a file in a repository."""
     if not path or path.startswith(("/", "~")) or _DRIVE.match(path) or visible(path) != path or "\n" in path:
         return False
     return posixpath.normpath(path).partition("/")[0] != ".." and posixpath.normpath(path) != "."
 
 
 def evidence_of(given: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-    """Return what speaks for a finding, safe to print."""
+    """Return the evidence for a finding, safe to print."""
     return tuple(Evidence(each.kind, _cut(clean(each.text), _LONGEST_EVIDENCE)) for each in given[:_MOST_EVIDENCE])
 
 

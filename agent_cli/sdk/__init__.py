@@ -1,1 +1,1 @@
-"""The agent as a Python library: sessions in the process of the program that uses them."""
+"""The agent as a Python library: sessions inside the process of the program that uses them."""

@@ -38,7 +38,7 @@ class Agent:
     """
 
     def __init__(self, **options: Unpack[AgentOptions]) -> None:
-        """See `AgentOptions` for what may be given."""
+        """See `AgentOptions` for the options."""
         self._options = checked(options)
         self._opened: OpenSession | None = None
         self._session: Session | None = None
@@ -60,7 +60,7 @@ class Agent:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Stop what runs, save and end the session."""
+        """Stop running work, save and end the session."""
         self._session = None
         await asyncio.shield(self._running.aclose())
 
@@ -71,7 +71,7 @@ class Agent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to know about the session, such as files that cannot be used."""
+        """Notes about the session, such as files that cannot be used."""
         return self._opened.notes if self._opened is not None else ()
 
     @property
@@ -86,18 +86,17 @@ class Agent:
         return self._result
 
     async def run(self, prompt: str, *, images: Sequence[str | Path] = (), output: Any = None) -> Result:
-        """Carry out a prompt and return its result, whatever its end. Cancelling the task that waits for it
-        interrupts the turn.
+        """Run a prompt and return its result, however it ends. Cancelling the awaiting task interrupts the turn.
 
         Args:
             prompt: what to do.
-            images: files of pictures that go along with it.
+            images: image files to send with the prompt.
             output: the type of the answer (a msgspec Struct, a dataclass, …) or its JSON Schema; `data` of the
-                result is then such a value. An answer that does not fit is corrected once; after that the exit
-                code is 8 and `data` is None.
+            result is then a value of this type. An answer that does not fit is corrected once; after that the exit
+            code is 8 and `data` is None.
 
         Raises:
-            AgentError: the agent is not open, a picture cannot be read, or there is no schema for `output`.
+            AgentError: the agent is not open, an image cannot be read, or there is no schema for `output`.
         """
         async with aclosing(self.stream(prompt, images=images, output=output)) as events:
             async for _ in events:
@@ -107,8 +106,8 @@ class Agent:
     async def stream(
         self, prompt: str, *, images: Sequence[str | Path] = (), output: Any = None
     ) -> AsyncGenerator["AnyEvent | PartialOutput", None]:
-        """Carry out a prompt and yield its events; `result` has its result afterwards. Leaving the loop early
-        interrupts the turn. With `output`, a `PartialOutput` has what is there of the answer while it arrives.
+        """Run a prompt and yield its events; `result` is set afterwards. Leaving the loop early interrupts the
+        turn. With `output`, `PartialOutput` events contain the answer so far.
 
         Raises:
             AgentError: as `run`.
@@ -125,24 +124,24 @@ class Agent:
             self._result = result_of(outcome, session.client.snapshot().totals)
 
     async def undo(self, turns: int = 1) -> RestoreReport:
-        """Take back the last prompts: their messages and every file they changed.
+        """Undo the last turns: their messages and every file they changed.
 
         Raises:
-            AgentError: there is nothing to take back, or it could not be done.
+            AgentError: there is nothing to undo, or it failed.
         """
         return await self._restored(Undo(turns))
 
     async def redo(self) -> RestoreReport:
-        """Bring back what the last undo took away.
+        """Revert the last undo.
 
         Raises:
-            AgentError: there is nothing to bring back, or it could not be done.
+            AgentError: there is nothing to redo, or it failed.
         """
         return await self._restored(Redo())
 
     def replay(self, session: str = "") -> Iterator[AnyEvent]:
-        """Return the events of a session, oldest first: of this one so far, also of earlier sittings; or of
-        another one, by the beginning of its id, its name or its file.
+        """Return the events of a session, oldest first: of this session so far, including events from before it
+        was resumed, or of another one, given by a prefix of its id, its name or its file.
 
         Raises:
             AgentError: the agent is not open, or there is no such session.
@@ -190,7 +189,7 @@ class Agent:
 def run(
     prompt: str, *, images: Sequence[str | Path] = (), output: Any = None, **options: Unpack[AgentOptions]
 ) -> Result:
-    """Carry out one prompt and return its result, in a program without `async`. Options are those of `Agent`.
+    """Run one prompt and return its result, in a program without `async`. Options are those of `Agent`.
 
     Raises:
         AgentError: an option is wrong, the session cannot be opened, or the program is async.
@@ -210,7 +209,7 @@ async def _run(prompt: str, images: Sequence[str | Path], output: Any, options: 
 async def _carried_out(
     session: Session, asked: UserInput, shape: "Shape | None", outcome: RunOutcome
 ) -> AsyncGenerator["AnyEvent | PartialOutput", None]:
-    """Yield the events of a prompt, and of the one that corrects an answer of the wrong shape."""
+    """Yield the events of a prompt, and of its correction if the answer does not fit the schema."""
     partial = _partial_answer() if shape is not None else None
     async with aclosing(_turn(session, asked, outcome, partial)) as events:
         async for event in events:

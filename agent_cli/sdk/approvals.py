@@ -13,7 +13,7 @@ from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope, 
 
 _NOBODY = "No user is here to answer. Decide yourself and say what you assumed."
 _REFUSALS = ("Stop", "Decline")
-"""The last option of questions in which a refusal is one."""
+"""Last options of questions that mean a refusal."""
 _T = TypeVar("_T")
 
 
@@ -21,20 +21,20 @@ class Allow(msgspec.Struct, frozen=True):
     """Let a call run."""
 
     remember: str = ""
-    """A permission rule to keep, such as `shell(pytest *)`; empty for none."""
+    """A permission rule to save, such as `shell(pytest *)`; empty for none."""
     scope: GrantScope = "session"
-    """How long it is kept: for this session, for this project or for the user."""
+    """Scope in which the rule is saved: this session, this project or the user."""
 
 
 class Deny(msgspec.Struct, frozen=True):
-    """Do not let it run."""
+    """Refuse a call."""
 
     message: str = ""
-    """Why, for the model."""
+    """The reason, for the model."""
 
 
 class ApprovalCall(msgspec.Struct, frozen=True):
-    """A call of a tool that needs approval."""
+    """A tool call that needs approval."""
 
     tool: str
     arguments: dict[str, Any]
@@ -46,15 +46,15 @@ class ApprovalCall(msgspec.Struct, frozen=True):
     reason: str
     """Why it needs approval."""
     rule: str
-    """The rule or mode that asks."""
+    """The rule or mode that requires it."""
     grant: str
-    """The narrowest rule that would allow it next time; empty when none may be kept."""
+    """The narrowest rule that would allow it next time; empty if none may be saved."""
     risk: str
     """The worst it could do, in one line."""
     reach: Reach
-    """Where a command runs: in the sandbox, there with the network, or outside."""
+    """Where a command runs: in the sandbox, in the sandbox with network access, or outside."""
     agent_name: str
-    """The sub-agent that made it; empty for the agent itself."""
+    """The sub-agent that made the call; empty for the main agent."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -62,11 +62,11 @@ class Question(msgspec.Struct, frozen=True):
 
     text: str
     options: tuple[str, ...]
-    """Answers to choose from; empty for a free text."""
+    """Answers to choose from; empty for free text."""
     server: str
     """The MCP server that asks; empty for none."""
     agent_name: str
-    """The sub-agent that asks; empty for the agent itself."""
+    """The sub-agent that asks; empty for the main agent."""
 
 
 Approve = Callable[[ApprovalCall], Allow | Deny | Awaitable[Allow | Deny]]
@@ -79,11 +79,11 @@ class CallbackError(Exception):
 
 
 async def called(callback: Callable[[Any], Any], value: Any, timeout_s: float | None) -> Any:
-    """Return what a callback of the program returns. One that is not async runs in a thread, so that it holds up
-    nothing.
+    """Call a callback of the program and return its result. A callback that is not async runs in a thread, so that
+    it blocks nothing.
 
     Raises:
-        CallbackError: it raised something, or took too long.
+        CallbackError: it raised an exception, or timed out.
     """
     from agent_cli.tools.plugins import in_a_thread
 
@@ -100,22 +100,22 @@ async def called(callback: Callable[[Any], Any], value: Any, timeout_s: float | 
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """How the program answers. Without a callback calls are refused, and questions are left to the model."""
+    """The program's callbacks. Without a callback approvals are refused, and questions are left to the model."""
 
     approve: Approve | None = None
     answer: Answer | None = None
     timeout_s: float | None = None
-    """How long a callback may take."""
+    """Timeout of a callback in seconds."""
 
     async def approval(self, event: ApprovalRequested, warn: Warn) -> ApprovalAnswer:
-        """Return the decisions on a request; what is wrong with the callback is a warning and a refusal."""
+        """Return the decisions on a request; a failure of the callback becomes a warning and a refusal."""
         if self.approve is None:
             return ApprovalAnswer(event.request_id)
         decisions = [await self._decision(self.approve, item, event.agent_name, warn) for item in event.items]
         return ApprovalAnswer(event.request_id, tuple(decisions))
 
     async def reply(self, event: QuestionAsked, warn: Warn) -> QuestionAnswer:
-        """Return the answer to a question; without one the turn stops where that is an option."""
+        """Return the answer to a question; without an answer the turn stops if that is an option."""
         said: str | None = None
         if self.answer is not None:
             asked = Question(event.question, event.options, event.server, event.agent_name)
@@ -159,10 +159,10 @@ def _call(item: ApprovalItem, agent_name: str) -> ApprovalCall:
 
 
 def _grant(said: Allow, item: ApprovalItem) -> str:
-    """Return the rule to keep.
+    """Return the rule to save.
 
     Raises:
-        CallbackError: it is none, or none may be kept.
+        CallbackError: it is invalid, or no rule may be saved.
     """
     from agent_cli.policy.rules.rule import RuleError, parse_rule
 

@@ -1,4 +1,4 @@
-"""A bound on the cost of several agents together."""
+"""A limit on the total cost of several agents."""
 
 from typing import TYPE_CHECKING
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """A bound on what all agents that are given it spend together, as long as the program runs.
+    """A limit on the total cost of all agents that share it, for the lifetime of the program.
 
     A request that might cost more than is left is not made; the turn then ends with `cost_limit`.
 
     Raises:
-        AgentError: the bound is not greater than 0.
+        AgentError: the limit is not greater than 0.
     """
 
     def __init__(self, cost_usd: float) -> None:
-        """`cost_usd` is the bound in US dollars."""
+        """`cost_usd` is the limit in US dollars."""
         if not cost_usd > 0:
             raise AgentError(f"a budget is greater than 0, not {cost_usd!r}")
         self.cost_usd = cost_usd
@@ -26,11 +26,11 @@ class Budget:
 
     @property
     def spent_usd(self) -> float:
-        """What has been spent; a call of unknown cost counts as the most it can have cost."""
+        """The amount spent, in US dollars; a call of unknown cost counts as its maximum possible cost."""
         return self._shared.spent_usd if self._shared is not None else 0.0
 
     def shared(self) -> "SharedBudget":
-        """Return the bound that sessions keep."""
+        """Return the budget that sessions enforce."""
         if self._shared is None:
             from agent_cli.engine.model_calls.budget import SharedBudget
 

@@ -1,4 +1,4 @@
-"""Hooks that are functions of the program."""
+"""Hooks as functions of the program."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,20 +16,20 @@ SOURCE = "Agent(hooks=…)"
 
 
 class HookEvent(msgspec.Struct, frozen=True):
-    """What a hook is told."""
+    """The event passed to a hook."""
 
     name: str
-    """Such as `PreToolUse`."""
+    """Name of the event, such as `PreToolUse`."""
     tool: str
-    """The tool, by the names that hooks of Claude Code know; empty where the event is about no call."""
+    """The tool, by its name in hooks of Claude Code; empty if the event is not about a tool call."""
     input: dict[str, Any]
-    """The arguments of the call, by the same names."""
+    """The arguments of the call, by their names in hooks of Claude Code."""
     path: Path | None
-    """The file that the call is about."""
+    """The file that the call is about, if any."""
     prompt: str
-    """The prompt, where the event is about one."""
+    """The prompt, if the event is about one."""
     facts: dict[str, Any]
-    """All there is, as a hook that is a program gets it."""
+    """All facts, as passed to a hook that is a program."""
 
 
 Answer = Allow | Deny | None
@@ -38,20 +38,21 @@ Answer = Allow | Deny | None
 class Hook(msgspec.Struct, frozen=True):
     """A function that is called at an event (see docs/hooks.md).
 
-    `Deny` refuses what is about to happen. `Allow` lets a call run without a question, though it lifts no rule.
-    None says nothing. A function that raises or takes too long refuses, and a `Notice` says why.
+    `Deny` refuses what is about to happen. `Allow` lets a call run without approval, but overrides no rule. None
+    means no decision. If the function raises an exception or times out, the action is refused, and a `Notice` says
+    why.
     """
 
     event: str
     """Such as `PreToolUse`."""
     callback: Callable[[HookEvent], Answer | Awaitable[Answer]]
     matcher: str = ""
-    """The tools it is for, such as `Edit|Write`; empty for all."""
+    """Tools to match, such as `Edit|Write`; empty for all."""
     timeout_s: float = 60.0
 
 
 def adapted(hook: Hook) -> "EngineHook":
-    """Return a hook as the engine knows it.
+    """Convert a hook to the engine's form.
 
     Raises:
         AgentError: there is no such event.

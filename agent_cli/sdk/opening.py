@@ -25,11 +25,11 @@ _READS: dict[str, frozenset[Literal["user", "project"]]] = {
     "none": frozenset(),
 }
 _SAME = ("model", "mode", "sandbox", "effort", "max_turns")
-"""The options that the command line has by the same names."""
+"""Options with the same name on the command line."""
 
 
 async def open_engine(options: AgentOptions) -> "OpenSession":
-    """Return the engine of a session, which does not run yet.
+    """Return the engine of a session, not running yet.
 
     Raises:
         AgentError: it cannot be opened, or no model can be used.
@@ -52,7 +52,7 @@ async def open_engine(options: AgentOptions) -> "OpenSession":
 
 
 def session_file(options: AgentOptions, name: str) -> Path:
-    """Return the file of a session, by the beginning of its id, its name or its file.
+    """Return the file of a session, given by a prefix of its id, its name or its file.
 
     Raises:
         StoreError: there is no such session.
@@ -61,7 +61,7 @@ def session_file(options: AgentOptions, name: str) -> Path:
 
 
 def answers_of(options: AgentOptions) -> Answers:
-    """Return how the program answers what it is asked."""
+    """Return the program's callbacks for approvals and questions."""
     return Answers(options.get("approve"), options.get("answer"), options.get("approve_timeout", _ANSWER_S))
 
 
@@ -84,7 +84,7 @@ def _setup_of(options: AgentOptions) -> "Setup":
 
 
 def _configuration(options: AgentOptions) -> dict[str, Any]:
-    """Return what the program gives of the configuration."""
+    """Return the configuration values that the program provides."""
     values = msgspec.to_builtins(options.get("config", {}))
     if servers := options.get("mcp_servers"):
         values["mcp_servers"] = {**values.get("mcp_servers", {}), **msgspec.to_builtins(servers)}
@@ -103,11 +103,11 @@ def _agent_type(name: str, given: AgentDefinition) -> AgentType:
 
 
 _AGENT_FIELDS = {"cost_usd": "max_cost_usd", "timeout": "max_time_s"}
-"""What options of agents are called in the engine."""
+"""Names of agent options in the engine, where they differ."""
 
 
 def _values(options: AgentOptions) -> dict[str, Any]:
-    """Return the options of the command line that say the same."""
+    """Return the equivalent options of the command line."""
     values: dict[str, Any] = {name: options[name] for name in _SAME if name in options}  # type: ignore[literal-required]
     values["cd"] = str(_absolute(options.get("cwd", ".")))
     values["no_session"] = not options.get("save", True)

@@ -1,4 +1,4 @@
-"""What an agent is made with."""
+"""The options of an agent."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class AgentError(Exception):
-    """The agent is used wrongly, or cannot be started; the text says what to do instead. A turn that fails is no
-    such error: its result says why in `stop_reason` and `error`."""
+    """The agent is used incorrectly, or cannot be started; the text says what to do instead. A failed turn does
+    not raise it: its result has `stop_reason` and `error`."""
 
 
 SettingsFiles = Literal["all", "user", "none"]
-"""Whose settings are read: those of user and project, of the user alone, or of nobody."""
+"""Settings files to read: those of user and project, of the user alone, or none."""
 
 
 class AgentDefinition(TypedDict, total=False):
-    """A type of sub-agent. What is left out is as the agent has it; it never may more than the agent."""
+    """A type of sub-agent. Omitted keys default to the agent's values; it never has more rights than the agent."""
 
     description: Required[str]
     """When to use it, for the model that starts it."""
@@ -33,11 +33,11 @@ class AgentDefinition(TypedDict, total=False):
     tools: Sequence[str]
     """The names of its tools."""
     mode: Mode
-    """The widest mode it runs in."""
+    """The most permissive mode in which it runs."""
     model: str
     effort: Effort
     cost_usd: float
-    """Limit on the cost of one task."""
+    """Limit on the cost of one task, in US dollars."""
     max_turns: int
     """Limit on the model calls of one task."""
     timeout: float
@@ -45,41 +45,42 @@ class AgentDefinition(TypedDict, total=False):
 
 
 class AgentOptions(TypedDict, total=False):
-    """What an agent is made with. What is left out is as the settings say, else as `agent run` has it."""
+    """The options of an agent. Omitted options default to the settings files, then to the defaults of `agent
+    run`."""
 
     cwd: str | Path
-    """The folder to work in; `~` is the home directory. The current one if left out."""
+    """The working directory; `~` is the home directory. Defaults to the current one."""
     model: str
-    """As `provider/model`; `replay/FILE` gives the answers of a recorded session."""
+    """`provider/model`; `replay/FILE` replays the answers of a recorded session."""
     mode: Mode
     """What runs without asking: plan, ask, auto-edit or yolo."""
     sandbox: SandboxLevel
-    """What commands may reach: read-only, workspace-write or off."""
+    """What commands may access: read-only, workspace-write or off."""
     effort: Effort
     """Reasoning effort."""
     cost_usd: float
-    """Limit on the cost of one prompt."""
+    """Limit on the cost of one prompt, in US dollars."""
     max_turns: int
     """Limit on the model calls of one prompt."""
     timeout: float
     """Limit on the time of one prompt, in seconds; it then ends with `time_limit`."""
     tools: "Sequence[str | FunctionTool[..., Any]]"
-    """The tools to offer: `core`, `read-only`, `full` or names; `-NAME` leaves one out. Functions made a tool by
-    `@tool` are offered beside them; without a name all tools are."""
+    """The tools to offer: `core`, `read-only`, `full` or names; `-NAME` omits one. Functions decorated with
+    `@tool` are offered in addition; without any name all tools are."""
     system_prompt: str
-    """A text to use as the system prompt, in place of the built-in one."""
+    """Replaces the built-in system prompt."""
     settings: SettingsFiles
-    """Which files are read: `all`, those of the `user`, or `none`. Keys of providers always are."""
+    """Settings files to read: `all`, those of the `user`, or `none`. Keys of providers are always read."""
     state: str | Path
-    """The folder for sessions, checkpoints and caches, in place of the user's."""
+    """Folder for sessions, checkpoints and caches, instead of the user's."""
     save: bool
-    """Whether the session is saved; it is if left out."""
+    """Save the session; true by default."""
     approve: "Approve"
     """Decides on calls that need approval, with `Allow` or `Deny`; without it they are refused."""
     answer: "Answer"
-    """Answers questions of the model; without it there are none."""
+    """Answers questions of the model; without it they get no answer."""
     approve_timeout: float
-    """Seconds that `approve` and `answer` may take; no answer by then is a refusal. 60 if left out."""
+    """Timeout of `approve` and `answer` in seconds; after it the answer is a refusal. Default: 60."""
     agents: "Mapping[str, AgentDefinition]"
     """Types of sub-agents, by name."""
     hooks: "Sequence[Hook]"
@@ -87,9 +88,9 @@ class AgentOptions(TypedDict, total=False):
     mcp_servers: Mapping[str, Mapping[str, Any]]
     """MCP servers by name, each as under `mcp_servers` in the configuration."""
     config: Mapping[str, Any]
-    """Any further key of the configuration."""
+    """Any other keys of the configuration."""
     budget: "Budget"
-    """A bound on the cost of all agents that are given it."""
+    """A limit on the total cost of all agents that share it."""
     resume: str
     """Resume a session: `last` of the folder, or an id, name or file."""
     fork: str
@@ -97,7 +98,7 @@ class AgentOptions(TypedDict, total=False):
 
 
 def checked(options: Mapping[str, Any]) -> AgentOptions:
-    """Return options, each of which exists.
+    """Return the options after checking that each exists.
 
     Raises:
         AgentError: one is unknown, or two exclude each other.

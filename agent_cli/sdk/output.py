@@ -1,4 +1,4 @@
-"""Answers as data: the shape that the program asks for, told to the model and checked."""
+"""Structured answers: the requested type, its description for the model, and validation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +9,14 @@ from .options import AgentError
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The shape of an answer."""
+    """The requested form of an answer."""
 
     definition: dict[str, Any]
     """Its JSON Schema."""
     request: str
-    """What the model is told of it."""
+    """The instructions for the model."""
     read: Callable[[str], object]
-    """Returns the answer as data.
+    """Parses an answer.
 
     Raises:
         ValueError: it does not fit.
@@ -27,7 +27,7 @@ def shape_of(output: Any) -> Shape:
     """Return the shape for a type, such as a msgspec Struct or a dataclass, or for a JSON Schema as a dict.
 
     Raises:
-        AgentError: there is no schema for it, or it is none.
+        AgentError: the type has no schema, or the dict is not a JSON Schema.
     """
     from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
     from agent_cli.bootstrap.options import UsageError

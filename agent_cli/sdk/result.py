@@ -1,4 +1,4 @@
-"""What a prompt came to."""
+"""The result of a prompt."""
 
 from typing import Any
 
@@ -19,30 +19,30 @@ from agent_cli.protocol.usage import Totals
 
 
 class Result(msgspec.Struct, frozen=True):
-    """How a prompt ended. A failed one has a result too: see `stop_reason` and `error`."""
+    """How a prompt ended. A failed prompt also has a result: see `stop_reason` and `error`."""
 
     text: str
     """The final answer."""
     data: Any
-    """The answer as the value that `output` asked for; None where none was asked for, or it does not fit."""
+    """The answer as a value of the type `output`; None without `output`, or if the answer does not fit."""
     changed_files: tuple[ChangedFile, ...]
-    """The files that changed, with any tool or command."""
+    """The files that changed, by any tool or command."""
     commands: tuple[CommandRun, ...]
     """The commands that were run."""
     cost_usd: float | None
-    """Cost in US dollars; None when it is unknown."""
+    """Cost in US dollars; None if it is unknown."""
     usage: UsageTotals
-    """Tokens."""
+    """Tokens used."""
     stop_reason: StopReason
-    """Why it ended; `end_turn` when it came to an end of its own."""
+    """Why it ended; `end_turn` for a normal end."""
     exit_code: int
-    """As `agent run` would have it: 0 for a success."""
+    """The exit code of `agent run`: 0 for success."""
     session_id: str
     """For `resume` and `fork`."""
     denied: tuple[Denied, ...]
     """The calls that were denied."""
     error: ErrorInfo | None
-    """What went wrong; None when nothing did."""
+    """The error; None if there was none."""
 
 
 def result_of(outcome: RunOutcome, now: Totals) -> Result:

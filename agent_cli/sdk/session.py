@@ -22,32 +22,32 @@ from agent_cli.protocol.stop_reason import StopReason
 from .approvals import Answers
 
 _STOP_S = 10.0
-"""How long a stopped turn may take to end."""
+"""Seconds that a stopped turn has to end."""
 
 
 class Session:
-    """An open session; `aclose` ends what it does here, not the engine."""
+    """An open session; `aclose` stops its tasks, not the engine."""
 
     def __init__(self, client: Client, answers: Answers) -> None:
         self.client = client
         self._answers = answers
         self._replies: set[asyncio.Task[None]] = set()
         self.turn = asyncio.Lock()
-        """Held while a prompt is carried out."""
+        """Held while a prompt runs."""
         self._events: asyncio.Queue[AnyEvent] = asyncio.Queue()
         self._is_closed = False
         self._pump = asyncio.create_task(self._take_events())
 
     async def aclose(self) -> None:
-        """Take no more events."""
+        """Stop processing events."""
         tasks = (self._pump, *self._replies)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def events_of(self, submission: str) -> AsyncGenerator[AnyEvent, None]:
-        """Yield the events up to the end of a submission; the last one is that end, or the session's. Where the
-        generator is closed early the submission is stopped, and its end waited for."""
+        """Yield the events up to the end of a submission; the last event is that end, or the end of the session.
+        If the generator is closed early, the submission is stopped, and its end awaited."""
         if self._is_closed and self._events.empty():
             yield SessionClosed(session_id="", error=ErrorInfo("closed", "The session is closed."))
             return
@@ -63,7 +63,7 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def time_limit(self, timeout_s: float | None) -> AsyncIterator[None]:
-        """Stop what runs after a time."""
+        """Stop the running turn after a timeout."""
         limit = asyncio.create_task(self._stop_after(timeout_s)) if timeout_s is not None else None
         try:
             yield
@@ -86,7 +86,7 @@ class Session:
                     pass
 
     def advised(self, error: ErrorInfo) -> ErrorInfo:
-        """Return an error with its hints in words."""
+        """Return an error with its advice as text."""
         from agent_cli.ui.text.hints import error_with_advice, situation
 
         return error_with_advice(error, situation("shell", self.client.snapshot()))
@@ -106,7 +106,7 @@ class Session:
             self._events.put_nowait(event)
 
     async def _reply(self, event: ApprovalRequested | QuestionAsked) -> None:
-        """Answer what the engine asks."""
+        """Answer a request of the engine."""
 
         def warn(text: str) -> None:
             notice = Notice(level="warning", text=text)

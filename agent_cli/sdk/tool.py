@@ -1,4 +1,4 @@
-"""Tools that the program writes as plain functions: their types and docstring are what the model is told."""
+"""Tools that the program defines as plain functions: the model sees their types and docstrings."""
 
 import inspect
 from collections.abc import Callable
@@ -11,18 +11,18 @@ from .options import AgentError
 P = ParamSpec("P")
 R = TypeVar("R")
 SOURCE = "sdk"
-"""In permission rules, such as `mcp(sdk/ticket)`."""
+"""Server name in permission rules, such as `mcp(sdk/ticket)`."""
 
 
 class FunctionTool(Generic[P, R]):
-    """A function as a tool. It can still be called as the function.
+    """A function as a tool. It can still be called as a function.
 
     Raises:
-        AgentError: a parameter has no type that a schema can say, or there is no docstring.
+        AgentError: a parameter has no type that a schema can express, or there is no docstring.
     """
 
     def __init__(self, function: Callable[P, R], *, name: str, reads: bool) -> None:
-        """With `reads` it changes nothing: it runs in every mode without a question."""
+        """`reads` means that the tool changes nothing: it runs in every mode without approval."""
         self._function = function
         self.name = name
         self.description = inspect.getdoc(function) or ""
@@ -37,7 +37,7 @@ class FunctionTool(Generic[P, R]):
 
     @property
     def run(self) -> Callable[[Any, Any], Any]:
-        """The function as tools are run: async where it is."""
+        """The function in the form in which tools are run; async if the function is."""
         function: Callable[..., Any] = self._function
 
         async def run_async(params: Any, context: Any) -> Any:
@@ -51,26 +51,26 @@ class FunctionTool(Generic[P, R]):
 
 @overload
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]:
-    """Make a tool of a function."""
+    """Make a function a tool."""
 
 
 @overload
 def tool(*, name: str = "", reads: bool = False) -> Callable[[Callable[P, R]], FunctionTool[P, R]]:
-    """Return what makes a tool of a function."""
+    """Return a decorator that makes a function a tool."""
 
 
 def tool(function: Any = None, /, *, name: str = "", reads: bool = False) -> Any:
-    """Make a tool of a function, sync or async; `Agent(tools=[…])` takes it.
+    """Make a function, sync or async, a tool for `Agent(tools=[…])`.
 
     Parameters need types: str, int, float, bool, Literal, lists of them, msgspec Structs, or one of these or None.
-    What it returns is the result: a text, or a value that is given to the model as JSON. What it raises is the
-    error that the model is told.
+    The return value is the result: a text, or a value that is given to the model as JSON. An exception becomes the
+    error that the model gets.
 
     Args:
-        function: the function, where the decorator has no brackets.
-        name: what the model calls it; that of the function if left out.
-        reads: it changes nothing, so it runs in every mode without a question. Any other tool asks as tools of MCP
-            servers do, by rules such as `mcp(sdk/NAME)`.
+        function: the function, if the decorator is used without parentheses.
+        name: the name for the model; defaults to that of the function.
+        reads: the tool changes nothing, so it runs in every mode without approval. Any other tool asks like tools
+        of MCP servers, by rules such as `mcp(sdk/NAME)`.
 
     Raises:
         AgentError: the function cannot be a tool.
@@ -83,10 +83,10 @@ def tool(function: Any = None, /, *, name: str = "", reads: bool = False) -> Any
 
 
 def adapted(tools: "list[FunctionTool[Any, Any]]") -> tuple[Any, ...]:
-    """Return tools as the registry takes them.
+    """Convert tools to the registry's form.
 
     Raises:
-        AgentError: a name is taken, or cannot be one.
+        AgentError: a name is taken, or invalid.
     """
     from agent_cli.tools.plugins import Extension, ExtensionError
     from agent_cli.tools.registry import LATER, built_in
@@ -125,12 +125,12 @@ def _params(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
 
 
 def _default(value: Any) -> Any:
-    """Return the default of a field; an empty list in a signature is not shared between calls."""
+    """Return the default of a field; a mutable default needs a factory."""
     return msgspec.field(default_factory=lambda: value) if isinstance(value, list | dict | set) else value
 
 
 def _said(value: Any) -> Any:
-    """Return what the model reads: a text as it is, any other value as JSON."""
+    """Return the result for the model: a text unchanged, any other value as JSON."""
     from agent_cli.tools.kit.base import ToolOutcome
 
     if value is None or isinstance(value, str | ToolOutcome):

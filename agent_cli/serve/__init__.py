@@ -1,1 +1,1 @@
-"""Offer the engine to other programs: front ends beside the terminal."""
+"""Front ends for other programs: serve the engine over JSON-RPC, ACP and MCP."""

@@ -1,4 +1,4 @@
-"""Run one prompt after another on the engine, with questions to whoever asked for it."""
+"""Run one prompt after another on the engine, and forward its questions to the caller."""
 
 import asyncio
 import contextlib
@@ -26,37 +26,37 @@ from agent_cli.protocol.operations import ApprovalAnswer, Decision, Interrupt, Q
 from agent_cli.protocol.sanitize import visible
 
 _STOP_S = 10.0
-"""How long a stopped turn may take to end."""
+"""Seconds that a stopped turn has to end."""
 ALLOW, ALLOW_SESSION, DENY = "Allow", "Allow for this session", "Deny"
 _REFUSALS = ("Stop", "Decline")
-"""The last option of questions that the engine and servers ask, where a refusal is one."""
+"""Last options of questions by the engine and by servers that mean a refusal."""
 _NO_ANSWER = "The user gave no answer."
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Something that the user is asked in the middle of a call."""
+    """A question to the user in the middle of a call."""
 
     message: str
     options: tuple[str, ...] = ()
-    """Empty for free text."""
+    """Answers to choose from; empty for free text."""
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a prompt ended."""
+    """The outcome of a prompt."""
 
     text: str = ""
     error: str = ""
-    """Why it did not come to its end; empty when it did."""
+    """Why the prompt did not complete; empty if it did."""
     changes: tuple[FileChange, ...] = ()
 
 
 Ask = Callable[[Question], Awaitable[str | None]]
-"""Gives the user's answer; None when there is none."""
+"""Returns the user's answer; None if there is none."""
 Progress = Callable[[str], Awaitable[None]]
 
 
 class EngineLink:
-    """A session of the engine that carries out prompts one at a time."""
+    """A session of the engine that runs prompts one at a time."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -66,11 +66,11 @@ class EngineLink:
 
     @property
     def turn(self) -> asyncio.Lock:
-        """Held while a prompt is carried out: what belongs to it is done under it."""
+        """The lock held while a prompt runs, including related work."""
         return self._turn
 
     async def run(self, prompt: UserInput, ask: Ask, progress: Progress) -> Ended:
-        """Carry out a prompt, with the lock of turns held. Cancelling it stops the turn, and waits for its end."""
+        """Run a prompt; the caller holds the lock `turn`. Cancellation stops the turn, and waits for its end."""
         submission = await self._client.submit(prompt)
         try:
             return await self._until_end(submission, ask, progress)
@@ -79,7 +79,7 @@ class EngineLink:
             raise
 
     async def aclose(self) -> None:
-        """Take no more events."""
+        """Stop processing events."""
         self._pump.cancel()
         await asyncio.gather(self._pump, return_exceptions=True)
 
@@ -124,7 +124,7 @@ async def _silently(text: str) -> None:
 
 
 def asker(event: ApprovalRequested | QuestionAsked) -> str:
-    """Return the sub-agent that asks, with its task; empty where none does."""
+    """Return the sub-agent that asks, with its task; empty for the main agent."""
     task = f" (its task: {visible(event.agent_task)})" if event.agent_task else ""
     return f"The sub-agent {event.agent_name}{task} asks:" if event.agent_name else ""
 
@@ -137,7 +137,7 @@ async def _decision(item: ApprovalItem, asker: str, ask: Ask) -> Decision:
 
 
 def shown(item: ApprovalItem) -> str:
-    """Return all that a person needs for a decision."""
+    """Return everything that a user needs for a decision."""
     lines = [
         f"{item.label or item.tool} {item.title}".strip(),
         item.preview,
@@ -149,7 +149,7 @@ def shown(item: ApprovalItem) -> str:
 
 
 def reply(said: str | None, options: tuple[str, ...]) -> str:
-    """Return the words for the engine: the user's, or those of somebody who gives none."""
+    """Return the answer for the engine: the user's, or a default if there is none."""
     if said is not None:
         return said
     return options[-1] if options and options[-1] in _REFUSALS else _NO_ANSWER

@@ -1,4 +1,4 @@
-"""What is offered to clients: single tools on a session of their own, and whole tasks."""
+"""The offer to MCP clients: single tools on separate sessions, and whole tasks."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ _TITLE_CHARS = 200
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as it is offered."""
+    """The definition of an offered tool."""
 
     name: str
     description: str
@@ -34,7 +34,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Calls(Protocol):
-    """Makes the calls that a client asks for, in the place of a model."""
+    """Makes the calls that a client requests, in place of a model."""
 
     @property
     def result(self) -> ToolResult | None: ...
@@ -43,7 +43,7 @@ class Calls(Protocol):
 
 
 class Session(Protocol):
-    """An open session of the engine, its tools, and how it ends."""
+    """An open session of the engine with its tools and its shutdown."""
 
     @property
     def client(self) -> Client: ...
@@ -53,14 +53,14 @@ class Session(Protocol):
 
     @property
     def calls(self) -> Calls | None:
-        """None where a real model answers."""
+        """None if a real model answers."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 Open = Callable[[bool], Awaitable[Session]]
-"""Opens a session; the value says whether somebody can be asked."""
+"""Opens a session; the argument is True if somebody can be asked."""
 
 TASK = ToolSpec(
     "agent",
@@ -76,7 +76,7 @@ TASK = ToolSpec(
 
 
 class Served:
-    """Carries out calls of tools and of `agent`."""
+    """Runs calls of tools and of `agent`."""
 
     def __init__(self, open_tools: Open | None, open_task: Open | None) -> None:
         """Without `open_tools` no single tools are offered, without `open_task` no whole tasks."""
@@ -85,7 +85,7 @@ class Served:
         self._sessions: dict[bool, asyncio.Task[tuple[Session, EngineLink]]] = {}
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Return what is offered."""
+        """Return the offered tools."""
         single: Sequence[ToolSpec] = ()
         if self._open_tools is not None:
             single = (await self._session(self._open_tools, next(iter(self._sessions), False)))[0].tools
@@ -94,7 +94,7 @@ class Served:
     async def call(
         self, name: str, arguments: dict[str, Any], can_ask: bool, ask: Ask, progress: Progress
     ) -> Outcome | None:
-        """Carry out a call; None where there is no such tool."""
+        """Run a call; return None if there is no such tool."""
         if name == TASK.name and self._open_task is not None:
             return await self._task(self._open_task, arguments, can_ask, ask, progress)
         if self._open_tools is None or name not in {tool.name for tool in await self.tools()}:
@@ -111,7 +111,7 @@ class Served:
         return Outcome(result.text, result.status != "ok", result.images)
 
     async def aclose(self) -> None:
-        """End all sessions."""
+        """Close all sessions."""
         for opening in self._sessions.values():
             opening.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
@@ -119,7 +119,7 @@ class Served:
                 await _close(session, link)
 
     async def _session(self, open_tools: Open, can_ask: bool) -> tuple[Session, EngineLink]:
-        """Return the session for single tools, opened when it is first needed."""
+        """Return the session for single tools, opened on first use."""
         if can_ask not in self._sessions:
             self._sessions[can_ask] = asyncio.create_task(self._opened(open_tools, can_ask))
         return await asyncio.shield(self._sessions[can_ask])

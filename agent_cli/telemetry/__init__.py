@@ -1,1 +1,1 @@
-"""Spans of a session, out of its events or its file, and where they are written and sent."""
+"""Spans of a session, built from its events or its file, and their export."""

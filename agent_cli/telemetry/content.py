@@ -1,5 +1,5 @@
-"""Which texts a span may hold. None by default: a trace says what happened and how long it took, not what was
-said."""
+"""The texts that a span may contain. None by default: a trace shows what happened and how long it took, not what
+was said."""
 
 from collections.abc import Collection, MutableMapping
 from typing import Literal, get_args
@@ -12,23 +12,23 @@ from .span import Attribute
 ContentKind = Literal["prompts", "answers", "arguments", "results", "commands"]
 CONTENT_KINDS: tuple[ContentKind, ...] = get_args(ContentKind)
 MOST_BYTES = 60_000
-"""Of one text; what is longer is cut."""
+"""Maximum size of a text in bytes; longer texts are cut."""
 _CUT = " … [cut]"
 
 
 class Content:
-    """Adds the texts that the user has asked for, each kind apart. They are masked before they come here."""
+    """Adds the texts that the user requested, by kind. They have been redacted before."""
 
     def __init__(self, kinds: Collection[ContentKind] = ()) -> None:
         self._kinds = frozenset(kinds)
 
     def prompt(self, attributes: MutableMapping[str, Attribute], text: str) -> None:
-        """Add what a turn or a sub-agent was asked."""
+        """Add the prompt of a turn or a sub-agent."""
         if "prompts" in self._kinds and text:
             attributes[names.INPUT_MESSAGES] = _message("user", text)
 
     def answer(self, attributes: MutableMapping[str, Attribute], text: str, finish: str) -> None:
-        """Add what a model answered."""
+        """Add the answer of a model."""
         if "answers" in self._kinds and text:
             attributes[names.OUTPUT_MESSAGES] = _message("assistant", text, finish)
 
@@ -49,7 +49,7 @@ NO_CONTENT = Content()
 
 
 def shortened(text: str, most: int = MOST_BYTES) -> str:
-    """Return a text of at most so many bytes of UTF-8; what was cut says so."""
+    """Return a text of at most `most` bytes of UTF-8; a cut is marked."""
     data = text.encode("utf-8", "replace")
     if len(data) <= most:
         return data.decode()
@@ -57,7 +57,7 @@ def shortened(text: str, most: int = MOST_BYTES) -> str:
 
 
 def _message(role: str, text: str, finish: str = "") -> str:
-    """Return a list of one message, as JSON in the form of the conventions."""
+    """Return a list with a single message, as JSON in the format of the conventions."""
     message: dict[str, object] = {"role": role, "parts": [{"type": "text", "content": shortened(text)}]}
     if finish:
         message["finish_reason"] = finish

@@ -1,12 +1,12 @@
-"""The names that spans and their attributes have outside: OpenTelemetry's for GenAI where there is one, ours
-(`agent.*`) for the rest. The one table to change when the conventions do; they are still in development."""
+"""External names of spans and attributes: those of OpenTelemetry for GenAI if there is one, ours (`agent.*`)
+otherwise. The only table to change when the conventions do; they are still in development."""
 
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .span import Span, SpanKind
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
-"""The version that the names below follow."""
+"""The version of the conventions that these names follow."""
 SCOPE = "agent_cli"
 SERVICE = "agent-cli"
 
@@ -18,9 +18,9 @@ REQUEST_MODEL = "gen_ai.request.model"
 STREAM = "gen_ai.request.stream"
 FINISH_REASONS = "gen_ai.response.finish_reasons"
 FIRST_CHUNK_S = "gen_ai.response.time_to_first_chunk"
-"""Seconds, from the last attempt's request."""
+"""Seconds from the last attempt's request."""
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
-"""All that was sent, the cached part included."""
+"""All input tokens, including cached ones."""
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 """Includes reasoning."""
 CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
@@ -41,12 +41,12 @@ OUTPUT_MESSAGES = "gen_ai.output.messages"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
 COMMAND = "agent.command"
-"""The attributes that hold content, each only where the user has asked for it."""
+"""The attributes that contain content, each only if the user requested it."""
 CONTENT = frozenset({INPUT_MESSAGES, OUTPUT_MESSAGES, TOOL_ARGUMENTS, TOOL_RESULT, COMMAND})
 
 KIND = "agent.span.kind"
 AGENT_ID = "agent.id"
-"""Session of the sub-agent that it is of; the session's own spans have none."""
+"""Session id of the sub-agent; the session's own spans have none."""
 BACKGROUND = "agent.background"
 MODE = "agent.mode"
 SANDBOX = "agent.sandbox"
@@ -55,12 +55,12 @@ STOP_REASON = "agent.stop_reason"
 STEPS = "agent.steps"
 TOOL_CALLS = "agent.tool_calls"
 COST_USD = "agent.cost_usd"
-"""What is known of the cost; attempts without a known cost are counted by `UNPRICED`."""
+"""The known part of the cost; `UNPRICED` counts attempts without a known cost."""
 UNPRICED = "agent.unpriced_attempts"
 ATTEMPTS = "agent.attempts"
 CALL_KIND = "agent.call.kind"
 CACHED_SHARE = "agent.cached_share"
-"""Share of what was sent that was read from the provider's cache, 0 to 1."""
+"""Share of the input tokens read from the provider's cache, 0 to 1."""
 ATTEMPT = "agent.attempt"
 DELAY_S = "agent.retry.delay_s"
 PARKED = "agent.retry.parked"
@@ -82,7 +82,7 @@ _PROVIDERS = {
     "gemini": "gcp.gemini", "vertex_ai": "gcp.vertex_ai", "mistral": "mistral_ai", "xai": "x_ai",
     "moonshot": "moonshot_ai", "bedrock": "aws.bedrock", "azure": "azure.ai.openai", "watsonx": "ibm.watsonx.ai",
 }  # fmt: skip
-"""Our prefixes whose name is another in the conventions."""
+"""Our provider prefixes whose names differ in the conventions."""
 _NAME = lazy_regex(r"[\w.:@+/-]{1,128}", 0)
 _RULE_NUMBER = lazy_regex(r".*(rule \d+)", 0)
 _MODE_RULE = lazy_regex(r"mode [\w-]{1,16}", 0)
@@ -91,12 +91,12 @@ _OPERATIONS: dict[SpanKind, str] = {"agent": "invoke_agent", "model": "chat", "t
 
 
 def operation(kind: SpanKind) -> str:
-    """Return `gen_ai.operation.name` of a kind of span; empty for those that the conventions do not know."""
+    """Return `gen_ai.operation.name` of a kind of span; empty if the conventions do not define one."""
     return _OPERATIONS.get(kind, "")
 
 
 def span_name(span: Span) -> str:
-    """Return the name a span has outside, such as `chat MODEL`, which does not have the provider in it."""
+    """Return the external name of a span, such as `chat MODEL`, which does not include the provider."""
     match span.kind:
         case "agent" | "tool":
             return f"{_OPERATIONS[span.kind]} {span.name}"
@@ -111,12 +111,12 @@ def span_name(span: Span) -> str:
 
 
 def span_kind(span: Span) -> int:
-    """Return the OTLP number of a span's kind: a model answers elsewhere, all else is done here."""
+    """Return the OTLP number of a span's kind: client for a model call, internal for others."""
     return _CLIENT if span.kind == "model" else _INTERNAL
 
 
 def provider(model: str) -> str:
-    """Return `gen_ai.provider.name` of a model that is named `provider/name`."""
+    """Return `gen_ai.provider.name` of a model named `provider/name`."""
     prefix = model.partition("/")[0]
     return _PROVIDERS.get(prefix, prefix)
 
@@ -127,12 +127,13 @@ def model_name(model: str) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a name that a model or a server chose if it is one, else `other`: a made-up name may be content."""
+    """Return a name chosen by a model or a server if it is a plain name, else `other`: an invented name may be
+    content."""
     return name if name.isascii() and _NAME.fullmatch(name) else "other"
 
 
 def rule_name(rule: str) -> str:
-    """Return which rule decided, without the file it stands in and without its pattern."""
+    """Return the rule that decided, without its file and its pattern."""
     if _MODE_RULE.fullmatch(rule) or rule in ("the user", "sandbox"):
         return rule
     found = _RULE_NUMBER.fullmatch(rule)

@@ -1,4 +1,4 @@
-"""Spans that have not ended: what is known of them so far, and the sums of the model calls in them."""
+"""Open spans: the facts known so far, and the totals of the model calls in them."""
 
 from typing import get_args
 
@@ -27,7 +27,7 @@ class OpenSpan(msgspec.Struct, kw_only=True):
     attributes: dict[str, Attribute] = msgspec.field(default_factory=dict)
 
     def closed(self, end: float, error: str = "") -> Span:
-        """Return the span as it ended."""
+        """Return the finished span."""
         return Span(
             trace_id=self.trace_id,
             span_id=self.span_id,
@@ -42,28 +42,28 @@ class OpenSpan(msgspec.Struct, kw_only=True):
 
 
 class OpenTool(OpenSpan, kw_only=True):
-    """A tool call that has no result yet."""
+    """A tool call without a result so far."""
 
     idle_since: float
-    """From when on it waits for nobody and does not run."""
+    """Time since which the call neither waits for an answer nor runs."""
     runs: bool = False
 
 
 class OpenModelCall(OpenSpan, kw_only=True):
-    """A model call, through all its attempts."""
+    """A model call with all its attempts."""
 
     call_kind: CallKind
     totals: Totals = Totals()
     answered_at: float = 0.0
-    """When the attempt that answered was booked; 0 while there is none."""
+    """Time when the attempt that answered was recorded; 0 if there is none yet."""
     last_at: float = 0.0
-    """When the last attempt was booked."""
+    """Time when the last attempt was recorded."""
     outcome: str = "not_sent"
     pauses: list[tuple[float, float, dict[str, Attribute], str]] = msgspec.field(default_factory=list)
-    """From when until when it was to wait, attributes and kind of the failure, of pauses not told yet."""
+    """Pauses without a span so far: start, planned end, attributes, and kind of the failure."""
 
     def book(self, entry: ModelCalled) -> None:
-        """Count one attempt."""
+        """Count an attempt."""
         self.totals = self.totals.plus(entry.usage, entry.cost_usd, entry.at_most_usd)
         self.last_at, self.outcome = entry.time, entry.outcome
         if entry.first_token_s is not None:
@@ -76,13 +76,13 @@ class OpenModelCall(OpenSpan, kw_only=True):
 
     @property
     def error(self) -> str:
-        """The kind of the failure, if it ends now; empty where there is an answer."""
+        """The kind of failure if the call ended now; empty if it has an answer."""
         return "" if self.answered_at and self.outcome != "interrupted" else self.outcome
 
 
 def usage_attributes(totals: Totals) -> dict[str, Attribute]:
-    """Return what model calls used and cost; what is unknown is left out. `Usage` counts cached input apart, the
-    conventions count it in."""
+    """Return tokens and cost of model calls; unknown values are omitted. `Usage` excludes cached input from the
+    input tokens, the conventions include it."""
     found: dict[str, Attribute | None] = {
         names.OUTPUT_TOKENS: totals.output,
         names.CACHE_READ_TOKENS: totals.cache_read,
@@ -102,7 +102,7 @@ def usage_attributes(totals: Totals) -> dict[str, Attribute]:
 
 
 def added(totals: Totals, more: Totals) -> Totals:
-    """Return the sum of two totals; a field stays unknown until one of them knows it."""
+    """Return the sum of two totals; a field that both lack stays unknown."""
     values = {}
     for name in Totals.__struct_fields__:
         first, second = getattr(totals, name), getattr(more, name)

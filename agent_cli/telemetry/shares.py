@@ -1,4 +1,4 @@
-"""Where the time of a session's turns went: each instant counted once, whatever ran at the same time."""
+"""Breakdown of the time of a session's turns: each instant counts once, even if several things run in parallel."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal
@@ -10,8 +10,8 @@ from .span import Span, SpanKind
 
 Share = Literal["streaming", "first_token", "tool", "hook", "waiting", "retry", "overhead"]
 _ORDER: tuple[Share, ...] = ("streaming", "first_token", "tool", "hook", "waiting", "retry", "overhead")
-"""What counts when several things happen at once: work before waiting. Two tools side by side take the time of the
-longer one."""
+"""Precedence of simultaneous activities: work before waiting. Two parallel tools take the time of the longer
+one."""
 _OF_KIND: dict[SpanKind, Share] = {
     "model": "streaming", "tool": "tool", "hook": "hook", "approval": "waiting", "question": "waiting",
     "retry": "retry", "compaction": "overhead", "agent": "overhead", "queue": "overhead",
@@ -20,30 +20,30 @@ _OVERHEAD = _ORDER.index("overhead")
 
 
 class TimeShares(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of one or several turns. All but `wall_s` add up to `wall_s`."""
+    """Seconds of one or more turns. The other fields add up to `wall_s`."""
 
     wall_s: float = 0.0
     first_token_s: float = 0.0
-    """A model was asked and had not begun to answer."""
+    """Waiting for the first token of a model."""
     streaming_s: float = 0.0
-    """A model answered."""
+    """Streaming of a model's answer."""
     tool_s: float = 0.0
     hook_s: float = 0.0
     waiting_s: float = 0.0
-    """For a person: approvals and questions."""
+    """Waiting for the user: approvals and questions."""
     retry_s: float = 0.0
-    """Pauses before another attempt, those for a rate limit included."""
+    """Pauses before another attempt, including rate limits."""
     overhead_s: float = 0.0
-    """What is left: ours."""
+    """The rest: our own overhead."""
 
     @property
     def model_s(self) -> float:
-        """Return how long models were waited for, in seconds, without the pauses between attempts."""
+        """Seconds spent waiting for models, without the pauses between attempts."""
         return self.first_token_s + self.streaming_s
 
 
 class _Stretch(msgspec.Struct, frozen=True):
-    """A span, or a part of one, as it is counted."""
+    """A span, or a part of one, for counting."""
 
     start: float
     end: float
@@ -54,10 +54,9 @@ class _Stretch(msgspec.Struct, frozen=True):
 
 
 def time_shares(spans: Iterable[Span]) -> TimeShares:
-    """Return where the time of all turns among some spans went. A turn is an `agent` span whose parent is not
-    among them; what lies in none, such as a compaction between turns, does not count. A sub-agent's time is that
-    of its own model calls and tools; one in the background counts only while nothing else happens.
-    """
+    """Return the breakdown of all turns among some spans. A turn is an `agent` span whose parent is not among
+    them; spans outside of turns, such as a compaction between them, do not count. A sub-agent's time is that of
+    its own model calls and tools; a background sub-agent counts only while nothing else happens."""
     known = {span.span_id: span for span in spans}
     children: dict[str, list[Span]] = {}
     for span in known.values():
@@ -74,7 +73,7 @@ def time_shares(spans: Iterable[Span]) -> TimeShares:
 
 
 def _stretches(turn: Span, children: dict[str, list[Span]]) -> Iterator[_Stretch]:
-    """Yield all that lies in a turn, clipped to it."""
+    """Yield the spans inside a turn, clipped to it."""
     waiting = [(each, False) for each in children.get(turn.span_id, ())]
     while waiting:
         span, is_background = waiting.pop()
@@ -101,17 +100,17 @@ def _parts(span: Span, children: Iterable[Span]) -> Iterator[tuple[float, float,
 
 
 def _swept(stretches: list[_Stretch], turn: Span) -> Iterator[tuple[int, float]]:
-    """Yield pieces of a turn with the rank of what happened in them: of the innermost spans the one that ranks
-    first, those in the background behind all others."""
+    """Yield pieces of a turn with the rank of their activity: of the innermost spans the one with the highest
+    precedence; background spans come last."""
     moments = sorted(
         [(each.start, 1, each) for each in stretches] + [(each.end, 0, each) for each in stretches],
         key=lambda moment: moment[:2],
     )
     active: dict[str, _Stretch] = {}
     inside: dict[str, int] = {}
-    """How many active spans lie directly in one."""
+    """Number of active direct children of each span."""
     innermost: dict[bool, list[int]] = {False: [0] * len(_ORDER), True: [0] * len(_ORDER)}
-    """How many active spans of each rank have none in them; apart those in the background."""
+    """Number of active spans without active children by rank, separately for background spans."""
     before = turn.start
     for time, begins, stretch in moments:
         if time > before:

@@ -1,13 +1,13 @@
-"""Build spans out of a session's events and its ledger.
+"""Build spans from a session's events and its ledger.
 
     invoke_agent (a turn) ─┬─ chat MODEL ─ wait.retry
                            ├─ execute_tool TOOL ─┬─ wait.queue, wait.approval, wait.question
                            │                     └─ invoke_agent (a sub-agent) ─ …
                            └─ compaction ─ chat MODEL
 
-A span is told when it ends. Nothing here waits or does I/O. Each lane (the session itself, or one of its
-sub-agents) keeps what is open in it, and closes it with its turn. The events of a sub-agent arrive a little later
-than what is booked of it; their own times count.
+A span is emitted when it ends. Nothing here waits or does I/O. Each lane (the session itself, or one of its
+sub-agents) keeps its open spans, and closes them with its turn. The events of a sub-agent arrive a little later
+than its ledger entries; the events' own times count.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,15 +27,15 @@ from .span import Attribute, Span, SpanKind
 from .traceparent import Parent, new_trace_id, tool_span_id
 
 _QUEUE_S = 0.0015
-"""Shorter waits of a tool call are not worth a span."""
+"""Minimum wait of a tool call, in seconds, that is worth a span."""
 AFTER = ".after"
-"""Behind the id of a call in that of a command which a rule wants run after it."""
+"""Suffix of a call's id in the id of a command that a rule runs after the call."""
 _MOST_LATE = 1000
-"""Attempts that are kept for events which may still arrive."""
+"""Maximum number of attempts kept for events that may still arrive."""
 
 
 class Lane(msgspec.Struct, kw_only=True):
-    """What is open in the session itself, or in one sub-agent."""
+    """The open spans of the session itself, or of a sub-agent."""
 
     agent_id: str = ""
     """Empty for the session itself."""
@@ -48,34 +48,34 @@ class Lane(msgspec.Struct, kw_only=True):
     calls: int = 0
     tools: dict[str, OpenTool] = msgspec.field(default_factory=dict)
     ended: set[str] = msgspec.field(default_factory=set)
-    """Calls that have a result."""
+    """Ids of calls that have a result."""
     models: list[OpenModelCall] = msgspec.field(default_factory=list)
     compaction: OpenSpan | None = None
     unclaimed: list[ModelCalled] = msgspec.field(default_factory=list)
-    """Attempts that were booked before the event that began their call has arrived."""
+    """Attempts recorded before the event that began their call has arrived."""
 
 
 class SpanBuilder:
-    """Follows one session, its sub-agents included."""
+    """Observes a session, including its sub-agents."""
 
     def __init__(
         self, tell: Callable[[Span], None], parent: Parent | None = None, content: Content = NO_CONTENT
     ) -> None:
-        """`tell` is given each span when it ends. `parent` is the span of the program above. `content` says which
-        texts spans may hold."""
+        """`tell` gets each span when it ends. `parent` is the span of the parent program. `content` decides which
+        texts spans may contain."""
         self._tell = tell
         self._parent = parent or Parent()
         self._content = content
         self._own = Lane(name=names.SERVICE)
         self._agents: dict[str, Lane] = {}
         self._waits: dict[str, tuple[Lane, list[OpenSpan]]] = {}
-        """Approvals and questions, by the id of the request."""
+        """Approvals and questions, by request id."""
         self._conversation = ""
         self._settings: dict[str, Attribute] = {}
 
     def ids_of(self, agent_id: str, call_id: str) -> tuple[str, str]:
-        """Return trace and span of a tool call, which a sub-agent need not have announced yet; of the turn for a
-        command of nobody's call. Both are empty where there is no turn."""
+        """Return the trace id and span id of a tool call, even if a sub-agent has not announced it yet; those of
+        the turn for a command outside of calls. Both are empty if there is no turn."""
         lane = self._lane(agent_id) or self._own
         if lane.root is None:
             return "", ""
@@ -83,7 +83,7 @@ class SpanBuilder:
         return lane.trace_id, self._tool_id(lane, call_id) if _may_run(lane, call_id) else lane.root.span_id
 
     def book(self, entry: ModelCalled) -> None:
-        """Take an entry of the session's ledger, once it is saved; those of sub-agents name theirs."""
+        """Process an entry of the session's ledger after it was saved; entries of sub-agents name theirs."""
         lane = self._lane(entry.agent) or self._own
         model = next((each for each in reversed(lane.models) if _is_of(entry, each)), None)
         if model is None and lane.agent_id:
@@ -99,7 +99,7 @@ class SpanBuilder:
             self._close_model(lane, model, entry.time)
 
     def event(self, event: ev.AnyEvent) -> None:
-        """Take an event of the session."""
+        """Process an event of the session."""
         lane: Lane | None = self._own
         time = event.time
         if isinstance(event, ev.AgentEvent):
@@ -114,7 +114,7 @@ class SpanBuilder:
         handler(self, lane, event, time)
 
     def close(self, time: float) -> None:
-        """End all that is open."""
+        """End all open spans."""
         for lane in (*self._agents.values(), self._own):
             self._close(lane, time, "closed")
 
@@ -178,8 +178,8 @@ class SpanBuilder:
         }
 
     def _place_of(self, above: Lane, call_id: str) -> str:
-        """Return the span that a sub-agent lies in: the call that started it, or that goes on with it now; else
-        the turn."""
+        """Return the parent span of a sub-agent: the call that started or currently continues it; else the
+        turn."""
         if _may_run(above, call_id):
             return self._tool_id(above, call_id)
         calls = [each for each in above.tools.values() if each.runs and each.name in ("agent", "agents")]
@@ -240,7 +240,7 @@ class SpanBuilder:
         if not answers:
             return
         model = answers[-1]
-        if not model.totals.requests:  # nobody tells of the ledger
+        if not model.totals.requests:  # the ledger is not observed
             model.book(
                 ModelCalled(
                     id="", kind=model.call_kind, model=model.name, outcome=event.finish, usage=event.usage,
@@ -258,7 +258,7 @@ class SpanBuilder:
         self._end(model, time, model.error)
 
     def _tell_pauses(self, model: OpenModelCall, time: float) -> None:
-        """Tell the pauses before attempts, which ended at the latest now."""
+        """Emit the spans of pauses before attempts, which end now at the latest."""
         pauses, model.pauses = model.pauses, []
         for start, planned_end, attributes, error in pauses:
             span = OpenSpan(
@@ -270,7 +270,7 @@ class SpanBuilder:
                     span.attributes[name] = model.attributes[name]
             self._end(span, max(start, min(planned_end, time)), error)
 
-    # Tools, and who is waited for
+    # Tools and waits
 
     def _tool_requested(self, lane: Lane, event: ev.ToolCallRequested, time: float) -> None:
         name = names.plain(event.tool)
@@ -353,7 +353,7 @@ class SpanBuilder:
             wait.attributes[names.OUTCOME] = event.outcome
             self._end(wait, time, "" if event.outcome == "answered" else event.outcome)
 
-    # What else takes time
+    # Compaction, hooks and operations
 
     def _compacted(self, lane: Lane, event: ev.Compacted, time: float) -> None:
         span = lane.compaction or self._span(lane, "compaction", "compaction", time)
@@ -379,13 +379,13 @@ class SpanBuilder:
         self._end(span, time, "failed" if event.failure else "")
 
     def _operation_ended(self, lane: Lane, event: ev.OperationCompleted | ev.OperationFailed, time: float) -> None:
-        if lane.root is None:  # what was done between turns
+        if lane.root is None:  # work between turns
             self._close_inner(lane, time, "not_done")
 
-    # Ends
+    # Ends of turns
 
     def _close(self, lane: Lane, time: float, error: str) -> None:
-        """End a turn or a sub-agent with all that is open in it."""
+        """End a turn or a sub-agent with all its open spans."""
         self._close_inner(lane, time, error or "interrupted")
         root, lane.root = lane.root, None
         if root is not None:
@@ -395,7 +395,7 @@ class SpanBuilder:
         lane.totals, lane.steps, lane.calls = Totals(), 0, 0
 
     def _close_inner(self, lane: Lane, time: float, error: str) -> None:
-        for entry in lane.unclaimed:  # of calls that were never announced: their cost counts all the same
+        for entry in lane.unclaimed:  # calls that were never announced: their cost counts nevertheless
             self._tell_unannounced(lane, entry)
         lane.unclaimed = []
         for request_id, (owner, waits) in list(self._waits.items()):
@@ -450,25 +450,26 @@ class SpanBuilder:
         return self._agents.get(agent_id) if agent_id else self._own
 
     def _named(self, agent_name: str) -> Lane | None:
-        """Return the lane of a sub-agent whose questions come in the session's own name."""
+        """Return the lane of a sub-agent whose questions are asked in the session's name."""
         found = (each for each in self._agents.values() if each.name == agent_name and each.root is not None)
         return next(found, None) if agent_name else None
 
 
 def _is_of(entry: ModelCalled, model: OpenModelCall) -> bool:
-    """Return whether an attempt is one of a model call's. What a sub-agent's call was for is not in the entry."""
+    """Return True if an attempt belongs to a model call. Entries of sub-agents do not tell the purpose of a
+    call."""
     if entry.kind == "subagent":
         return model.start <= entry.time and not model.answered_at
     return _same_line(model.call_kind, entry.kind) and not model.answered_at
 
 
 def _may_run(lane: Lane, call_id: str) -> bool:
-    """Return whether a tool call is open. Events of a sub-agent may not have arrived yet."""
+    """Return True if a tool call is open. Events of a sub-agent may not have arrived yet."""
     return call_id in lane.tools or bool(call_id and lane.agent_id and call_id not in lane.ended)
 
 
 def _same_line(kind: CallKind, other: CallKind) -> bool:
-    """Return whether two calls cannot be under way at once: MCP servers ask beside the turn."""
+    """Return True if two calls cannot run at the same time: MCP servers query the model beside the turn."""
     return (kind == "sampling") == (other == "sampling")
 
 
@@ -500,4 +501,4 @@ _HANDLERS: dict[type, Callable[[SpanBuilder, Lane, Any, float], None]] = {
     ev.OperationFailed: SpanBuilder._operation_ended,
     ev.SessionClosed: SpanBuilder._session_closed,
 }
-"""What is done with each kind of event; others take no time of their own."""
+"""Handlers by event type; other events take no time."""

@@ -1,4 +1,4 @@
-"""Ids of traces, and how they are handed from program to program: `TRACEPARENT`, as W3C Trace Context has it."""
+"""Trace ids, and their propagation from program to program: `TRACEPARENT`, as in W3C Trace Context."""
 
 import hashlib
 import os
@@ -10,21 +10,21 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 
 VARIABLE = "TRACEPARENT"
 _OF_OTHERS = "OTEL_"
-"""Variables that are meant for whoever started this program: a command that is instrumented itself would report to
-the agent's collector."""
+"""Prefix of variables meant for the program that started this one: an instrumented command would report to the
+agent's collector."""
 _FORM = lazy_regex(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", 0)
 
 
 class Parent(msgspec.Struct, frozen=True):
-    """The span of the program above in which a session runs; both ids are empty where there is none."""
+    """The parent program's span in which a session runs; both ids are empty if there is none."""
 
     trace_id: str = ""
     span_id: str = ""
 
 
 def parent_in(env: Mapping[str, str]) -> Parent:
-    """Return the parent that an environment names; none where it is not valid, which is ignored as the
-    specification wants it."""
+    """Return the parent that an environment names; an empty one if it is invalid, which the specification requires
+    to be ignored."""
     found = _FORM.fullmatch(env.get(VARIABLE, "").strip())
     if found is None or (found[3] and env[VARIABLE].strip().startswith("00")):
         return Parent()
@@ -33,24 +33,24 @@ def parent_in(env: Mapping[str, str]) -> Parent:
 
 
 def new_trace_id() -> str:
-    """Return an id for a trace: 32 hexadecimal digits."""
+    """Return a trace id: 32 hexadecimal digits."""
     return os.urandom(16).hex()
 
 
 def new_span_id() -> str:
-    """Return an id for a span: 16 hexadecimal digits."""
+    """Return a span id: 16 hexadecimal digits."""
     return os.urandom(8).hex()
 
 
 def tool_span_id(trace_id: str, agent_id: str, call_id: str) -> str:
-    """Return the id of a tool call's span. It follows from the call, so that a command can be given it before the
-    events of a sub-agent have arrived."""
+    """Return the id of a tool call's span. It is derived from the call, so that a command can receive it before
+    the events of a sub-agent have arrived."""
     text = f"{trace_id}\n{agent_id}\n{call_id}".encode("utf-8", "replace")
     return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
 def command_env(env: Mapping[str, str], trace_id: str, span_id: str) -> dict[str, str]:
-    """Return the environment of a command within a span: with it as parent, and without what other programs were
-    told about telemetry. Outside any span it keeps the parent that this program has."""
+    """Return the environment of a command within a span: with the span as parent, and without the telemetry
+    settings of other programs. Outside of spans it keeps the parent of this program."""
     kept = {name: value for name, value in env.items() if not name.startswith(_OF_OTHERS)}
     return {**kept, VARIABLE: f"00-{trace_id}-{span_id}-01"} if trace_id and span_id else kept

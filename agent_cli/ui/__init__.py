@@ -1,1 +1,1 @@
-"""Front ends: consumers of the event stream. They know no engine, only `protocol.client.Client`."""
+"""Front ends that consume the event stream. They depend on `protocol.client.Client`, never on the engine."""

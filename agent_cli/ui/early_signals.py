@@ -1,7 +1,7 @@
-"""Signals that come before the event loop answers them: a run tells of them in its result, and the REPL ends with
-their exit codes.
+"""Signals that arrive before the event loop handles them: a run reports them in its result, and the REPL exits
+with their exit codes.
 
-While the program loads, a signal waits: an exception in the middle of loading can crash an extension module.
+While the program loads, signals are deferred: an exception during loading can crash an extension module.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
@@ -12,8 +12,8 @@ class StoppedEarly(BaseException):
     """The run was stopped before its session was open.
 
     Attributes:
-        reason: its stop reason.
-        signal: the signal that did; 0 for none.
+        reason: the stop reason.
+        signal: the signal that stopped the run; 0 for none.
     """
 
     def __init__(self, reason: str, number: int = 0) -> None:
@@ -23,27 +23,28 @@ class StoppedEarly(BaseException):
 
 
 class EarlySignals:
-    """The signals that end a program."""
+    """Deferred handling of the signals that end a program."""
 
     def __init__(self) -> None:
         self.number = 0
-        """The first one that came; 0 for none."""
+        """The first signal received; 0 for none."""
         self._raises = False
 
     def hold(self) -> None:
-        """Let signals wait from now on; those that are ignored stay so."""
+        """Defer signals from now on; ignored signals stay ignored."""
         for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
             if _signal.getsignal(number) != _signal.SIG_IGN:
                 _signal.signal(number, self._take)
 
     def release(self) -> None:
-        """Let the first signal raise `StoppedEarly`, which may have come already; later ones change nothing."""
+        """Raise `StoppedEarly` on the first signal, or now if one has already arrived; later signals do
+        nothing."""
         self._raises = True
         if self.number:
             self._raise()
 
     def drop(self) -> None:
-        """Let signals mean again what they always do."""
+        """Restore the default handlers."""
         for number, action in (
             (_signal.SIGINT, _signal.default_int_handler),
             (_signal.SIGTERM, _signal.SIG_DFL),

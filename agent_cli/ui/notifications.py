@@ -1,7 +1,7 @@
-"""Calling somebody who looks elsewhere: the bell, a notification of the terminal's, a command of the user's.
+"""Notifications for a user who looks elsewhere: the bell, a terminal notification, or a user command.
 
-Apart from the REPL, which knows what is worth a call. Nobody is called who has just pressed a key in a window that
-has the focus.
+Separate from the REPL, which decides what is worth a notification. There is none shortly after a key press in a
+window that has the focus.
 """
 
 import os
@@ -14,12 +14,13 @@ from agent_cli.config.schema import Ui
 from .text import lines
 
 _AWAY_S = 10.0
-"""Who has pressed no key for so long may look elsewhere, and a turn that took so long is worth telling of."""
+"""After this many seconds without a key press the user may look elsewhere; a turn this long is worth a
+notification."""
 _CHARS = 120
 
 
 class Notifications:
-    """Knows whether somebody looks. `write` puts a sequence on the terminal, `start` runs a command line."""
+    """Tracks the user's attention. `write` sends a sequence to the terminal, `start` runs a command line."""
 
     def __init__(
         self,
@@ -29,28 +30,28 @@ class Notifications:
         tell: Callable[[str], None] = lambda text: None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """`tell` is given what a turn has come to that ended while nobody looked."""
+        """`tell` gets the outcome of a turn that ended while the user was away."""
         self._settings, self._write, self._start, self._tell = settings, write, start, tell
         self._in_tmux = "TMUX" in environ
         self._focused: bool | None = None
-        """None: the terminal has never said."""
+        """None if the terminal has never reported the focus."""
         self._key_at = time.monotonic()
 
     def key(self) -> None:
-        """Somebody has pressed a key."""
+        """Record a key press."""
         self._key_at = time.monotonic()
 
     def focus(self, has: bool) -> None:
-        """The terminal says whether its window has the focus."""
+        """Record the focus that the terminal reports for its window."""
         self._focused = has
 
     def answer_needed(self, text: str) -> None:
-        """Something waits for an answer."""
+        """Notify the user of a question."""
         if not self._looks():
             self._call(text)
 
     def turn_ended(self, text: str, took_s: float) -> None:
-        """Something has ended that began `took_s` seconds ago."""
+        """Notify the user of the end of a turn that took `took_s` seconds."""
         if self._focused is False or (took_s > _AWAY_S and not self._looks()):
             self._call(text)
             self._tell(text)

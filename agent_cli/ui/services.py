@@ -1,4 +1,5 @@
-"""What the composition root offers a front end beyond the engine: lists to show, the user's own commands."""
+"""Services of the composition root for front ends, beyond the engine: lists to show, and the user's own
+commands."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -13,24 +14,27 @@ from agent_cli.protocol.operations import UserInput
 if TYPE_CHECKING:
     import asyncio
 
+SHUTDOWN_S = 8.0
+"""Seconds that a finished front end waits for the engine to end."""
+
 
 class SessionLine(msgspec.Struct, frozen=True):
-    """One saved session in a list."""
+    """A saved session in a list."""
 
     id: str
     title: str
     when: str
-    """As shown, such as `2 h ago`."""
+    """Time as shown, such as `2 h ago`."""
     cwd: str
     turns: int
     cost_usd: float | None
 
 
 class HitLine(msgspec.Struct, frozen=True):
-    """One message that a search has found."""
+    """A message found by a search."""
 
     id: str
-    """Of its session."""
+    """Id of its session."""
     title: str
     when: str
     who: str
@@ -38,103 +42,103 @@ class HitLine(msgspec.Struct, frozen=True):
 
 
 class MemoryLine(msgspec.Struct, frozen=True):
-    """One block of the agent's memory."""
+    """A block of the agent's memory."""
 
     label: str
     text: str
     limit: int
-    """In characters."""
+    """Maximum size in characters."""
     read_only: bool
     path: str
 
 
 class RuleLine(msgspec.Struct, frozen=True):
-    """One permission rule in a list."""
+    """A permission rule in a list."""
 
     verdict: str
     rule: str
     place: str
-    """Where it comes from: a file and line, or `this session`."""
+    """Origin: a file and line, or `this session`."""
     is_saved: bool = False
-    """Whether the user has saved it with `always`, so that it can be removed."""
+    """True if the user has saved the rule with `always`, so that it can be removed."""
 
 
 class ModelLine(msgspec.Struct, frozen=True):
-    """One known model."""
+    """A known model."""
 
     name: str
     window: int | None = None
-    """Tokens; None where it is unknown, as are prices below."""
+    """Context window in tokens. None if unknown, as for the prices below."""
     input_usd: float | None = None
-    """For a million tokens."""
+    """Price per million tokens."""
     output_usd: float | None = None
     has_key: bool = True
-    """Whether its provider has a key, or needs none."""
+    """True if its provider has a key or needs none."""
 
 
 class ToolLine(msgspec.Struct, frozen=True):
-    """One tool that the model is offered."""
+    """A tool offered to the model."""
 
     name: str
     summary: str
-    """The first sentence of what the model is told of it."""
+    """First sentence of its description for the model."""
     source: str
     """`built in`, a plugin, or the project."""
 
 
 class ConfigLine(msgspec.Struct, frozen=True):
-    """One key of the configuration."""
+    """A key of the configuration."""
 
     key: str
-    """Dotted."""
+    """Dotted path."""
     value: str
-    """As JSON, secrets masked."""
+    """The value as JSON, with secrets masked."""
     place: str
-    """A file and line, a variable, an option, or `built-in default`."""
+    """Origin: a file and line, a variable, an option, or `built-in default`."""
     is_default: bool
-    """Whether nothing sets it."""
+    """True if nothing sets the key."""
 
 
 class OwnCommand(msgspec.Struct, frozen=True):
-    """A slash command that the user or the project has written, for a list."""
+    """A slash command defined by the user or the project, for a list."""
 
     name: str
-    """Empty where the file cannot be one."""
+    """Empty if the file cannot be a command."""
     description: str
     hint: str
-    """What to write behind its name."""
+    """Description of its arguments."""
     place: str
     """Its file, as shown."""
     problem: str = ""
-    """Why it cannot be used."""
+    """Why the command cannot be used."""
     is_skill: bool = False
 
 
 class OwnPrompt(msgspec.Struct, frozen=True):
-    """What a command of the user's own stands for."""
+    """The prompt of a custom command."""
 
     text: str
-    """With its placeholders."""
+    """The text with its placeholders."""
     place: str
     agreed: bool
-    """Whether the user wrote it, or has seen it as it is now and agreed to it."""
+    """True if the user wrote the command, or has seen its present form and approved it."""
     problem: str = ""
     source: Literal["file", "server"] = "file"
-    """`server`: an MCP server gave the text, arguments included."""
+    """`server`: the text, including arguments, comes from an MCP server."""
     input: UserInput = UserInput("")
-    """What is sent, with its arguments."""
+    """The input to send, with its arguments."""
 
 
 class CommandEnd(msgspec.Struct, frozen=True):
-    """How the user's own command ended, or that it continues in the background."""
+    """The outcome of the user's shell command, or its move to the background."""
 
     exit_code: int = 0
     job: str = ""
-    """Number of the background job that it has become; empty when it has ended."""
+    """Number of the background job; empty if the command has ended."""
 
 
 class ServerLine(msgspec.Struct, frozen=True):
-    """One MCP server."""
+    """An MCP server."""
 
     name: str
     state: str
@@ -144,17 +148,17 @@ class ServerLine(msgspec.Struct, frozen=True):
     """The file that defines it."""
     tools: tuple[str, ...] = ()
     tokens: int = 0
-    """Estimated size of the definitions of its tools."""
+    """Estimated size of its tool definitions."""
     error: str = ""
     server: str = ""
-    """Name, version and protocol revision it gives itself."""
+    """Name, version and protocol revision that it reports."""
     prompts: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
-    """Its last words on stderr."""
+    """Its last lines on stderr."""
 
 
 class HookLine(msgspec.Struct, frozen=True):
-    """One hook of the user's."""
+    """A user hook."""
 
     name: str
     event: str
@@ -164,20 +168,20 @@ class HookLine(msgspec.Struct, frozen=True):
     """The file that defines it."""
     is_off: bool = False
     last: str = ""
-    """How its last run went, such as `deny, 12 ms`; empty before it ran."""
+    """Outcome of its last run, such as `deny, 12 ms`; empty before the first."""
     runs: int = 0
     about: str = ""
-    """When and how it is run, such as `if Bash(git *), once`."""
+    """When and how it runs, such as `if Bash(git *), once`."""
 
 
 class SkillLine(msgspec.Struct, frozen=True):
-    """One skill."""
+    """A skill."""
 
     name: str
     about: str
-    """What it does and when to use it."""
+    """Its purpose and when to use it."""
     origin: str
-    """`project`, `user`, or the plug-in that brings it."""
+    """`project`, `user`, or the name of its plug-in."""
     place: str
     """Its file."""
     state: str
@@ -185,48 +189,56 @@ class SkillLine(msgspec.Struct, frozen=True):
 
 
 class PluginLine(msgspec.Struct, frozen=True):
-    """One installed plug-in."""
+    """An installed plug-in."""
 
     name: str
     version: str
     state: str
     """`enabled`, `disabled` or `not used`."""
     brings: str
-    """How much of what."""
+    """Number of its extensions by kind."""
     source: str
     problem: str = ""
 
 
+class AgentTranscript(msgspec.Struct, frozen=True):
+    """The contents of a sub-agent's session so far."""
+
+    turns: Iterator[Sequence[AnyEvent]]
+    """Newest first, each as the events that it emitted."""
+    count: int
+
+
 class TracedSpan(msgspec.Struct, frozen=True):
-    """One stretch of time in a turn."""
+    """A time span in a turn."""
 
     kind: str
-    """As in `telemetry/span.py: SpanKind`."""
+    """The kind, as in `telemetry/span.py: SpanKind`."""
     name: str
     start_s: float
-    """Since the turn began; `end_s` likewise."""
+    """Seconds since the turn began, as is `end_s`."""
     end_s: float
     depth: int = 0
-    """How many others it lies in, the turn not counted."""
+    """Number of enclosing spans, not counting the turn."""
     error: str = ""
     first_s: float | None = None
-    """Of a model call: from its beginning to its first token."""
+    """For a model call, seconds from its beginning to its first token."""
     waited_s: float = 0.0
-    """What of it was spent waiting, for the user or for another attempt."""
+    """Seconds spent waiting, for the user or for another attempt."""
 
 
 class TracedTurn(msgspec.Struct, frozen=True):
-    """Where the time of one turn went."""
+    """Timing of a turn."""
 
     number: int
-    """Of its prompt; 0 for what no prompt has asked for."""
+    """Number of its prompt; 0 for work outside of prompts."""
     began: str
-    """As shown."""
+    """Start time as shown."""
     duration_s: float
     shares: dict[str, float]
     """Seconds by `session/timing.py: Share`."""
     spans: tuple[TracedSpan, ...]
-    """In the order they began, each behind the one it lies in."""
+    """In order of their start, each after its parent."""
     ended: bool = True
     used: str = ""
     """Tokens and cost, in words."""
@@ -236,19 +248,19 @@ class Host(Protocol):
     """Services behind slash commands and `!command`."""
 
     def sessions(self) -> tuple[SessionLine, ...]:
-        """Saved sessions of this directory, newest first."""
+        """Return the saved sessions of this directory, newest first."""
         ...
 
     async def search(self, query: str) -> tuple[HitLine, ...]:
-        """Return what was said of a query in all sessions, the best first."""
+        """Search the messages of all sessions; return the hits, best first."""
         ...
 
     async def traced(self) -> tuple[TracedTurn, ...] | str:
-        """Return where the time of each turn went, oldest first, or why that is not known."""
+        """Return the timing of each turn, oldest first, or why it is unknown."""
         ...
 
     async def export(self, argument: str) -> str:
-        """Write this session to a file, named or not; gives what was done, or why not, in words."""
+        """Write this session to a file, named or not; return a message about the result."""
         ...
 
     def memory(self) -> tuple[MemoryLine, ...]:
@@ -256,37 +268,38 @@ class Host(Protocol):
         ...
 
     def add_note(self, scope: Literal["project", "user"], text: str) -> str:
-        """Append the user's note to a block of the memory; gives where, or why not, in words."""
+        """Append the user's note to a block of the memory; return a message about the result."""
         ...
 
     def undo_note(self) -> str:
-        """Take the last note of this session back; gives what was done, in words."""
+        """Remove the last note of this session; return a message about the result."""
         ...
 
     async def picture(self) -> Image | str:
-        """Return the picture in the clipboard, or why there is none."""
+        """Return the image in the clipboard, or why there is none."""
         ...
 
     async def copy(self, text: str) -> str:
-        """Put a text into the clipboard of this machine's desktop; gives the program that took it, empty where
-        there is none that does."""
+        """Copy a text to the clipboard of this machine's desktop; return the program used, empty if there is
+        none."""
         ...
 
     def paths(self, root: str) -> Iterable[str]:
-        """Files and folders below `root` to offer for `@`; may take a moment, and is asked for in a thread."""
+        """Yield the files and folders below `root` to offer for `@`; may take a moment, so it is called in a
+        thread."""
         ...
 
     def paths_in(self, root: str, folder: str, begun: str) -> Iterable[str]:
-        """Return the same right in one folder below `root`, which is named relative to it; of very many entries
-        those whose names begin so."""
+        """Yield the entries of a folder, given relative to `root`; if there are very many, those whose names begin
+        with `begun`."""
         ...
 
     def branch(self) -> str:
-        """Return the git branch that is checked out, as few bytes are read as that takes; empty for none."""
+        """Return the git branch that is checked out, reading as few bytes as possible; empty for none."""
         ...
 
     def init_prompt(self, focus: str) -> str:
-        """Return what is asked of the model to write the project's instructions file."""
+        """Return the prompt that makes the model write the project's instructions file."""
         ...
 
     def permissions(self) -> tuple[RuleLine, ...]:
@@ -294,29 +307,29 @@ class Host(Protocol):
         ...
 
     def models(self, query: str) -> tuple[ModelLine, ...]:
-        """Known models whose name contains all words of `query`, those that can be used first; of the short name
-        of a family the one it stands for."""
+        """Return the known models whose names contain all words of `query`, usable ones first; for the short name
+        of a family the model it stands for."""
         ...
 
     async def usual_models(self) -> tuple[ModelLine, ...]:
-        """Return a short list to choose from: what the configured servers offer, then the newest of the usual
-        families. Servers are waited for a moment."""
+        """Return a short list to choose from: the models of the configured servers, then the newest of the usual
+        families. Waits only a moment for servers."""
         ...
 
     def tools(self) -> tuple[ToolLine, ...]:
-        """Return the tools that the model is offered, in their order."""
+        """Return the tools offered to the model, in order."""
         ...
 
     def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
-        """Return the MCP servers, and what is wrong with definitions of them."""
+        """Return the MCP servers, and the problems of their definitions."""
         ...
 
     async def change_server(self, name: str, change: Literal["restart", "on", "off"]) -> str:
-        """Restart an MCP server, or switch it on or off for this session; gives what came of it, in words."""
+        """Restart an MCP server, or switch it on or off for this session; return a message about the result."""
         ...
 
     def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
-        """Return the hooks in force, and what is wrong with definitions of them."""
+        """Return the hooks in force, and the problems of their definitions."""
         ...
 
     def turn_hook(self, name: str, *, on: bool) -> None:
@@ -328,19 +341,19 @@ class Host(Protocol):
         ...
 
     async def agent_diff(self, agent: str) -> str:
-        """Return what a sub-agent has changed in a worktree of its own, as a diff, or why there is none."""
+        """Return the changes of a sub-agent in its own worktree as a diff, or why there is none."""
         ...
 
     def agent_transcript(self, path: str) -> AgentTranscript:
-        """Read the session of a sub-agent, which may go on meanwhile."""
+        """Read the session of a sub-agent, which may still be running."""
         ...
 
     def plugins(self) -> tuple[PluginLine, ...]:
-        """Return the plug-ins as they were when the session began."""
+        """Return the plug-ins as of the start of the session."""
         ...
 
     def prompt_awaited(self, text: str) -> None:
-        """Tell the hooks that the user was called since a turn has ended, and how it ended."""
+        """Notify the hooks that the user was called after the end of a turn; `text` is its outcome."""
         ...
 
     def config(self) -> tuple[ConfigLine, ...]:
@@ -348,43 +361,43 @@ class Host(Protocol):
         ...
 
     async def bug(self, facts: Mapping[str, str]) -> str:
-        """Write what somebody would need to find a fault into a file, secrets masked; `facts` are added. Gives
-        what was written where, or why not, in words."""
+        """Write a bug report to a file, with secrets masked; `facts` are added. Return a message about the
+        result."""
         ...
 
     def doctor(self) -> AsyncGenerator[str, None]:
-        """Yield what the checks of `agent doctor` find, line by line."""
+        """Yield the results of the checks of `agent doctor`, line by line."""
         ...
 
     def review(self, argument: str) -> AsyncGenerator[str, None]:
-        """Review a change in conversations of their own, and yield what is being done and found, line by line; the
-        lines are safe to print."""
+        """Review a change in separate conversations, and yield progress and findings line by line; the lines are
+        safe to print."""
         ...
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
-        """Return the commands that the user and the project have written, then the skills, as they are now."""
+        """Return the commands defined by the user and the project, then the skills, as they are now."""
         ...
 
     def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
-        """Return what such a command or a skill stands for now, with what was typed after its name; None where
-        there is none of that name."""
+        """Return the current prompt of a custom command or skill with the arguments typed; None if there is none
+        of this name."""
         ...
 
     async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
-        """Fetch a prompt of an MCP server by `SERVER:NAME`, arguments by position; None where there is none."""
+        """Fetch a prompt of an MCP server by `SERVER:NAME`, with positional arguments; None if there is none."""
         ...
 
     def skills(self) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
-        """Return the skills, and what is wrong with files of skills."""
+        """Return the skills, and the problems of skill files."""
         ...
 
     def agree(self, prompt: OwnPrompt) -> None:
-        """Remember that the user agreed to a command of the project as it is."""
+        """Record that the user approved the present form of a command of the project."""
         ...
 
     async def run_command(
         self, command: str, emit: Callable[[str], None], background: "asyncio.Event | None" = None
     ) -> CommandEnd:
-        """Run the user's own command line; output goes to `emit` in pieces. Once `background` is set, it continues
-        as a background job of the session, which the model may read."""
+        """Run the user's shell command; `emit` receives its output in pieces. Once `background` is set, it
+        continues as a background job of the session, whose output the model may read."""
         ...

@@ -1,4 +1,4 @@
-"""Signals answered by the running loop, in one place for every front end."""
+"""Signal handlers of the running loop, in one place for every front end."""
 
 import asyncio
 import contextlib
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Those that end a program, and say nothing else."""
+"""Signals whose only meaning is to end a program."""
 
 _in_force: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Callable[[], object]]] = WeakKeyDictionary()
-"""What answers which signal now; a loop does not tell."""
+"""Handlers in force, by signal; a loop does not expose them."""
 
 
 @contextlib.contextmanager
 def signal_handlers(handlers: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None]:
-    """Have the running loop answer these signals, where it can; afterwards they mean what they meant before. What
-    was ignored when the program began stays so: `nohup` says that nobody is to be told of SIGHUP."""
+    """Handle these signals in the running loop, if supported; the previous handlers are restored at the end.
+    Signals ignored at program start stay ignored: `nohup` requests this for SIGHUP."""
     loop = asyncio.get_running_loop()
     now = _in_force.setdefault(loop, {})
     before = {number: now.get(number) for number in handlers}

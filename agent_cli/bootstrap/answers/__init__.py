@@ -1,1 +1,1 @@
-"""Answers as data: the JSON Schema of an answer, and checking an answer by it."""
+"""Structured answers: the JSON Schema of an answer, and validation against it."""

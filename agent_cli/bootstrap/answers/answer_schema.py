@@ -1,5 +1,5 @@
-"""`--output-schema`: what the model is told of the answer's shape, and reading an answer by it. Loaded only where
-the option is given."""
+"""`--output-schema`: the request for a structured answer, and parsing of the answer. Imported only if the option
+is given."""
 
 import json
 import re
@@ -16,12 +16,12 @@ from ..setup import text_of
 from .bounded_validator import LONGEST_S, BoundedValidator, Unchecked
 
 _LONGEST = 600
-"""Characters of one complaint; an unfit value may be of any length."""
+"""Maximum length of an error message in characters; an invalid value may have any length."""
 _COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
-"""A string, which stays as it is, or a comma before a closing bracket."""
+"""A string, which is kept, or a comma before a closing bracket."""
 _OPENING = re.compile(r"[{\[]")
 _MOST_PLACES = 500
-"""Where JSON may begin in one answer."""
+"""Maximum number of places tried as the beginning of JSON in an answer."""
 _REQUEST = (
     "Your final answer to this task must be one JSON value that fits the JSON Schema below: nothing before it, "
     "nothing behind it, no code fence. Until then work and use tools as usual."
@@ -33,14 +33,15 @@ class AnswerSchema:
 
     Attributes:
         definition: the schema.
-        request: what the model is told of it.
+        request: the instructions for the model.
 
     Raises:
-        UsageError: it is no JSON Schema.
+        UsageError: it is not a JSON Schema.
     """
 
     def __init__(self, schema: Any, origin: str, longest_s: float = LONGEST_S) -> None:
-        """`origin` names where the schema comes from, for messages; `longest_s` bounds the work for one answer."""
+        """`origin` names the source of the schema in messages; `longest_s` bounds the work for an answer, in
+        seconds."""
         self._origin = origin
         if not isinstance(schema, dict):
             raise self._wrong('a JSON Schema is an object, such as {"type": "object", "properties": {…}}')
@@ -63,7 +64,7 @@ class AnswerSchema:
         """Return the schema in a file.
 
         Raises:
-            UsageError: the file cannot be read, or holds no JSON Schema.
+            UsageError: the file cannot be read, or is not a JSON Schema.
         """
         origin = f"--output-schema {name}"
         try:
@@ -75,11 +76,11 @@ class AnswerSchema:
         raise UsageError(f"{origin}: {why}")
 
     def read(self, text: str) -> object:
-        """Return the answer as data. Where it is not JSON as a whole, an object or a list within it counts, if it
-        is the only one that fits; a comma too many is left out.
+        """Parse and validate an answer. If it is not JSON as a whole, an object or a list within it is used,
+        provided it is the only one that fits; trailing commas are dropped.
 
         Raises:
-            ValueError: it is no JSON, does not fit, or takes too long to check; the text says where.
+            ValueError: it is not JSON, does not fit, or takes too long to check; the text says where.
         """
         self._validator.start()
         try:
@@ -97,10 +98,10 @@ class AnswerSchema:
         return value
 
     def _misfit(self, value: Any) -> str:
-        """Return where a value does not fit; empty when it does.
+        """Return where a value does not fit; empty if it fits.
 
         Raises:
-            ValueError: it takes too long to find out.
+            ValueError: the check takes too long.
         """
         try:
             errors = sorted(self._validator.errors(value), key=lambda each: list(map(str, each.absolute_path)))
@@ -117,7 +118,7 @@ class AnswerSchema:
 
 
 def _references(part: Any, resource: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each reference, and the schema within which it points: the nearest one around it with an `$id`."""
+    """Yield each reference, and the schema to which it is relative: the nearest enclosing one with an `$id`."""
     if isinstance(part, dict):
         name = part.get("$id")
         inner = part if isinstance(name, str) and not name.startswith("#") else resource
@@ -145,10 +146,10 @@ def _short(message: str) -> str:
 
 
 def _json(text: str) -> Any:
-    """JSON, with a comma too many before a closing bracket left out.
+    """Parse JSON, dropping trailing commas before a closing bracket.
 
     Raises:
-        json.JSONDecodeError: it is none; the place is that in the text as it is.
+        json.JSONDecodeError: it is not JSON; the position refers to the original text.
     """
     try:
         return json.loads(text)
@@ -165,7 +166,7 @@ def _without_commas(text: str) -> str:
 
 
 def _values_within(text: str) -> Iterator[object]:
-    """Yield the objects and lists that stand in a text, the outermost ones."""
+    """Yield the outermost objects and lists in a text."""
     text = _without_commas(text)
     at = 0
     for _ in range(_MOST_PLACES):

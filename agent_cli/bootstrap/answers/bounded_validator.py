@@ -1,5 +1,5 @@
-"""Validate data by a JSON Schema in bounded time: a pattern may backtrack and alternatives may multiply without
-end, and no signal interrupts that."""
+"""Validate data against a JSON Schema in bounded time: a pattern may backtrack and alternatives may multiply
+without end, and no signal interrupts that."""
 
 import time
 from collections.abc import Callable, Hashable, Iterator
@@ -12,19 +12,19 @@ from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
 LONGEST_S = 2.0
-"""Seconds of work for one answer."""
+"""Maximum seconds of work for an answer."""
 _Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
 
 class Unchecked(Exception):
-    """Validating was given up; the text says why."""
+    """Validation was given up; the text says why."""
 
 
 class BoundedValidator:
-    """A validator of one schema that gives up after a fixed amount of work."""
+    """A validator for a schema that gives up after a fixed amount of work."""
 
     def __init__(self, kind: Any, schema: dict[str, Any], longest_s: float = LONGEST_S) -> None:
-        """`kind` is the validator class of the schema's draft; `longest_s` bounds the work for one answer."""
+        """`kind` is the validator class of the schema's draft; `longest_s` bounds the work for an answer."""
         own: dict[str, _Keyword] = {
             "pattern": self._pattern,
             "patternProperties": self._pattern_properties,
@@ -37,16 +37,16 @@ class BoundedValidator:
         keywords = {**kind.VALIDATORS, **own}
         extend: Any = jsonschema.validators.extend
         bounded = extend(kind, {name: self._bounded(each) for name, each in keywords.items()})
-        bounded.evolve = attrs.evolve  # its own returns to the unbounded class where a part has a `$schema`
+        bounded.evolve = attrs.evolve  # its own returns to the unbounded class for a part with a `$schema`
         self._validator = bounded(schema, registry=Registry())  # which fetches nothing from the network
         self._longest_s, self._ends = longest_s, 0.0
 
     def start(self) -> None:
-        """Begin with one answer, in which any number of values may be looked at."""
+        """Start the time limit for an answer, which may contain any number of values to check."""
         self._ends = time.thread_time() + self._longest_s
 
     def errors(self, value: Any) -> list[ValidationError]:
-        """Return where a value does not fit.
+        """Return the validation errors of a value.
 
         Raises:
             Unchecked: it takes too long, or a pattern cannot be used.
@@ -96,7 +96,7 @@ class BoundedValidator:
         return {key for key in instance if any(self._matches(pattern, key) for pattern in patterns)}
 
     def _additional(self, keyword: _Keyword) -> _Keyword:
-        """Return `additionalProperties` that looks only at the keys that no pattern matches."""
+        """Return `additionalProperties` applied only to keys that no pattern matches."""
 
         def additional(validator: Any, part: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
             if validator.is_type(instance, "object"):
@@ -121,7 +121,7 @@ class BoundedValidator:
             yield from validator.descend(instance[key], part, path=key)
 
     def _evaluated(self, validator: Any, instance: dict[str, Any], schema: Any) -> set[str]:
-        """Return the keys of an object that a schema and the parts of it that apply look at."""
+        """Return the keys of an object that a schema and its applicable parts evaluate."""
         self._left()
         if not isinstance(schema, dict):
             return set()
@@ -159,7 +159,7 @@ def _parts(schema: dict[str, Any], instance: dict[str, Any]) -> Iterator[Any]:
 
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
-    """Compare by hash: the library compares each with each where they cannot be sorted."""
+    """Compare by hash: the library compares all pairs if items cannot be sorted."""
     if wanted and validator.is_type(instance, "array") and len(set(map(_hashable, instance))) < len(instance):
         yield ValidationError(f"{instance!r} has non-unique elements")
 

@@ -1,4 +1,4 @@
-"""`agent config`: what holds here, and where it comes from."""
+"""`agent config`: show the effective configuration and its sources, and change it."""
 
 import sys
 import textwrap
@@ -84,7 +84,7 @@ def get(key: Annotated[str, typer.Argument(metavar="KEY", help="Such as model, o
 
 
 def _below(shown: dict[str, Any], key: str) -> dict[str, Any]:
-    """The values of a section by their names in it."""
+    """Return the values of a section by their names within it."""
     return {name.removeprefix(f"{key}."): value for name, value in shown.items()}
 
 
@@ -142,17 +142,17 @@ def edit() -> int:
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """A key as the schema has it."""
+    """A key as described by the schema."""
 
     default: Any = None
     about: str = ""
     below: tuple[str, ...] = ()
-    """Of a section, the keys in it."""
+    """For a section, its keys."""
     choices: tuple[str, ...] = ()
 
 
 def _described(key: str, known: _Known) -> list[str]:
-    """The lines behind a value: its default and its meaning; of a section, where to read on."""
+    """Return the lines on a key's default and meaning; for a section, how to read on."""
     about = textwrap.wrap(known.about, 76, initial_indent="  ", subsequent_indent="  ")
     if known.choices:
         about.append(f"  one of: {', '.join(known.choices)}")
@@ -162,8 +162,8 @@ def _described(key: str, known: _Known) -> list[str]:
 
 
 def _known(kind: msgspec.inspect.Type, path: list[str]) -> _Known | None:
-    """What the schema says at a path; None where it has nothing. The name of an entry may hold dots itself, as
-    those of models do."""
+    """Return the schema's entry at a path; None if there is none. The name of a dictionary entry may contain dots,
+    as those of models do."""
     match kind:
         case msgspec.inspect.UnionType(types=options):
             return next((found for option in options if (found := _known(option, path))), None)
@@ -187,14 +187,14 @@ def _known(kind: msgspec.inspect.Type, path: list[str]) -> _Known | None:
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
-    """The words that are all a key takes, where that is so."""
+    """Return the words that a key accepts, if it accepts nothing else."""
     if get_origin(kind) is Literal:
         return tuple(map(str, get_args(kind)))
     return next((found for option in get_args(kind) if (found := _choices(option))), ())
 
 
 def _no_key(key: str, known: list[str]) -> str:
-    """That there is none, and the nearest: spelt nearly so, or with such a last part."""
+    """Return the message for an unknown key, with the nearest one: similar in spelling, or in its last part."""
     sections = {name[:at] for name in known for at, char in enumerate(name) if char == "."}
     by_end: dict[str, str] = {}
     for name in known:
@@ -205,7 +205,7 @@ def _no_key(key: str, known: list[str]) -> str:
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    """The one with the same letters in another order, or else the nearest; empty when none is near."""
+    """Return the word with the same letters in another order, else the nearest; empty if none is near."""
     import difflib
 
     names = sorted(known)

@@ -1,7 +1,7 @@
 """`agent help`: the pages of `docs/` in the terminal, and the help of each command.
 
-The pages are the same files that are read on the web: beside the package where it was built into a wheel, in the
-repository where it runs from there.
+The pages are the files published on the web: in a wheel they are beside the package, in a checkout in the
+repository.
 """
 
 import os
@@ -50,13 +50,13 @@ TOPICS: dict[str, str] = {
     "architecture": "how the program is built",
     "tour": "the code, followed from a typed prompt and from an approved command",
 }
-"""Page → what it is about, in the order of somebody who reads them all."""
+"""Subject of each page, in reading order."""
 _WIDEST = 100
 _NO_PAGER = ("", "cat")
 
 
 def topics(incomplete: str) -> list[str]:
-    """For a shell's completion: pages and commands that begin so."""
+    """Return the pages and commands with this prefix, for shell completion."""
     return [name for name in dict.fromkeys((*_pages(), *sorted(COMMANDS))) if name.startswith(incomplete)]
 
 
@@ -85,7 +85,7 @@ def help_command(
 
 
 def _pages() -> dict[str, Path]:
-    """The pages that are there, in order."""
+    """Return the available pages, in order."""
     folder = next((each for each in _FOLDERS if each.is_dir()), _FOLDERS[0])
     return {name: path for name in TOPICS if (path := folder / f"{name}.md").is_file()}
 
@@ -101,7 +101,7 @@ def _contents(pages: Iterable[str]) -> list[str]:
 
 
 def _found(name: str, pages: Iterable[str]) -> str:
-    """The page of that name, or the only one that begins so, where no command is called so; else empty."""
+    """Return the page of this name, or the only one with this prefix if it is no command's name; else empty."""
     begun = [page for page in pages if page.startswith(name)]
     if name in begun:
         return name
@@ -109,7 +109,8 @@ def _found(name: str, pages: Iterable[str]) -> str:
 
 
 def _unknown(words: str, name: str, pages: dict[str, Path]) -> str:
-    """What is wrong, and what may be meant: pages that begin so, the nearest name, pages about it."""
+    """Return the error message for an unknown topic with suggestions: pages with this prefix, the nearest name, or
+    pages on the subject."""
     import difflib
 
     near = [page for page in pages if page.startswith(name)]
@@ -120,14 +121,14 @@ def _unknown(words: str, name: str, pages: dict[str, Path]) -> str:
 
 
 def _is_about(path: Path, words: str) -> bool:
-    """Whether the words stand in a heading, or in bold, of a page."""
+    """Return True if a heading or bold text of a page contains the words."""
     marked = re.findall(r"(?m)^#+ (.+)$|\*\*([^*]+)\*\*", path.read_text(encoding="utf-8"))
     wanted = re.compile(rf"\b{re.escape(words)}\b", re.IGNORECASE)
     return any(wanted.search(" ".join(each)) for each in marked)
 
 
 def _show(text: str, page: str) -> None:
-    """The page as Markdown where something else reads it; drawn, and paged when it is long, on a terminal."""
+    """Print a page: as Markdown if the output is not a terminal; else rendered, and paged if it is long."""
     from agent_cli.config.schema import Ui
     from agent_cli.ui.text.theme import choose, is_plain
 
@@ -137,7 +138,7 @@ def _show(text: str, page: str) -> None:
     from agent_cli.ui.markdown.blocks import StyledBlocks
 
     size = shutil.get_terminal_size()
-    theme = choose(Ui(links="off"))  # a pager may not know links
+    theme = choose(Ui(links="off"))  # a pager may not support links
     lines = StyledBlocks(theme).block(_for_here(text, page), min(size.columns, _WIDEST), None)
     if len(lines) < size.lines or os.environ.get("PAGER") in _NO_PAGER:
         print("\n".join(lines))
@@ -146,7 +147,7 @@ def _show(text: str, page: str) -> None:
 
 
 def _for_here(text: str, page: str) -> str:
-    """Links to other pages become the commands that show them; pictures are left out."""
+    """Replace links to other pages by the commands that show them, and omit images."""
     linked = re.sub(r"(?m)^!\[.*\]\(.*\)\n", "", text)
     name = rf"\]\((?:{'|'.join(TOPICS)})\.md(?:#[\w-]*)?\)"
     return re.sub(
@@ -159,9 +160,9 @@ def _target(link: str) -> str:
 
 
 def _page(text: str) -> None:
-    """Through `$PAGER`, as git does; `less` keeps colours and leaves the text on the screen."""
+    """Show a text through `$PAGER`, as git does; `less` keeps colours and leaves the text on the screen."""
     from rich.pager import SystemPager
 
-    os.environ.pop("MANPAGER", None)  # for manual pages, but taken before PAGER
+    os.environ.pop("MANPAGER", None)  # for manual pages, but used before PAGER
     os.environ.setdefault("LESS", "FRX")
     SystemPager().show(text)

@@ -1,5 +1,5 @@
-"""`agent models`: what is known of models, each figure with its source; those of servers that answer, and what
-was learnt."""
+"""`agent models`: the known facts about models, each figure with its source, including models of reachable servers
+and learned limits."""
 
 import asyncio
 import os
@@ -27,12 +27,12 @@ _ABILITIES = {"tools": "tools", "images": "pictures", "reasoning": "reasoning"}
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """A model of the list."""
+    """A listed model."""
 
     info: ModelInfo
     learnt: LearnedLimits = LearnedLimits()
     offered: bool = False
-    """A server that was asked just now offers it."""
+    """True if a server that was asked just now offers it."""
 
 
 def models_command(
@@ -66,7 +66,7 @@ def _named(line: _Line, words: list[str]) -> bool:
 
 
 async def _collected(setup: Setup, query: str) -> list[_Line]:
-    """The models of servers first, then those that were learnt about or configured, then the catalogue's."""
+    """Return the models of servers first, then those learned about or configured, then those of the catalogue."""
     env = keyed(os.environ, setup.config_dir)
     offered = await offered_models(setup, env, query)
     names = [name for name in dict.fromkeys([*offered, *_configured(setup), *_remembered(setup.memory)]) if name]
@@ -87,7 +87,7 @@ def _remembered(memory: LearntFile) -> Iterator[str]:
 
 
 async def _line(setup: Setup, env: Mapping[str, str], name: str, offered: bool) -> _Line | None:
-    """A model with what its server says of it, if that answers; None when its provider cannot be used."""
+    """Return a model with the figures of its server, if it answers; None if its provider cannot be used."""
     try:
         route = resolve(name, setup.config.providers, env)
     except ModelError:
@@ -100,7 +100,8 @@ async def _line(setup: Setup, env: Mapping[str, str], name: str, offered: bool) 
 
 
 def _plain(line: _Line) -> dict[str, object]:
-    """As JSON: the figures by name, null where unknown, and the source of each that is known."""
+    """Return a model for JSON output: the figures by name, null if unknown, and the source of each known
+    figure."""
     info = line.info
     prices = msgspec.to_builtins(info.prices) | {
         "long": [{"above": tier.above, **msgspec.to_builtins(tier.rates)} for tier in info.prices.long]
@@ -113,7 +114,7 @@ def _plain(line: _Line) -> dict[str, object]:
 
 
 def _table(lines: list[_Line]) -> Iterator[str]:
-    """Aligned rows under a heading. The source of most figures stands at a row's end, another one behind its
+    """Return aligned rows below a heading. The main source is at the end of a row; a different source follows its
     figure."""
     rows = [_HEADING, *map(_row, lines)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADING) - 1)]
@@ -157,11 +158,11 @@ def _row(line: _Line) -> tuple[str, ...]:
 
 
 _HEADING = ("model", "window", "answer", "$ in", "$ out", "$ cached", "takes (source)")
-"""Tokens, and dollars for a million of them."""
+"""Tokens, and US dollars per million tokens."""
 
 
 def _tokens(count: int | None) -> str:
-    """`200k`, `1M`, `262,144`: short where that loses nothing."""
+    """Return a count of tokens as `200k`, `1M` or `262,144`: short if that loses nothing."""
     if count is None:
         return "?"
     if count % 1_000_000 == 0:

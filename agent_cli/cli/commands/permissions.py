@@ -1,5 +1,5 @@
-"""`agent permissions`: what would be allowed, asked or denied, by which rule of which file, and how it would run.
-Nothing of what is asked about is executed; only the sandbox is tried where it has not been before."""
+"""`agent permissions`: show what is allowed, asked or denied, by which rule of which file, and how it would run.
+Commands are never executed; only the sandbox is probed if it has not been measured yet."""
 
 import asyncio
 import os
@@ -133,7 +133,7 @@ def _summed_up(count: int, problems: list[Problem], is_configuration: bool) -> i
 
 
 def in_words(verdict: Verdict) -> str:
-    """A verdict as a person reads it."""
+    """Return a verdict as readable text."""
     if isinstance(verdict, Allow):
         return f"allowed: {verdict.rule}"
     if isinstance(verdict, Ask):
@@ -143,7 +143,8 @@ def in_words(verdict: Verdict) -> str:
 
 
 def _details(action: Action, verdict: Verdict, policy: Policy) -> list[str]:
-    """How it would run, what it could do, and, of a longer line, what each of its commands gets."""
+    """Return how an action would run, its worst effect, and for a compound command line the verdict on each
+    command."""
     lines = []
     if isinstance(action, RunCommand):
         if not isinstance(verdict, Deny):
@@ -182,10 +183,10 @@ def _action(
 
 
 def _read(file: Path) -> Layer:
-    """A file of examples, or a configuration file.
+    """Read a file of examples, or a configuration file.
 
     Raises:
-        ConfigError: not readable, not YAML, or neither of the two.
+        ConfigError: it is unreadable, not YAML, or neither kind of file.
     """
     try:
         data = file.read_bytes()
@@ -215,7 +216,7 @@ def _examples(layer: Layer, shown: Any, prefix: str) -> tuple[Example, ...]:
 
 
 def _unreadable_rules(layer: Layer, shown: Any) -> list[str]:
-    """Each rule of a configuration file that cannot be read, with its line."""
+    """Return a line for each invalid rule of a configuration file, with its line number."""
     wrong = []
     for effect in get_args(Effect):
         for at, text in enumerate(shown.get(effect) or []):
@@ -232,7 +233,7 @@ def _counted(number: int, word: str) -> str:
 
 
 def _permissions(setup: Setup, mode: str | None) -> Permissions:
-    """The permissions in force here, in a mode.
+    """Return the permissions in force here, in a mode.
 
     Raises:
         UsageError: there is no such mode.
@@ -254,7 +255,7 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
 
 
 def _confining(setup: Setup) -> SandboxProfiles:
-    """The sandbox by its last measurement, or by one made now."""
+    """Return the sandbox profiles by the last measurement, or by a new one."""
     wanted = sandbox_setup.wanted_for(setup)
     strength = EnforcedLevel("none")
     if wanted.level != "off":

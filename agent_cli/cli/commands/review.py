@@ -1,4 +1,4 @@
-"""`agent review`: findings on a change, checked and remembered."""
+"""`agent review`: checked and stored findings about a change."""
 
 import inspect
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""`agent skills`: the skills that are found here, and whether one keeps to the format."""
+"""`agent skills`: list the skills found here, and check the format of a skill."""
 
 import os
 import sys

@@ -1,4 +1,5 @@
-"""`agent undo` and `agent redo`: files and conversation of a session, without a REPL and without a model."""
+"""`agent undo` and `agent redo`: restore files and conversation of a session, without a REPL and without a
+model."""
 
 import asyncio
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ _PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """What the command line says."""
+    """The parsed command line."""
 
     word: Word
     session: str | None
@@ -75,7 +76,7 @@ class _Asked(msgspec.Struct, frozen=True):
     dry_run: bool
     turns: int
     to: int
-    """Number of a prompt; 0: as many as `turns` says."""
+    """Number of a prompt; 0 to use `turns`."""
     what: Rewound
     conflicts: Choice
     resolve: Choice | None
@@ -138,7 +139,7 @@ async def _do(asked: _Asked) -> int:
 
 @contextmanager
 def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[TurnUndo, bool]]:
-    """The session's checkpoints, and whether another process holds the session, so that it may only be read."""
+    """Yield the session's checkpoints, and True if another process holds the session, so that it is read-only."""
     identifier = asked.session
     setup = Setup(ParsedOptions("agent", {}))
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
@@ -159,10 +160,10 @@ def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[TurnUndo,
 
 
 def _read(path: Path, asked: _Asked) -> tuple[SessionFile | None, Loaded]:
-    """A session for writing, or for reading only: for a list, and for a dry run while another process holds it.
+    """Open a session for writing, or read it: for a list, and for a dry run while another process holds it.
 
     Raises:
-        SessionLocked: another process holds it, and something is to be written.
+        SessionLocked: another process holds it, and the command must write.
     """
     if asked.show:
         return None, read_session(path)
@@ -202,7 +203,7 @@ _PART: dict[Rewound, str] = {"both": "", "code": " (files only)", "conversation"
 
 
 def _turn(history: TurnUndo, asked: _Asked) -> str:
-    """The turn to go back to before."""
+    """Return the id of the turn before which to go back."""
     points = history.points()
     if not points:
         raise NothingToRestore("there is no turn to undo")
@@ -217,7 +218,7 @@ def _turn(history: TurnUndo, asked: _Asked) -> str:
 
 
 async def _settle(asked: _Asked, history: TurnUndo, title: str, report: RestoreReport) -> int:
-    """Decide on what was left alone, as the command line says, and tell."""
+    """Resolve skipped files as the command line requests, and print the result."""
     if asked.conflicts != "mine" and any(conflict.decidable for conflict in report.conflicts):
         decided = await history.resolve(asked.conflicts)
         done = {change.path for change in decided.restored}

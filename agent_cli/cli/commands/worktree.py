@@ -90,7 +90,7 @@ def clean_command(
 
 
 def _named(name: str) -> Worktree:
-    """Return the worktree of a name, that of the repository around the working directory before others.
+    """Return the worktree of this name, preferring the repository of the working directory.
 
     Raises:
         UsageError: there is none, or there are several.
@@ -116,7 +116,7 @@ def _agreed(question: str) -> bool:
 
 
 def _told(result: MergeResult, found: Worktree) -> int:
-    """Print what became of the changes; returns the exit code."""
+    """Print the result of a merge; return the exit code."""
     conflicts = [f"{one_line(path)}: {one_line(why)}" for path, why in result.conflicting]
     if conflicts and not result.applied:
         emit(["Nothing was merged:", *conflicts, f"The changes are in {found.path}."])

@@ -1,1 +1,1 @@
-"""What the front ends are given: listings, clipboard, reports."""
+"""Services for the front ends: listings, clipboard, reports."""

@@ -1,5 +1,5 @@
-"""A report of a fault: one file beside the state, for the user to look through and to hand on, or not. Nothing is
-sent, no network is used, and known secrets are masked in all of it."""
+"""A bug report: a file in the state folder, for the user to read and to pass on, or not. Nothing is sent, no
+network is used, and known secrets are masked throughout."""
 
 import io
 import os
@@ -37,23 +37,23 @@ _VARIABLES = (
     *("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "COLORFGBG", "NO_COLOR", "CLICOLOR", "TMUX"),
     *("LANG", "LC_ALL", "LC_CTYPE", "SHELL", "VIRTUAL_ENV", "WSL_DISTRO_NAME", "SSH_CONNECTION", "SSH_TTY"),
 )
-"""Only whether these are set is told of the last few."""
+"""For the last few, only the fact that they are set is reported."""
 _ONLY_WHETHER = frozenset({"TMUX", "VIRTUAL_ENV", "SSH_CONNECTION", "SSH_TTY"})
 _PROGRAMS = ("git", "rg", "bwrap")
 
 
 class ReportedSession(msgspec.Struct, frozen=True):
-    """The session that a report is about."""
+    """The session of a report."""
 
     id: str = ""
     path: str = ""
-    """Its file; empty where it has none."""
+    """Its file; empty if it has none."""
     facts: dict[str, str] = {}
-    """Name → value of what is known of it: model, mode, sandbox, length."""
+    """Known facts by name: model, mode, sandbox, length."""
 
 
 def running(now: Snapshot) -> ReportedSession:
-    """Return the session that is at work."""
+    """Return the running session."""
     length = f"{number(now.turns, 'turn')}, {now.context_tokens} of {now.context_window} tokens"
     facts = {
         "model": f"{now.model} {now.effort}".strip(),
@@ -65,7 +65,7 @@ def running(now: Snapshot) -> ReportedSession:
 
 
 def saved(path: Path) -> ReportedSession:
-    """Return a session that is on disk.
+    """Return a saved session.
 
     Raises:
         StoreError: it cannot be read.
@@ -88,7 +88,7 @@ def saved(path: Path) -> ReportedSession:
 async def write_report(
     setup: Setup, processes: ProcessRunner, redactor: Redactor, session: ReportedSession, facts: Mapping[str, str]
 ) -> str:
-    """Write the report and return what is in it and where it lies, in words.
+    """Write the report and return a description with its path.
 
     Raises:
         OSError: it cannot be written.
@@ -120,7 +120,7 @@ _READ_IT = "Known secrets are masked, but the conversation is included: read the
 def _parts(
     setup: Setup, redactor: Redactor, session: ReportedSession, facts: Mapping[str, str]
 ) -> dict[str, tuple[str, str]]:
-    """Name → text and what it is."""
+    """Return text and description of each part, by file name."""
     parts = {
         "facts.txt": (_facts(setup, session, facts, redactor), "program, machine, terminal, state folder"),
         "config.txt": (_config(setup, redactor), "every configuration key, with the file that sets it"),
@@ -187,7 +187,7 @@ def _config(setup: Setup, redactor: Redactor) -> str:
 
 
 def _tail(log: Path) -> str:
-    """Return the last whole lines of a log; nothing where there is none."""
+    """Return the last whole lines of a log; empty if there is none."""
     try:
         size = log.stat().st_size
         data = read_regular(log, start=max(0, size - _LOG_TAIL_BYTES))

@@ -1,6 +1,5 @@
-"""The clipboard of the desktop: read a picture from it, write a text to it, through whichever program the
-desktop has. Some programs stay in the background for as long as the clipboard holds the text; they outlive the
-agent."""
+"""The desktop clipboard: read an image, write a text, through any available program. Some programs stay in the
+background while the clipboard contains their text; they outlive the agent."""
 
 import asyncio
 import base64
@@ -23,20 +22,20 @@ _X11 = ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")
 _MAC = ("pngpaste", "-")
 _SSH = ("SSH_CONNECTION", "SSH_TTY")
 _UTF16 = frozenset({"clip.exe"})
-"""Programs that take UTF-8 for something else."""
+"""Programs that misread UTF-8."""
 
 
 class NoPicture(Exception):
-    """There is none to be had; the text says why, or what to do."""
+    """No image is available; the text says why, or what to do."""
 
 
 async def clipboard_image(
     processes: ProcessRunner, roots: Iterable[Path] = (), env: Mapping[str, str] = os.environ
 ) -> Image:
-    """Return the picture in the clipboard, fit for a model. Programs that lie in `roots` are not run.
+    """Return the image in the clipboard, fitted for a model. Programs in `roots` are not run.
 
     Raises:
-        NoPicture: there is none, it cannot be opened, or no program hands it out.
+        NoPicture: there is none, it cannot be opened, or no program can read it.
     """
     from agent_cli.tools.files.images import PictureError, fit
 
@@ -64,7 +63,7 @@ async def clipboard_image(
 
 
 def _read_command(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the program of this desktop.
+    """Return the command of this desktop.
 
     Raises:
         NoPicture: there is no desktop.
@@ -81,8 +80,8 @@ def _read_command(env: Mapping[str, str]) -> tuple[str, ...]:
 async def copy_text(
     processes: ProcessRunner, text: str, roots: Iterable[Path] = (), env: Mapping[str, str] = os.environ
 ) -> str:
-    """Give a text to the desktop's clipboard; the name of the program that took it, empty where none does. Over
-    SSH this machine's clipboard is not the user's. Programs that lie in `roots` are not run."""
+    """Copy a text to the desktop's clipboard; return the name of the program used, empty if there is none. Over
+    SSH this machine's clipboard is not the user's. Programs in `roots` are not run."""
     if any(env.get(name) for name in _SSH):
         return ""
     roots = tuple(roots)
@@ -95,7 +94,7 @@ async def copy_text(
 
 
 def _write_commands(env: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield what may be there on this desktop, the likeliest first."""
+    """Yield commands that this desktop may have, most likely first."""
     if sys.platform == "darwin":
         yield ("pbcopy",)
     if env.get("WAYLAND_DISPLAY"):
@@ -108,7 +107,7 @@ def _write_commands(env: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
 
 
 async def _feed(processes: ProcessRunner, argv: list[str], data: bytes, env: Mapping[str, str]) -> bool:
-    """Run a program with this as its input; whether it said that all went well."""
+    """Run a program with this input; return True if it succeeded."""
     child = {**child_env(env), "LC_CTYPE": "UTF-8"} if argv[0].endswith("pbcopy") else child_env(env)
     try:
         running = await processes.start(argv, cwd=Path("/"), env=child, on_output=lambda _: None, takes_input=True)

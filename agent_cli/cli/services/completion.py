@@ -1,6 +1,6 @@
-"""Sessions, servers and plug-ins for a shell's completion, and the options of the table as typer reads them.
+"""Shell completion of sessions, servers and plug-ins, and the table of options in Typer's form.
 
-Apart from the commands, several of which take the id of a session, or options that the fast commands have.
+Separate from the commands, several of which take the id of a session, or options of the fast commands.
 """
 
 import inspect
@@ -18,9 +18,8 @@ _TITLE_CHARS = 60
 
 
 def session_ids(incomplete: str) -> list[tuple[str, str]]:
-    """Return the sessions of this directory whose ids begin so, newest first, each with its title, which is the
-    first prompt where none was given; none where they cannot be read."""
-    from agent_cli.bootstrap.setup import Setup
+    """Return the sessions of this directory with this id prefix, newest first, with their titles (the first
+    prompt, if none was given); none if they cannot be read."""
     from agent_cli.ui.text.lines import one_line
 
     try:
@@ -32,9 +31,9 @@ def session_ids(incomplete: str) -> list[tuple[str, str]]:
 
 
 def server_names(incomplete: str) -> list[str]:
-    """Return the MCP servers whose names begin so; none where they cannot be read."""
-    from agent_cli.bootstrap.mcp_servers import every_server, found_servers
-    from agent_cli.bootstrap.setup import Setup
+    """Return the MCP servers with this prefix; none if they cannot be read."""
+    from ..setup.mcp_servers import every_server, found_servers
+    from ..setup.setup import Setup
 
     try:
         found = found_servers(Setup(ParsedOptions("agent", {})))
@@ -44,9 +43,7 @@ def server_names(incomplete: str) -> list[str]:
 
 
 def plugin_names(incomplete: str) -> list[str]:
-    """Return the plug-ins whose names begin so; none where they cannot be read."""
-    from agent_cli.bootstrap.plugins import store_of
-    from agent_cli.bootstrap.setup import Setup
+    """Return the plug-ins with this prefix; none if they cannot be read."""
     from agent_cli.extensions.plugins.plugin import PluginError
 
     try:
@@ -57,7 +54,7 @@ def plugin_names(incomplete: str) -> list[str]:
 
 
 def option_parameter(option: Option) -> inspect.Parameter:
-    """Return an option of the table as a parameter for typer."""
+    """Return an option of the table as a parameter for Typer."""
     kinds: dict[str, tuple[Any, Any]] = {
         "text": (str | None, None),
         "whole": (int | None, None),
@@ -77,7 +74,7 @@ def option_parameter(option: Option) -> inspect.Parameter:
 
 
 def _offering(option: Option) -> Callable[[str], Any] | None:
-    """For a shell's completion: the values of an option, where they are known."""
+    """Return the shell completion of an option's values, if they are known."""
     if option.choices:
         return _beginning(lambda: option.choices)
     known: dict[str, Callable[[str], Any]] = {"model": _beginning(_models), "resume": session_ids}
@@ -85,7 +82,7 @@ def _offering(option: Option) -> Callable[[str], Any] | None:
 
 
 def _beginning(values: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Offers those values that begin as typed."""
+    """Return a completion of the values with the typed prefix."""
 
     def offer(incomplete: str) -> list[str]:
         return [value for value in values() if value.startswith(incomplete)]
@@ -100,5 +97,5 @@ def _models() -> Iterable[str]:
 
 
 def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    """Return a parameter that is given by name."""
+    """Return a keyword-only parameter."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,4 +1,4 @@
-"""Change the user's configuration file: under a lock, checked against the schema before it is replaced."""
+"""Change the user's configuration file: under a lock, and validated against the schema before it is replaced."""
 
 import os
 import stat
@@ -12,14 +12,13 @@ from agent_cli.fs.files import file_lock, replace_file
 
 
 def rewrite(path: Path, change: Callable[[str], str], place: Path | None = None) -> None:
-    """Replace the configuration file by what is made of its text, once that has no mistakes; they are named as
-    those of `place`.
+    """Replace the configuration file by its changed text, once that is valid; errors are located in `place`.
 
     Raises:
-        ConfigError, UsageError: it has; the file is unchanged.
+        ConfigError, UsageError: the new text is invalid; the file is unchanged.
     """
     refuse_for_the_model("change its configuration")
-    target = Path(os.path.realpath(path))  # a link, as to a folder of dotfiles, stays one
+    target = Path(os.path.realpath(path))  # a symbolic link, as into a folder of dotfiles, is kept
     try:
         with file_lock(path):
             text = change(text_of(target))
@@ -31,17 +30,17 @@ def rewrite(path: Path, change: Callable[[str], str], place: Path | None = None)
 
 
 def refuse_for_the_model(what: str) -> None:
-    """Refuse what only the user may do.
+    """Refuse an action reserved for the user.
 
     Raises:
-        UsageError: a command of the model runs this program; the user's own do not have the variable.
+        UsageError: a command of the model runs this program; the user's own commands lack the variable.
     """
     if os.environ.get("AGENT") == "agent-cli":
         raise UsageError(f"a command that the agent runs may not {what}")
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file; empty where there is none.
+    """Return the text of a file; empty if it does not exist.
 
     Raises:
         ConfigError: it cannot be read.

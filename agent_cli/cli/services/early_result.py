@@ -1,4 +1,4 @@
-"""Print the `result` of a run that ended before anything was started, for a script that reads JSON."""
+"""Print the `result` of a run that ended before it started, for a script that reads JSON."""
 
 import contextlib
 import sys
@@ -25,12 +25,12 @@ from .first_run import cannot_start
 
 
 def end_early(arguments: Sequence[str], error: BaseException) -> int | None:
-    """Print the result where JSON is wanted. Returns the exit code of an error that is explained here, None for
+    """Print the result if JSON was requested. Return the exit code of an error that is explained here, None for
     others.
 
     Args:
-        arguments: the command line behind `run`, whether or not it can be parsed.
-        error: what ended the run.
+        arguments: the command line after `run`, even if it cannot be parsed.
+        error: the error that ended the run.
     """
     if wants_json(arguments):
         reason, info = _explained(error)
@@ -48,7 +48,7 @@ def end_early(arguments: Sequence[str], error: BaseException) -> int | None:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Tell from a command line, parsable or not, whether the output is to be JSON; the last option counts."""
+    """Return True if a command line, even an invalid one, requests JSON output; the last option counts."""
     known = [value for value in _given(arguments, "--output-format") if value in get_args(OutputFormat)]
     if not known:
         return _given(arguments, "--input-format")[-1:] == ["stream-json"]

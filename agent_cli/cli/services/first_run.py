@@ -1,4 +1,4 @@
-"""What somebody reads who has neither a key nor a local server yet."""
+"""The message for a user who has neither a key nor a local server yet."""
 
 import sys
 
@@ -26,6 +26,6 @@ this machine, and `agent help providers` has every variable."""
 
 
 def cannot_start(error: NoModel | MissingKey) -> int:
-    """Say what is missing and what to do; returns the exit code."""
+    """Print what is missing and what to do; return the exit code."""
     print(_PAGE if isinstance(error, NoModel) else _NO_KEY.format(error=error), file=sys.stderr)
     return EXIT_CODES["auth_error"]

@@ -1,6 +1,6 @@
-"""Ask for an API key where no model was found, or the one named has no key, and save it where the user says.
+"""Ask for an API key if no model was found or the chosen one has no key, and save it where the user decides.
 
-The key is never shown: it goes from the terminal into the keyring, the key file or this process, and nowhere else.
+The key is never shown: it goes from the terminal only into the keyring, the key file or this process.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ _STARTS = {
     "xai-": "xai",
     "csk-": "cerebras",
 }
-"""Provider by the beginning of a key; the first that fits."""
+"""Provider by the prefix of a key; the first match counts."""
 _SHORTEST = 16
 _ATTEMPTS = 2
 _OTHER = "other"
 
 
 def ask_for_key(setup: Setup, needed: str = "") -> bool:
-    """Ask for a key and where to save it; False where the user has quit, or pasted no key twice. `needed` is the
-    provider that the key must be of; without one it is told from the key."""
+    """Ask for a key and where to save it; return False if the user quits, or pastes no key twice. `needed` is the
+    provider of the key; if empty, the provider is inferred from the key."""
     key = _pasted()
     provider = key and (needed or provider_of(key) or _picked_provider(setup))
     while provider:
@@ -60,12 +60,12 @@ def ask_for_key(setup: Setup, needed: str = "") -> bool:
 
 
 def provider_of(key: str) -> str:
-    """Return the provider that a key belongs to by its beginning; empty for an unknown one."""
+    """Return the provider of a key by its prefix; empty if unknown."""
     return _STARTS.get(_start_of(key), "")
 
 
 def problem_of(key: str) -> str:
-    """Return why a text can be no key, in words without any of it; empty when it can be one."""
+    """Return why a text cannot be a key, without quoting any of it; empty if it can be one."""
     if not key:
         return "nothing was pasted but blanks"
     if not (key.isascii() and key.isprintable()) or " " in key:
@@ -83,7 +83,7 @@ def _start_of(key: str) -> str:
 
 
 def _pasted() -> str:
-    """Return what the user pastes, once it can be a key; empty for none."""
+    """Return the text that the user pastes once it can be a key; empty for none."""
     for _ in range(_ATTEMPTS):
         typed = asyncio.run(read_secret("Paste an API key to continue (Enter to quit): "))
         if not typed:
@@ -102,7 +102,7 @@ def _picked_provider(setup: Setup) -> str:
 
 
 def _variable(setup: Setup, provider: str) -> str:
-    """Return the variable that the provider's key is looked for under."""
+    """Return the variable that contains the provider's key."""
     chosen = setup.config.providers.get(provider, Provider()).api_key_env or ""
     is_name = chosen.isascii() and chosen.isidentifier()
     return chosen if is_name else PROVIDERS[provider].key_vars[0]
@@ -120,7 +120,7 @@ def _picked_place(setup: Setup, *, may_be_other: bool) -> str:
 
 
 def _saved(setup: Setup, place: str, variable: str, key: str) -> bool:
-    """Save a key; False when that failed, after the reason was shown."""
+    """Save a key; on failure print the reason and return False."""
     path = setup.config_dir / KEY_FILE
     try:
         match place:

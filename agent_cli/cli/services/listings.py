@@ -1,5 +1,5 @@
-"""The lists behind slash commands that take several parts of the program together: known models, offered tools,
-keys of the configuration."""
+"""Lists for slash commands that combine several parts of the program: known models, offered tools, configuration
+keys."""
 
 import asyncio
 import os
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
     from agent_cli.telemetry.span import Span
 
 SERVERS_S = 0.5
-"""How long servers are waited for, once for their lists and once for what they say of each model."""
+"""Seconds to wait for servers, once for their lists and once for their figures on each model."""
 _MOST_ASKED = 40
 _USER_INFO = re.compile(r"^(\w+://)[^/@\s]+@")
-"""A user and password, or a token, in an address."""
+"""A user and password, or a token, in a URL."""
 _SENTENCE = re.compile(r"(.+?[.:])(?:\s|$)", re.DOTALL)
 _UNSET = "built-in default"
 _WAITS = frozenset({"approval", "question", "retry"})
 
 
 def traced_turns(path: Path) -> tuple[TracedTurn, ...]:
-    """Return where the time of each turn of a session file went, its sub-agents included.
+    """Return the timing of each turn of a session file, including its sub-agents.
 
     Raises:
         StoreError: it cannot be read.
@@ -69,16 +69,16 @@ def traced_turns(path: Path) -> tuple[TracedTurn, ...]:
 
 
 def turns_of(spans: "Sequence[Span]", prompted: Collection[int] | None = None) -> tuple[TracedTurn, ...]:
-    """Return where the time of each turn went, oldest first.
+    """Return the timing of each turn, oldest first.
 
     Args:
-        spans: of one session, or of a trace file. Those of a turn whose own span is not among them, because the
-            program was killed, are one turn that has not ended.
-        prompted: which turns a prompt began, by their place; all, where that is not known.
+        spans: of a session, or of a trace file. Spans of a turn whose own span is missing, because the program was
+        killed, form a turn that has not ended.
+        prompted: indices of the turns that a prompt began; None if unknown, which counts all.
     """
     turns: list[TracedTurn] = []
     number = 0
-    by_id = {span.span_id: span for span in reversed(spans)}  # a damaged file may have an id twice: no circles
+    by_id = {span.span_id: span for span in reversed(spans)}  # a damaged file may repeat an id: avoid cycles
     for at, (root, below, ended) in enumerate(_roots([*reversed(by_id.values())])):
         is_prompted = prompted is None or at in prompted
         number += is_prompted
@@ -103,7 +103,7 @@ def _turn(root: "Span", below: "dict[str, list[Span]]", number: int, *, ended: b
 
 
 def _roots(spans: "Sequence[Span]") -> "list[tuple[Span, dict[str, list[Span]], bool]]":
-    """Return the span of each turn, what lies in each span, and whether the turn has ended."""
+    """Return the root span of each turn, its spans by parent id, and True if the turn has ended."""
     from agent_cli.telemetry.conventions import STOP_REASON
     from agent_cli.telemetry.span import Span
 
@@ -124,7 +124,7 @@ def _roots(spans: "Sequence[Span]") -> "list[tuple[Span, dict[str, list[Span]], 
 
 
 def _used(root: "Span") -> str:
-    """Return the tokens and the cost of a turn, in words; empty where they are not known."""
+    """Return the tokens and the cost of a turn as text; empty if unknown."""
     from agent_cli.telemetry import conventions as names
 
     sent, answered = root.attributes.get(names.INPUT_TOKENS), root.attributes.get(names.OUTPUT_TOKENS)
@@ -147,7 +147,7 @@ def _inside(root: "Span", below: "dict[str, list[Span]]") -> "Iterator[Span]":
 
 
 def _traced(root: "Span", below: "dict[str, list[Span]]") -> Iterator[TracedSpan]:
-    """Yield what lies in a turn, in the order it began, each span behind the one it lies in."""
+    """Yield the spans of a turn in order of their start, each after its parent."""
     from agent_cli.telemetry.conventions import FIRST_CHUNK_S
 
     def latest_first(span_id: str) -> "list[Span]":
@@ -166,7 +166,7 @@ def _traced(root: "Span", below: "dict[str, list[Span]]") -> Iterator[TracedSpan
 
 
 async def offered_models(setup: Setup, env: Mapping[str, str], query: str) -> list[str]:
-    """Names of the models that servers nearby, and configured ones, list."""
+    """Return the names of the models listed by local and configured servers."""
     asked = servers(setup.config, env)
 
     async def listed(base_url: str, key: str) -> tuple[str, ...]:
@@ -183,8 +183,8 @@ async def offered_models(setup: Setup, env: Mapping[str, str], query: str) -> li
 
 
 async def usual_models(setup: Setup, current: str) -> tuple[ModelLine, ...]:
-    """Return a short list to choose from: the present model, those that servers offer, those of the configuration,
-    then the newest of each usual family, first of providers with a key."""
+    """Return a short list to choose from: the current model, those of servers, those of the configuration, then
+    the newest of each usual family, starting with providers that have a key."""
     keys = _keys(setup)
     offered = await offered_models(setup, keyed(os.environ, setup.config_dir), "")
     own = dict.fromkeys([current, *offered, *_configured(setup)])
@@ -200,8 +200,8 @@ def _line(setup: Setup, name: str, keys: frozenset[str]) -> ModelLine:
 
 
 def models(setup: Setup, query: str, current: str) -> tuple[ModelLine, ...]:
-    """Known models with all words of `query` in their names: `current` and those of the configuration and of what
-    was learnt first, then those of providers with a key. A family's short name stands for its newest model."""
+    """Return the known models with all words of `query` in their names: first `current`, then those configured or
+    learned about, then those of providers with a key. The short name of a family stands for its newest model."""
     if family := newest(query):
         return (_line(setup, family, _keys(setup)),)
     words = query.lower().split()
@@ -235,7 +235,7 @@ def _info(setup: Setup, name: str) -> ModelInfo:
 
 
 def _keys(setup: Setup) -> frozenset[str]:
-    """Return the variables a key is known for; the keyring is not asked."""
+    """Return the variables with a known key; the keyring is not asked."""
     names = unsaved_names() | {name for name, value in os.environ.items() if value.strip()}
     try:
         file = read_key_file(setup.config_dir / KEY_FILE)
@@ -245,7 +245,7 @@ def _keys(setup: Setup) -> frozenset[str]:
 
 
 def _is_usable(setup: Setup, name: str, keys: frozenset[str]) -> bool:
-    """Return whether a model's provider has a key, or needs none."""
+    """Return True if a model's provider has a key or needs none."""
     provider = name.partition("/")[0]
     settings = setup.config.providers.get(provider) or setup.config.providers.get(ALIASES.get(provider, provider))
     spec = provider_spec(provider)
@@ -257,7 +257,7 @@ def _is_usable(setup: Setup, name: str, keys: frozenset[str]) -> bool:
 
 
 def tools(registry: Registry) -> tuple[ToolLine, ...]:
-    """Return what the model is offered."""
+    """Return the tools offered to the model."""
     found = []
     for name in registry.names:
         tool = registry.get(name)
@@ -276,7 +276,7 @@ def _source(tool: object) -> str:
 
 
 def config(setup: Setup, redactor: Redactor) -> tuple[ConfigLine, ...]:
-    """Return every key with its value and its place; values that are secrets, or may be, are masked."""
+    """Return every key with its value and source; values that are or may be secrets are masked."""
     defaults = dict(flatten(msgspec.to_builtins(Config())))
     found = []
     for key, value in flatten(msgspec.to_builtins(setup.config)):
@@ -287,7 +287,7 @@ def config(setup: Setup, redactor: Redactor) -> tuple[ConfigLine, ...]:
 
 
 def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Give the dotted key and the value of every leaf; an empty mapping is one."""
+    """Yield the dotted key and the value of every leaf; an empty mapping is a leaf."""
     if isinstance(values, dict) and values:
         for key, value in values.items():
             yield from flatten(value, f"{prefix}{key}.")
@@ -296,8 +296,8 @@ def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def shown_value(key: str, value: Any, redactor: Redactor) -> str:
-    """Write a value as JSON without credentials. Headers are masked whatever they hold, variables by their names,
-    passwords in addresses by their place."""
+    """Return a value as JSON without credentials. All headers are masked, variables by their names, and passwords
+    in URLs."""
     *_, inner, name = ("", "", *key.split("."))
     if isinstance(value, str):
         value = _USER_INFO.sub(r"\1[masked]@", value)
@@ -324,7 +324,7 @@ def plugin_lines(plugins: "LoadedPlugins") -> tuple[PluginLine, ...]:
 
 
 def hook_lines(hooks: "HookEngine") -> tuple[HookLine, ...]:
-    """Return one line for each hook."""
+    """Return a line for each hook."""
     found = []
     for hook in hooks.hooks:
         runs = [run for run in hooks.runs if run.hook == hook.label and run.event == hook.event]
@@ -351,7 +351,7 @@ def _about(hook: "Hook") -> str:
 
 
 def server_lines(servers: "Servers") -> tuple[ServerLine, ...]:
-    """Return one line for each server."""
+    """Return a line for each server."""
     return tuple(
         ServerLine(
             name=each.name,

@@ -1,7 +1,7 @@
-"""Read what was piped into the program: standard input that is no terminal is data, never keys.
+"""Read piped input: standard input that is not a terminal is data, never keys.
 
-`agent run` and the REPL share it. The REPL reads all of it first and then takes its keys from the controlling
-terminal, where there is one.
+Shared by `agent run` and the REPL. The REPL reads all of it first and then takes its keys from the controlling
+terminal, if there is one.
 """
 
 import os
@@ -12,20 +12,20 @@ import sys
 from agent_cli.bootstrap.options import UsageError
 
 MAX_BYTES = 256 * 1024 * 1024
-"""A prompt takes about seven times its size in memory until it is sent; an input that never ends, such as
-`yes |`, must not take all there is. No model reads a tenth of this."""
+"""Maximum size in bytes. A prompt takes about seven times its size in memory until it is sent; an endless input,
+such as `yes |`, must not take all memory. No model reads a tenth of this."""
 PATIENCE_S = 5.0
-"""How long an input that is not needed may stay silent where nobody could end the wait."""
+"""Seconds that optional input may stay silent if nobody could end the wait."""
 _CHUNK = 1 << 20
 _AWAKE_S = 0.2
-"""How late a signal may be noticed."""
+"""Maximum delay, in seconds, before a signal is noticed."""
 
 
 def read_piped(*, patient: bool) -> str | None:
-    """Read standard input to its end; None where it is no pipe, file or socket, as with `/dev/null`.
+    """Read standard input to its end; return None if it is not a pipe, file or socket, as with `/dev/null`.
 
     A pipe that stays silent may have been inherited by accident. Unless `patient`, it is given up after
-    `PATIENCE_S`, with a line on standard error, so that no run waits for ever.
+    `PATIENCE_S`, with a line on standard error, so that no run waits forever.
 
     Raises:
         UsageError: there is more than `MAX_BYTES`.
@@ -46,14 +46,14 @@ def read_piped(*, patient: bool) -> str | None:
 
 
 def read_all() -> str:
-    """Read standard input to its end, whatever it is.
+    """Read standard input of any kind to its end.
 
     Raises:
         UsageError: there is more than `MAX_BYTES`.
     """
     data = bytearray()
     while len(data) <= MAX_BYTES:
-        # A signal that comes right before the system call would not end a read that blocks.
+        # A signal that arrives right before the system call would not interrupt a blocking read.
         if select.select([sys.stdin], [], [], _AWAKE_S)[0]:
             chunk = os.read(sys.stdin.fileno(), _CHUNK)
             if not chunk:
@@ -68,13 +68,13 @@ def read_all() -> str:
 
 
 def beside(prompt: str, piped: str) -> str:
-    """Add piped text to a prompt as context, in a block of its own."""
+    """Append piped text to a prompt as context, in a separate block."""
     return f"{prompt}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else prompt
 
 
 def take_terminal() -> bool:
-    """Put the controlling terminal in place of standard input; False where no person can type there: no
-    terminal, output that goes elsewhere, or a job in the background."""
+    """Replace standard input by the controlling terminal; return False if no user can type there: no terminal,
+    redirected output, or a background job."""
     if not sys.stdout.isatty():
         return False
     try:
@@ -95,7 +95,7 @@ def take_terminal() -> bool:
 
 
 def _has_data_kind() -> bool:
-    """Return whether standard input is of a kind that data comes by; `/dev/null` and terminals are not."""
+    """Return True if standard input is of a kind that carries data; `/dev/null` and terminals are not."""
     if sys.stdin is None or sys.stdin.closed:
         return False
     try:

@@ -1,5 +1,5 @@
-"""What the REPL offers beyond the engine: lists, searches, exports, and the user's own commands. What is long
-lies in modules of its own, imported when it is first asked for."""
+"""Services of the REPL beyond the engine: lists, searches, exports, and the user's shell commands. Larger services
+are in separate modules, imported on first use."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class SessionHost:
-    """The services behind the slash commands of one session; see `ui.host.Host`."""
+    """The services behind the slash commands of a session; see `ui.services.Host`."""
 
     def __init__(self, setup: Setup, opened: OpenSession) -> None:
         self._setup = setup
@@ -74,7 +74,7 @@ class SessionHost:
         now = self._opened.agent.snapshot()
         if not now.session_path:
             return "This session is not saved, so there is no record of its time."
-        if not Path(now.session_path).exists():  # its file is made with the first prompt
+        if not Path(now.session_path).exists():  # the file is created with the first prompt
             return ()
         from .listings import traced_turns
 
@@ -92,7 +92,7 @@ class SessionHost:
             return f"Not exported: {error}"
 
     def _written(self, session: Path, target: Path) -> str:
-        """Write an export, never over a file that is there; what was done, in words."""
+        """Write an export, never over an existing file; return a message about the result."""
         from agent_cli.store.child_sessions import agent_names
         from agent_cli.store.export.formats import ENDINGS, exported, masked
 

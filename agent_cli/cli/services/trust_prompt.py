@@ -1,4 +1,4 @@
-"""What a project brings of its own, shown before any of it is used, and the one question about it."""
+"""The trust prompt: settings that a project brings are shown before use, and approved with a single question."""
 
 import os
 import sys
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 
 _MOST_LISTED = 40
-"""Lines of the question about what a project brings; it must fit on a screen or two."""
+"""Maximum lines of the question about a project's settings; it must fit on a screen or two."""
 
 
 class TrustRequest(msgspec.Struct, frozen=True):
-    """Something that a project brings and the user has not agreed to."""
+    """Settings that a project brings and the user has not approved."""
 
     place: str
     content: bytes
-    """What a yes is bound to: other content asks again."""
+    """The content to which an approval is bound: other content asks again."""
     effects: tuple[str, ...]
-    """What would be so, a line each."""
+    """The effects of an approval, one line each."""
     texts: tuple[tuple[str, bytes], ...]
     """Name and content of each file."""
     otherwise: str = "is ignored: not trusted"
-    """What is so without a yes."""
+    """The consequence without approval."""
 
 
 def offers(setup: Setup) -> tuple[TrustRequest, ...]:
-    """Return all that is there and does not count."""
+    """Return all settings that the project brings and that are not in force."""
     found = []
     if setup.untrusted is not None:
         file = setup.workspace.root / PROJECT_FILE
@@ -64,7 +64,7 @@ def offers(setup: Setup) -> tuple[TrustRequest, ...]:
 
 
 def _hooks(setup: Setup) -> list[TrustRequest]:
-    """Return the hooks that the project brings and the user has not agreed to as they are now."""
+    """Return the hooks that the project brings and the user has not approved in their present form."""
     if not defines_hooks(setup.workspace.root):
         return []
     from agent_cli.bootstrap.hooks import found_hooks
@@ -91,7 +91,7 @@ def _what_it_does(hook: "Hook") -> str:
 
 
 def _servers(setup: Setup) -> list[TrustRequest]:
-    """Return the MCP servers that the project brings and the user has not agreed to as they are now."""
+    """Return the MCP servers that the project brings and the user has not approved in their present form."""
     if not defines_servers(setup.workspace.root):
         return []
     from agent_cli.bootstrap.mcp_servers import found_servers
@@ -108,7 +108,7 @@ def _servers(setup: Setup) -> list[TrustRequest]:
 
 
 def _agents(setup: Setup) -> list[TrustRequest]:
-    """Return the sub-agents that the project defines and the user has not agreed to as they are now."""
+    """Return the sub-agents that the project defines and the user has not approved in their present form."""
     if not setup.agent_places():
         return []
     from agent_cli.bootstrap.agents import found_agents
@@ -131,11 +131,11 @@ def _about(found: "AgentType") -> Iterator[str]:
 
 
 def _doubtful(setup: Setup) -> list[str]:
-    """Return the files of instructions whose content may come from others."""
+    """Return the instruction files whose content may come from others."""
     try:
         if not setup.trust.has_doubts():
             return []
-    except ConfigError:  # what is wrong with the folder is said when a session is opened in it
+    except ConfigError:  # problems of the folder are reported when a session is opened
         return []
     chain = InstructionFiles(setup.root, setup.config.context.instructions)
     chain.read()
@@ -158,7 +158,7 @@ def _instructing(real: str) -> TrustRequest:
 
 
 def _effects(setup: Setup, data: bytes) -> Iterator[str]:
-    """Yield what a configuration file would set, and what of it would not count all the same."""
+    """Yield the settings of a configuration file, and those that would be ignored even if approved."""
     try:
         layer = parse(data, setup.workspace.root / PROJECT_FILE)
     except ConfigError as error:
@@ -185,7 +185,7 @@ def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def ask_for_trust(setup: Setup) -> None:
-    """Show what the project brings and ask once; without a terminal only warn that it is ignored."""
+    """Show the project's settings and ask once; without a terminal only warn that they are ignored."""
     found = [offer for offer in offers(setup) if not setup.trust.refuses(offer.place, offer.content)]
     if not found:
         return
@@ -196,7 +196,7 @@ def ask_for_trust(setup: Setup) -> None:
     shown, whole = list(_listed(found, _MOST_LISTED)), list(_listed(found))
     print("\n".join(shown))
     while (answer := _answer(setup.config.ui)) == "v" or (answer == "y" and shown != whole):
-        if shown != whole:  # a yes is for what was shown
+        if shown != whole:  # an approval covers only what was shown
             print("\n".join(whole))
             shown = whole
         if answer == "v":
@@ -209,14 +209,15 @@ def ask_for_trust(setup: Setup) -> None:
 
 
 def inert_lines(found: Sequence[TrustRequest]) -> list[str]:
-    """Return what is said of things that do not count where nobody is asked: a line each, of many the first."""
+    """Return the warnings on settings that are ignored because nobody can be asked: one line each, limited in
+    number."""
     rows = [f"{_shown(offer.place)} {offer.otherwise}." for offer in found[:_MOST_LISTED]]
     more = len(found) - len(rows)
     return [*rows, *([f"{more} more places of this project are not trusted."] if more else [])]
 
 
 def _listed(found: Sequence[TrustRequest], most: int | None = None) -> Iterator[str]:
-    """Yield what each place would bring, `most` lines of it; the rest is counted."""
+    """Yield the effects of each place, at most `most` lines; the rest is counted."""
     left = most if most is not None else sum(len(offer.effects) for offer in found)
     for at, offer in enumerate(found):
         if left <= 0:
@@ -240,7 +241,7 @@ _ANSWERS = {
 
 
 def _answer(settings: Ui) -> str:
-    """One of y, v, d, or anything else for no."""
+    """Return y, v or d, or anything else for no."""
     if is_plain(settings, sys.stdin, sys.stdout):
         shown = " ".join(f"[{key}] {label}" for key, label in _ANSWERS.items())
         return input(f"Use it? {shown} (empty: n): ").strip().lower()[:1]

@@ -1,4 +1,4 @@
-"""`agent -w NAME`: make a git worktree or go on in it, work there, and say what can be done with it afterwards."""
+"""`agent -w NAME`: create or reuse a git worktree, work in it, and print what can be done with it afterwards."""
 
 import asyncio
 import os
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 @contextmanager
 def in_worktree(chosen: ParsedOptions) -> Iterator[ParsedOptions]:
-    """Give the same command line for the worktree that it names.
+    """Yield the command line adapted to the worktree that it names.
 
     Raises:
-        UsageError: it cannot be made or entered.
+        UsageError: the worktree cannot be created or entered.
     """
     name, root = chosen.text("worktree") or "", Path(chosen.text("cd") or os.curdir).absolute()
     try:
@@ -42,7 +42,7 @@ def in_worktree(chosen: ParsedOptions) -> Iterator[ParsedOptions]:
 
 
 def with_git(work: Callable[[RunProgram], Awaitable[T]]) -> T:
-    """Return what a coroutine gives that runs programs."""
+    """Run a coroutine function that needs to run programs; return its result."""
 
     async def done() -> T:
         runner = ProcessRunner()
@@ -55,7 +55,7 @@ def with_git(work: Callable[[RunProgram], Awaitable[T]]) -> T:
 
 
 def _farewell(worktree: Worktree) -> str:
-    """Say what was changed in a worktree, and what can be done with it."""
+    """Return a message about the changes in a worktree, and about what can be done with it."""
     name = worktree.name
     go_on = f"`agent -w {name}` continues in it"
     try:

@@ -1,4 +1,4 @@
-"""One agent as a child process: started, listened to, and stopped."""
+"""An agent as a child process: start it, read its events, and stop it."""
 
 import asyncio
 import contextlib
@@ -24,27 +24,27 @@ _EVERY_S = 1.0
 
 
 class RetryDelay(msgspec.Struct, frozen=True):
-    """What is read of `retry_scheduled`."""
+    """The fields read from `retry_scheduled`."""
 
     delay_s: float
 
 
 class SessionOpened(msgspec.Struct, frozen=True):
-    """What is read of `session_started`."""
+    """The fields read from `session_started`."""
 
     session_id: str
     model: str = ""
 
 
 class Log:
-    """A file that takes output up to a size."""
+    """A file that takes output up to a maximum size."""
 
     def __init__(self, path: Path) -> None:
         self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115  # closed by `close`
         self._left = _MOST_LOGGED
 
     def feed(self, data: bytes) -> None:
-        """Write a piece; what does not fit, or cannot be written, is dropped."""
+        """Write a piece; data beyond the limit, or that cannot be written, is dropped."""
         if self._left > 0:
             with contextlib.suppress(OSError):
                 self._file.write(data[: self._left])
@@ -56,7 +56,7 @@ class Log:
 
 
 class AgentOutput:
-    """Reads the events of an agent, and passes on those that others wait for."""
+    """Parses the events of an agent, and forwards the relevant ones."""
 
     def __init__(self, report: Callable[[bytes], None]) -> None:
         self._report = report
@@ -64,13 +64,13 @@ class AgentOutput:
         self._due = 0.0
         self.opened: SessionOpened | None = None
         self.result: bytes = b""
-        """The last line, as it came; empty without one."""
+        """The unparsed `result` line; empty if there was none."""
         self.rate_limited_s = 0.0
-        """Sum of the delays before retries."""
+        """Total delay before retries, in seconds."""
         self.is_broken = False
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of its standard output."""
+        """Process a piece of the agent's standard output."""
         head, newline, tail = data.rpartition(b"\n")
         if not newline:
             self._rest += data
@@ -99,7 +99,7 @@ class AgentOutput:
 
 
 class AgentProcess:
-    """A started agent. `stop` asks it to save and end, and kills what is left."""
+    """A started agent. `stop` asks it to save and exit, and kills the remaining processes."""
 
     def __init__(self, running: Running, log: Log) -> None:
         self._running = running
@@ -117,7 +117,7 @@ class AgentProcess:
         output: AgentOutput,
         log_file: Path,
     ) -> "AgentProcess":
-        """Start an agent and give it its prompt.
+        """Start an agent and send it its prompt.
 
         Raises:
             ProcessError: it cannot be started.
@@ -131,13 +131,14 @@ class AgentProcess:
         except BaseException:
             log.close()
             raise
-        with contextlib.suppress(ProcessError):  # it has ended already, or does not read
+        with contextlib.suppress(ProcessError):  # it has already ended, or does not read
             await running.send(prompt.encode("utf-8", "surrogatepass"))
         running.close_input()
         return cls(running, log)
 
     async def ended(self, timeout_s: float | None, grace_s: float) -> bool:
-        """Wait for its end and that of its children; False where it had to be stopped for the time it took."""
+        """Wait for the end of the agent and its children; return False if it had to be stopped after
+        `timeout_s`."""
         in_time = await self._running.ended_within(timeout_s if timeout_s is not None else float("inf"))
         if not in_time:
             await self.stop(grace_s)
@@ -147,11 +148,11 @@ class AgentProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """As a shell reports it; None while it runs, and where what watched over it was killed."""
+        """Exit code as a shell reports it; None while it runs, or if its supervisor was killed."""
         return self._running.exit_code
 
     async def stop(self, grace_s: float) -> None:
-        """Ask it to save and end; kill its whole tree after `grace_s`."""
+        """Ask the agent to save and exit; kill its whole process tree after `grace_s`."""
         if not self._running.ended.done():
             with contextlib.suppress(OSError):
                 os.kill(self._running.pid, signal.SIGTERM)
@@ -159,5 +160,5 @@ class AgentProcess:
         await to_the_end(self._running.stop())
 
     def close(self) -> None:
-        """Close its log."""
+        """Close the log."""
         self._log.close()

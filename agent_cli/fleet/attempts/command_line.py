@@ -1,4 +1,4 @@
-"""Turn a task into the command line and the variables of `agent run`."""
+"""Convert a task to the command line and the environment of `agent run`."""
 
 import json
 import os
@@ -13,16 +13,16 @@ from ..tree import Tree
 
 TRACE_FILE = "trace.jsonl"
 _STOP_AFTER_S = 30.0
-"""Beyond its own limit, before an agent is stopped from outside."""
+"""Seconds beyond the agent's own limit before it is stopped from outside."""
 
 
 def agent_command(job: Job, inside: Path, schema_file: Path) -> list[str]:
-    """Return the command line of the agent; the prompt comes on standard input. A trace is written beside the
-    schema."""
+    """Return the command line of the agent, which reads the prompt from standard input. A trace is written beside
+    the schema."""
     task = job.task
     if task.command:
         return ["bash", "-c", task.command]
-    # -P: modules of the tree are never imported.
+    # -P: never import modules from the tree
     words = [sys.executable, "-P", "-m", "agent_cli", "run", "-", "-C", str(inside), "--quiet"]
     words += ["--output-format", "stream-json"]
     given: dict[str, object] = {
@@ -40,18 +40,18 @@ def agent_command(job: Job, inside: Path, schema_file: Path) -> list[str]:
 
 
 def time_limit_s(task: Task) -> float | None:
-    """Return how long the agent may run before it is stopped from outside."""
+    """Return the seconds after which the agent is stopped from outside; None for no limit."""
     return None if task.timeout_s is None else task.timeout_s + _STOP_AFTER_S
 
 
 def agent_environment(job: Job, tree: Tree, state: Path, temporary: Path) -> dict[str, str]:
-    """Return the variables of the agent: ours, with folders of the attempt's own for state and temporary files.
-    An agent that is killed with all its helpers cannot remove what it leaves."""
+    """Return the environment of the agent: ours, with separate folders for state and temporary files. An agent
+    killed with all its helpers cannot remove its files itself."""
     own = {"AGENT_STATE_DIR": str(state), "TMPDIR": str(temporary)}
     return {**os.environ, **job.task.env, **tree.environment(), **own}
 
 
 def command_environment(job: Job, tree: Tree) -> dict[str, str]:
-    """Return the variables of `setup` and `verify`: ours without keys, but those that the task names."""
+    """Return the environment of `setup` and `verify`: ours without keys, except those that the task names."""
     named = {name: os.environ[name] for name in job.task.pass_env if name in os.environ}
     return {**child_env(os.environ), **named, **job.task.env, **tree.environment()}

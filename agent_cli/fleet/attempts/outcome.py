@@ -1,4 +1,4 @@
-"""Judge an attempt by how its agent ended, by its patch and by `verify`."""
+"""Determine the outcome of an attempt from the end of its agent, its patch and `verify`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ..attempt import Failure, Outcome, Used
 
 
 class RunEnd(msgspec.Struct, frozen=True):
-    """What is read of the `result` line of `agent run`."""
+    """The fields read from the `result` line of `agent run`."""
 
     session_id: str = ""
     stop_reason: str = ""
@@ -26,7 +26,7 @@ class RunEnd(msgspec.Struct, frozen=True):
 
 
 def read_result(line: bytes) -> RunEnd | None:
-    """Return the `result` line; None where there is none that can be read."""
+    """Parse the `result` line; return None if it is missing or invalid."""
     if not line:
         return None
     try:
@@ -52,7 +52,7 @@ _BY_REASON: dict[str, Outcome] = {"content_filter": "refused", "hook_refused": "
 
 
 def outcome_of_run(end: RunEnd | None, exit_code: int | None, *, is_agent: bool = True) -> Outcome:
-    """Return the outcome by the end of the agent alone; a command in its place writes no result."""
+    """Return the outcome from the end of the agent alone; a command in its place writes no result."""
     if not is_agent:
         return "done" if exit_code == 0 else "crash"
     if exit_code is None or (end is None and exit_code not in (HUNG_UP, 130, 143)):
@@ -63,12 +63,12 @@ def outcome_of_run(end: RunEnd | None, exit_code: int | None, *, is_agent: bool 
 
 
 def is_judged(outcome: Outcome) -> bool:
-    """Return whether `verify` is run after such an end; what an agent left at a limit is judged for the record."""
+    """Return True if `verify` runs after this outcome; work that stopped at a limit is verified for the record."""
     return outcome in ("done", "limit", "stuck")
 
 
 def judged(outcome: Outcome, verified: bool | None) -> Outcome:
-    """Return the outcome after `verify`; None is no `verify`."""
+    """Return the outcome after `verify`; `verified` is None without `verify`."""
     if outcome != "done" or verified is None:
         return outcome
     return "solved" if verified else "unsolved"

@@ -1,4 +1,4 @@
-"""Run one attempt: a tree of its own, `setup`, the agent, the patch whatever came of it, `verify`."""
+"""Run an attempt: a separate tree, `setup`, the agent, the patch for any outcome, `verify`."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ Report = Callable[[Started | Progress], None]
 
 
 class _Ended(Exception):
-    """The attempt is over before its agent has run."""
+    """The attempt ended before its agent ran."""
 
     def __init__(self, outcome: Outcome, kind: str, message: str) -> None:
         super().__init__(message)
@@ -45,15 +45,15 @@ class _Ended(Exception):
 
 
 async def run_attempt(job: Job, report: Report, runner: ProcessRunner) -> AttemptResult:
-    """Run an attempt in `job.place` and write its files to `job.folder`; returns what is in `result.json`.
+    """Run an attempt in `job.place` and write its files to `job.folder`; return the contents of `result.json`.
 
-    Cancelled, it stops the agent, saves what there is and returns with the outcome `cancelled`.
+    On cancellation it stops the agent, saves the work so far and returns the outcome `cancelled`.
     """
     return await _Attempt(job, report, runner).run()
 
 
 class _Attempt:
-    """One attempt while it runs."""
+    """A running attempt."""
 
     def __init__(self, job: Job, report: Report, runner: ProcessRunner) -> None:
         self._job = job = job if job.place else msgspec.structs.replace(job, place=str(batch_place(job.batch)))
@@ -74,7 +74,7 @@ class _Attempt:
         return Path(self._job.folder)
 
     async def run(self) -> AttemptResult:
-        """Run it to its end."""
+        """Run the attempt to its end."""
         job = self._job
         self._report(Started(job.key, socket.gethostname(), os.getpid(), __version__))
         try:
@@ -83,7 +83,7 @@ class _Attempt:
             self._set(outcome=end.outcome, error=end.failure)
         except asyncio.CancelledError:
             self._set(outcome="cancelled", error=Failure("cancelled", "the batch was stopped"))
-        except Exception as error:  # nothing that goes wrong here may cost the patch
+        except Exception as error:  # no error may lose the patch
             self._set(outcome="crash", error=Failure(type(error).__name__, str(error)))
         await _whatever_comes(self._save)
         try:
@@ -117,7 +117,7 @@ class _Attempt:
             raise _Ended("setup", "setup", f"setup failed: {why}; see setup.log")
 
     async def _run_agent(self, tree: Tree) -> None:
-        job, schema = self._job, self._state / "schema.json"  # the folder of the attempt is closed to the agent
+        job, schema = self._job, self._state / "schema.json"  # the agent must not see the attempt's folder
         if job.task.schema is not None:
             replace_file(schema, msgspec.json.encode(job.task.schema))
         closed = () if job.task.command else job.closed
@@ -131,7 +131,7 @@ class _Attempt:
             )  # fmt: skip
         except (ProcessError, OSError) as error:
             raise _Ended("crash", "start", str(error)) from error
-        self._set(cost_usd=None)  # from now on only the agent can say
+        self._set(cost_usd=None)  # from now on only the agent knows
         try:
             in_time = await agent.ended(time_limit_s(job.task), job.grace_s)
         except asyncio.CancelledError:
@@ -145,7 +145,7 @@ class _Attempt:
             self._set(outcome="limit", error=Failure("time_limit", "it did not end in time and was stopped"))
 
     def _read_end(self, exit_code: int | None) -> None:
-        """Take over what the agent said of itself, or all that is known without."""
+        """Copy the agent's result, or the known facts if there is none."""
         end, opened = read_result(self._output.result), self._output.opened
         outcome = outcome_of_run(end, exit_code, is_agent=not self._job.task.command)
         self._set(outcome=outcome, exit_code=exit_code)
@@ -164,18 +164,18 @@ class _Attempt:
             await self._save_patch(self._tree)
             self._save_session()
         if self._job.task.verify and is_judged(self._result.outcome):
-            # What a later run finds if this one is killed meanwhile.
+            # Result found by a later run if this one is killed meanwhile.
             error = Failure("lost", "the batch was killed while the attempt was judged")
             self._write(msgspec.structs.replace(self._result, outcome="lost", error=error))
 
     async def _close(self) -> None:
-        """Give up the tree, and write down what came of it all."""
+        """Remove or keep the tree, and write the final result."""
         waited = Waited(self._output.rate_limited_s, self._job.queued_s, self._setup_s)
         now = time.time()
         self._set(waited_s=waited, finished=now, duration_s=now - self._begun)
         if self._tree is not None:
             self._set(tree=str(self._tree.path))
-            self._write(self._result)  # a later run must not read a tree of which half is gone
+            self._write(self._result)  # a later run must not read a half-removed tree
             await self._leave(self._tree)
         self._write(self._result)
 
@@ -219,17 +219,17 @@ class _Attempt:
             save_session(self._state, self._folder)
 
     async def _leave(self, tree: Tree) -> None:
-        """Remove the tree, or say where it stays."""
+        """Remove the tree, or record that it is kept."""
         result, keep = self._result, self._job.keep
         is_good = result.outcome in ("solved", "done")
         is_whole = result.patch is not None and not result.patch.left_out
         if not is_whole or keep == "all" or (keep == "failed" and not is_good):
             if result.patch is not None:
-                with contextlib.suppress(TreeError, OSError):  # then it stays until somebody removes it by hand
+                with contextlib.suppress(TreeError, OSError):  # then it stays until it is removed by hand
                     await tree.settle()
             return
         with contextlib.suppress(TreeError, OSError):
-            await tree.remove(discard=True)  # the patch is safe; what came later is of `verify`
+            await tree.remove(discard=True)  # the patch is safe; later changes are those of `verify`
             self._set(tree="")
 
     @property
@@ -241,22 +241,23 @@ class _Attempt:
 
 
 async def _whatever_comes(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run to the end although this task is cancelled meanwhile."""
+    """Run a coroutine to its end even if this task is cancelled meanwhile."""
     with contextlib.suppress(asyncio.CancelledError):
         await to_the_end(work())
 
 
 def batch_place(batch_id: str) -> Path:
-    """Return the folder for the trees of a batch, beside that of the state, which its agents must not read."""
+    """Return the folder for the trees of a batch. It is beside the state folder, because the batch's agents must
+    not read the state."""
     return worktrees_dir(state_dir()) / "batches" / batch_id
 
 
 def prepare_state(job: Job) -> None:
-    """Make the state folder of an attempt's agent. What the sandbox can do here need not be measured again, and
-    what it spends counts towards the user's limit for a day.
+    """Create the state folder of an attempt's agent. It gets the sandbox measurement, which need not be repeated,
+    and shares the user's record of daily spending.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     folder, spent = state_folder(job), state_dir() / SPEND_FOLDER
     make_private(folder)
@@ -268,11 +269,11 @@ def prepare_state(job: Job) -> None:
 
 
 def save_session(state: Path, folder: Path) -> None:
-    """Move the session of an agent, those of its sub-agents and its trace to the folder of its attempt, what a
-    collector did not get to the user's own, and remove the rest of its state.
+    """Move the agent's session, its sub-agents' sessions and its trace to the attempt's folder, and unsent spans
+    to the user's own; remove the rest of the agent's state.
 
     Raises:
-        OSError: it cannot be copied; nothing is removed then.
+        OSError: a file cannot be copied; nothing is removed then.
     """
     for path in sorted(state.glob("sessions/*/*.json"))[:1]:
         shutil.copyfile(path, folder / SESSION_FILE)
@@ -289,7 +290,7 @@ def save_session(state: Path, folder: Path) -> None:
 
 
 def tree_name(job: Job) -> str:
-    """Return the name of the tree of an attempt: no other attempt of its batch has it."""
+    """Return the name of an attempt's tree, unique within its batch."""
     name = job.task.id
     if len(name) > _LONGEST_NAME or not name[0].isalnum():
         name = f"{name.strip('-._')[:_SHORTENED]}x{hashlib.sha256(name.encode()).hexdigest()[:12]}".lower()
@@ -297,5 +298,5 @@ def tree_name(job: Job) -> str:
 
 
 def state_folder(job: Job) -> Path:
-    """Return the state folder of an attempt's agent: sessions and checkpoints go with the attempt."""
+    """Return the state folder of an attempt's agent, with its sessions and checkpoints."""
     return Path(job.place, "state", tree_name(job))

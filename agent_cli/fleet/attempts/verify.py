@@ -1,4 +1,4 @@
-"""Run the commands of a task itself: `setup` before the agent, `verify` after it."""
+"""Run the task's own commands: `setup` before the agent, `verify` after it."""
 
 import time
 from fnmatch import fnmatchcase
@@ -18,7 +18,7 @@ from .agent_process import Log
 from .command_line import command_environment
 
 NO_VERDICT = 126
-"""Exit code of a `verify` that could not judge; a shell ends so where it may not run a program."""
+"""Exit code of a `verify` that could not decide; a shell uses it for a program that it cannot execute."""
 _TEMPORARY = "tmp"
 
 
@@ -26,21 +26,21 @@ class CommandEnd(msgspec.Struct, frozen=True):
     """How a command of the task ended."""
 
     exit_code: int | None
-    """None where it could not be started, or was stopped."""
+    """None if it could not be started, or was stopped."""
     error: str = ""
     """Why there is no exit code."""
     seconds: float = 0.0
 
 
 async def run_setup(job: Job, tree: Tree, runner: ProcessRunner) -> CommandEnd:
-    """Run `setup` in the tree, with the network and as the user would; its output goes to `setup.log`."""
+    """Run `setup` in the tree, with network access and the user's rights; its output goes to `setup.log`."""
     argv = tree.wrapped(["bash", "-c", job.task.setup], own_network=False)
     return await _run(job, tree, runner, argv, "setup.log", job.task.setup_timeout_s, None)
 
 
 async def run_verify(job: Job, tree: Tree, runner: ProcessRunner) -> CommandEnd:
-    """Run `verify` in the tree; its output goes to `verify.log`. What it runs may be the model's work, so it is
-    confined as the commands of the model are."""
+    """Run `verify` in the tree; its output goes to `verify.log`. It may run code written by the model, so it is
+    sandboxed like the model's commands."""
     alone, is_confined = job.task.network == "own", job.task.sandbox != "off"
     own = [str(each) for each in (config_dir(), state_dir())]
     hidden = own if is_confined and tree.confines else None
@@ -79,7 +79,7 @@ async def _run(
 
 
 async def _confinement(job: Job, tree: Tree, runner: ProcessRunner, own: tuple[str, ...]) -> Confinement | None:
-    """Return what `verify` may reach where the tree has no wrapper; None where no sandbox can be had."""
+    """Return the confinement of `verify` if the tree has no wrapper; None if no sandbox is available."""
     if runner.means is None:
         from agent_cli.sandbox.probe import measure
 
@@ -94,13 +94,12 @@ async def _confinement(job: Job, tree: Tree, runner: ProcessRunner, own: tuple[s
 
 
 def changed_protected(changed: tuple[str, ...], globs: tuple[str, ...]) -> str:
-    """Return the first changed file that the task protects; empty where there is none."""
+    """Return the first changed file that the task protects; empty if there is none."""
     return next((path for path in changed if any(_matches(path, pattern) for pattern in globs)), "")
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Match as in a list of ignored files: a pattern without a slash is that of a name, one that ends in a slash
-    that of a folder."""
+    """Match a pattern as in .gitignore: without a slash it matches names, with a trailing slash a folder."""
     pattern = pattern.removeprefix("/")
     if pattern.endswith("/"):
         pattern += "*"

@@ -1,4 +1,5 @@
-"""Make a branch of the result of a task, beside its patch. Nothing is checked out, and no branch is moved."""
+"""Create a branch from the result of a task, in addition to its patch. Nothing is checked out, and no branch is
+moved."""
 
 import os
 import tempfile
@@ -12,19 +13,19 @@ from ..attempts.run import PATCH_FILE
 from ..task import Task
 
 _NOBODY = {"NAME": "agent", "EMAIL": "agent@localhost"}
-"""Who commits where git does not know the user."""
+"""Committer if git has no user configured."""
 
 
 class BranchError(Exception):
-    """A branch cannot be made; the text says why."""
+    """A branch cannot be created; the text says why."""
 
 
 async def make_branch(out: Path, batch_id: str, task: Task, result: AttemptResult, run: RunProgram) -> str:
-    """Commit the patch of an attempt on top of its base as `agent/BATCH/TASK`; returns the name of the branch,
-    empty where nothing was changed or there is one.
+    """Commit the patch of an attempt on top of its base as `agent/BATCH/TASK`; return the name of the branch,
+    empty if nothing was changed or the branch exists.
 
     Raises:
-        BranchError: git refuses.
+        BranchError: git fails.
     """
     patch = out / "tasks" / result.id / str(result.attempt) / PATCH_FILE
     if not task.ref or result.patch is None or not result.patch.files:
@@ -43,7 +44,7 @@ async def make_branch(out: Path, batch_id: str, task: Task, result: AttemptResul
             return done.stdout.decode().strip()
 
         if await git("for-each-ref", "--format=%(refname)", f"refs/heads/{name}"):
-            return ""  # of an earlier run
+            return ""  # created by an earlier run
         await git("read-tree", task.ref)
         await git("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch))
         tree = await git("write-tree")

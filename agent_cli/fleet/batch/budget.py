@@ -1,11 +1,11 @@
-"""The money of a batch: it is reserved before an attempt starts, so that no more than the budget is spent."""
+"""The budget of a batch: money is reserved before an attempt starts, so that no more than the budget is spent."""
 
 from collections.abc import Iterable
 
 from ..attempt import AttemptResult
 
 _LEAST = 1.0
-"""US dollars reserved for an attempt without a limit of its own, until attempts have shown what they cost."""
+"""US dollars reserved for an attempt without a limit, until attempts have shown their usual cost."""
 _MARGIN = 1.5
 _PERCENTILE = 0.95
 _SMALLEST = 0.000_001
@@ -24,19 +24,19 @@ class Budget:
 
     @property
     def reserved(self) -> float:
-        """What running attempts may still spend."""
+        """The amount that running attempts may still spend."""
         return sum(self._reserved.values())
 
     @property
     def left(self) -> float:
-        """What may still be reserved."""
+        """The amount that may still be reserved."""
         return float("inf") if self.limit is None else self.limit - self.spent - self.reserved
 
     def reserve(self, key: str, max_cost: float | None) -> float | None:
-        """Reserve money for an attempt; returns how much it may spend at most, None for no limit.
+        """Reserve money for an attempt; return the amount it may spend, None for no limit.
 
         Raises:
-            ValueError: there is not enough left.
+            ValueError: too little is left.
         """
         if self.limit is None:
             return max_cost
@@ -47,14 +47,15 @@ class Budget:
         return wanted
 
     def _usual(self) -> float:
-        """Return what an attempt costs at most, but for one in twenty."""
+        """Return an estimate that 19 of 20 attempts do not exceed, with a margin."""
         if not self._costs:
             return _LEAST
         ordered = sorted(self._costs)
         return max(_LEAST, _MARGIN * ordered[min(len(ordered) - 1, int(_PERCENTILE * len(ordered)))])
 
     def settle(self, key: str, result: AttemptResult) -> None:
-        """Book what an attempt has cost, and give back the rest. An end that comes twice is paid twice."""
+        """Record the cost of an attempt, and release the rest of its reservation. An attempt that ends twice is
+        counted twice."""
         self._reserved.pop(key, None)
         self._book(result)
 

@@ -1,4 +1,4 @@
-"""What a batch tells whoever shows its progress."""
+"""The events of a batch for progress displays."""
 
 import msgspec
 
@@ -7,19 +7,19 @@ from ..task import Task
 
 
 class BatchBegan(msgspec.Struct, frozen=True, tag="batch_began", tag_field="type"):
-    """The batch starts or goes on."""
+    """The batch starts or resumes."""
 
     id: str
     folder: str
     tasks: int
     waiting: int
-    """Attempts to be made in this run."""
+    """Number of attempts to be made in this run."""
     done: int
-    """Attempts on record that count."""
+    """Number of recorded attempts that count."""
 
 
 class AttemptBegan(msgspec.Struct, frozen=True, tag="attempt_began", tag_field="type"):
-    """An attempt was given to the engine, or a worker has taken it (`host`)."""
+    """An attempt was submitted to the engine, or taken by a worker (`host`)."""
 
     id: str
     attempt: int
@@ -27,7 +27,7 @@ class AttemptBegan(msgspec.Struct, frozen=True, tag="attempt_began", tag_field="
 
 
 class AttemptProgressed(msgspec.Struct, frozen=True, tag="attempt_progressed", tag_field="type"):
-    """An agent did something."""
+    """An event of an agent."""
 
     id: str
     attempt: int
@@ -35,14 +35,14 @@ class AttemptProgressed(msgspec.Struct, frozen=True, tag="attempt_progressed", t
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, tag="attempt_ended", tag_field="type"):
-    """An attempt is on record."""
+    """An attempt is recorded."""
 
     result: AttemptResult
     will_repeat: bool = False
 
 
 class BatchPaused(msgspec.Struct, frozen=True, tag="batch_paused", tag_field="type"):
-    """A provider asks to wait: nothing of it starts until then."""
+    """A provider requests a pause: no attempt with it starts until then."""
 
     provider: str
     seconds: float
@@ -51,7 +51,7 @@ class BatchPaused(msgspec.Struct, frozen=True, tag="batch_paused", tag_field="ty
 
 
 class BatchStopping(msgspec.Struct, frozen=True, tag="batch_stopping", tag_field="type"):
-    """Nothing new starts; `why` says why."""
+    """No further attempt starts; `why` is the reason."""
 
     why: str
 
@@ -60,14 +60,14 @@ BatchEvent = BatchBegan | AttemptBegan | AttemptProgressed | AttemptEnded | Batc
 
 
 class BatchEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run of a batch ended."""
+    """The end of a batch run."""
 
     tasks: tuple[Task, ...]
     results: tuple[AttemptResult, ...]
-    """All that count, those of earlier runs too."""
+    """All results that count, including earlier runs."""
     exit_code: int
     stopped: str = ""
-    """Why it ended early; empty where everything was run."""
+    """Why it ended early; empty if everything was run."""
     spent_usd: float = 0.0
     waited_s: float = 0.0
-    """Seconds in which starts were paused for rate limits."""
+    """Seconds for which starts were paused by rate limits."""

@@ -12,8 +12,8 @@ INVALID_LEFT = 9
 
 
 def batch_exit_code(tasks: Sequence[Task], results: Sequence[AttemptResult], stop: str, stopped: str) -> int:
-    """Return 130 or 143 where it was stopped, 3 where the provider refused the key, 5 where the budget ended it, 9
-    where tasks lack a valid outcome, 8 where some were not solved, else 0."""
+    """Return 130 or 143 if the batch was stopped, 3 if the provider refused the key, 5 if the budget ended it, 9
+    if tasks lack a valid outcome, 8 if some were not solved, else 0."""
     if stop:
         return EXIT_CODES["interrupted" if stop == "interrupted" else "terminated"]
     last = results[-1] if results else None

@@ -1,5 +1,5 @@
-"""The folder of a batch: the frozen tasks, one line for each attempt as the only truth about what is done, and a
-folder for each attempt."""
+"""The folder of a batch: the frozen tasks, a line per attempt as the only record of finished work, and a folder
+per attempt."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ class BatchError(Exception):
 
 
 class Versions(msgspec.Struct, frozen=True):
-    """What the batch was run with."""
+    """The versions used to run the batch."""
 
     agent: str
     python: str
@@ -34,13 +34,13 @@ class Versions(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """`batch.json`: what was asked for, as it was frozen."""
+    """`batch.json`: the frozen batch as requested."""
 
     id: str
     created: float
     tasks: tuple[Task, ...]
     refs: dict[str, str] = {}
-    """By task, the commit as it was written: `main` stays what it was when the batch was frozen."""
+    """By task, the ref as written: `main` keeps the meaning it had when the batch was frozen."""
     versions: Versions
     engine: str = "local"
     hosts: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LockHolder(msgspec.Struct, frozen=True):
-    """Who is at work on a batch."""
+    """The process that works on a batch."""
 
     pid: int
     host: str
@@ -57,7 +57,7 @@ class LockHolder(msgspec.Struct, frozen=True):
 
 
 class BatchFolder:
-    """The folder of one batch. Whoever writes to it holds its lock."""
+    """The folder of a batch. Writers hold its lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,10 +65,10 @@ class BatchFolder:
         self._lock = -1
 
     def open(self) -> None:
-        """Make the folder where needed, lock it, and open the results.
+        """Create the folder if needed, lock it, and open the results.
 
         Raises:
-            BatchError: somebody else is at work on it, or it cannot be written.
+            BatchError: another process works on it, or it cannot be written.
         """
         try:
             make_private(self.path)
@@ -82,10 +82,10 @@ class BatchFolder:
             raise BatchError(f"{self.path}: {error.strerror or error}") from error
 
     def _take_lock(self) -> None:
-        """Hold the lock file by a lock of the system on this machine, and by a lease on others.
+        """Lock the lock file: with a file lock on this machine, and with a lease for others.
 
         Raises:
-            BatchError: it is held.
+            BatchError: the lock is held.
         """
         self._lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN, 0o600)
         if not try_lock(self._lock):
@@ -104,13 +104,13 @@ class BatchFolder:
         self._lock = -1
 
     def renew_lock(self) -> None:
-        """Say that this process is still at work; needed every 20 s for those on other machines."""
+        """Renew the lease; must be called every 20 s because of processes on other machines."""
         data = msgspec.json.encode(LockHolder(os.getpid(), socket.gethostname(), time.time()))
         with contextlib.suppress(OSError):
             os.pwrite(self._lock, data.ljust(400) + b"\n", 0)
 
     def _drop_torn_line(self) -> None:
-        """Cut off a last line that a crash has left half written."""
+        """Truncate a last line that a crash has left incomplete."""
         size = os.fstat(self._results).st_size
         at = size
         while at > 0:
@@ -124,10 +124,10 @@ class BatchFolder:
             os.ftruncate(self._results, at)
 
     def append(self, result: AttemptResult) -> None:
-        """Write a line; it is on the disk when this returns.
+        """Append a line; it is on disk when this returns.
 
         Raises:
-            OSError: it does not fit.
+            OSError: the disk is full.
         """
         write_end(self._results, msgspec.json.encode(result) + b"\n", os.fstat(self._results).st_size)
 
@@ -143,10 +143,10 @@ class BatchFolder:
             raise BatchError(f"{self.path}: {error.strerror or error}") from error
 
     def new_attempt(self, task_id: str) -> int:
-        """Make the folder of the next attempt at a task; returns its number.
+        """Create the folder of the next attempt at a task; return its number.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: it cannot be created.
         """
         parent = self.path / "tasks" / task_id
         parent.mkdir(mode=0o700, exist_ok=True)
@@ -162,7 +162,7 @@ class BatchFolder:
         return self.path / "tasks" / task_id / str(number)
 
     def close(self) -> None:
-        """Give back the lock; safe to call twice."""
+        """Release the lock; safe to call twice."""
         if self._results >= 0:
             os.close(self._results)
         if self._lock >= 0:
@@ -173,14 +173,14 @@ class BatchFolder:
 
 
 def lock_holder(path: Path) -> LockHolder | None:
-    """Return who wrote to the lock last and did not give it back; that process may be dead."""
+    """Return the last process that wrote to the lock and did not release it; it may be dead."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(read_regular(path / LOCK_FILE, 4096).strip(), type=LockHolder)
     return None
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process of this machine is at work on a batch."""
+    """Return True if a process of this machine works on a batch."""
     try:
         descriptor = os.open(path / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | PLAIN)
     except OSError:
@@ -192,7 +192,7 @@ def is_held(path: Path) -> bool:
 
 
 def read_batch(path: Path) -> Batch | None:
-    """Return what is frozen in a folder; None where no batch was begun.
+    """Return the frozen batch in a folder; None if there is none.
 
     Raises:
         BatchError: it cannot be read.
@@ -206,7 +206,7 @@ def read_batch(path: Path) -> Batch | None:
 
 
 def read_results(path: Path) -> tuple[AttemptResult, ...]:
-    """Return all attempts that have ended; a torn last line is left out.
+    """Return all attempts that have ended; an incomplete last line is ignored.
 
     Raises:
         BatchError: another line cannot be read.

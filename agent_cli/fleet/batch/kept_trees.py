@@ -1,4 +1,4 @@
-"""The trees that a batch keeps: how large they are, and which must go."""
+"""The kept trees of a batch: their sizes, and the removal of the oldest."""
 
 import contextlib
 import hashlib
@@ -20,17 +20,17 @@ from ..attempts.run import PATCH_FILE, SANDBOX_FILE
 
 
 class KeptTree(msgspec.Struct, frozen=True):
-    """The tree of an attempt that is still there."""
+    """The tree of an attempt that still exists."""
 
     result: AttemptResult
     bytes: int
     removed: bool = False
     why: str = ""
-    """Why it stays although it should go."""
+    """Why it was not removed although it should be."""
 
 
 def kept_trees(results: Iterable[AttemptResult]) -> list[KeptTree]:
-    """Return the trees of these attempts that are still there, the oldest first."""
+    """Return the existing trees of these attempts, oldest first."""
     found = [
         KeptTree(each, size_bytes(Path(each.tree))) for each in results if each.tree and os.path.isdir(each.tree)
     ]
@@ -38,8 +38,8 @@ def kept_trees(results: Iterable[AttemptResult]) -> list[KeptTree]:
 
 
 async def bound(out: Path, kept: Sequence[KeptTree], most_bytes: float, runner: ProcessRunner) -> list[KeptTree]:
-    """Remove the oldest trees until the rest is small enough; returns each with what became of it. One whose patch
-    is not safe in OUT, or that was changed since, stays."""
+    """Remove the oldest trees until the rest is small enough; return each with the result. A tree stays if its
+    patch is not safe in OUT, or if it was changed since."""
     left = sum(each.bytes for each in kept)
     said = []
     for each in kept:
@@ -59,18 +59,18 @@ async def bound(out: Path, kept: Sequence[KeptTree], most_bytes: float, runner: 
 
 
 def sweep(place: Path) -> None:
-    """Remove what a batch leaves at its place, unless trees are kept there."""
+    """Remove the leftovers of a batch at its place, unless trees are kept there."""
     (place / SANDBOX_FILE).unlink(missing_ok=True)
     for folder in (place / "state", place):
-        with contextlib.suppress(OSError):  # something is kept
+        with contextlib.suppress(OSError):  # something is kept there
             folder.rmdir()
 
 
 def _check_patch(out: Path, result: AttemptResult) -> None:
-    """Refuse a tree that could not be rebuilt.
+    """Refuse to remove a tree that could not be rebuilt.
 
     Raises:
-        WorktreeError: its patch is not in OUT, or is another.
+        WorktreeError: its patch is missing in OUT, or differs.
     """
     path = out / "tasks" / result.id / str(result.attempt) / PATCH_FILE
     if result.patch is None or hashlib.sha256(read_regular(path)).hexdigest() != result.patch.sha256:
@@ -78,10 +78,10 @@ def _check_patch(out: Path, result: AttemptResult) -> None:
 
 
 def _check_nobody_is_in(tree: str) -> None:
-    """Refuse a tree that a process stands in.
+    """Refuse to remove a tree that is the working directory of a process.
 
     Raises:
-        WorktreeError: one does.
+        WorktreeError: it is.
     """
     for pid, folder in where_processes_stand().items():
         if is_inside(folder, (tree,)):

@@ -1,5 +1,5 @@
-"""How many attempts may be at work for one provider. A rate limit is nobody's failure: nothing new starts until it
-is over, then fewer run at a time, and more again while it stays away."""
+"""Number of attempts that may run for a provider at a time. A rate limit is not counted as a failure: nothing
+starts until it is over; then fewer attempts run at a time, and gradually more while it does not recur."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _STEP_S = 15.0
 
 
 class Pace:
-    """The attempts of one provider. It begins with as many as the user asked for, and never exceeds them."""
+    """The attempts of a provider. Starts with the number requested by the user, and never exceeds it."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -18,11 +18,11 @@ class Pace:
         self._target = float(most)
         self._episode_ends = self._grows_at = self.paused_until = float("-inf")
         self.waited_s = 0.0
-        """How long starts were paused, in all."""
+        """Total seconds for which starts were paused."""
 
     @property
     def target(self) -> int:
-        """How many may run now."""
+        """Number of attempts that may run now."""
         now = self._clock()
         while self._target < self._most and now >= self._grows_at:
             self._target += 1
@@ -31,11 +31,11 @@ class Pace:
 
     @property
     def pause_s(self) -> float:
-        """How long nothing new may start."""
+        """Seconds until new attempts may start."""
         return max(0.0, self.paused_until - self._clock())
 
     def limited(self, delay_s: float) -> None:
-        """Note a rate limit that ends in `delay_s`. Several in a row count once."""
+        """Record a rate limit that ends in `delay_s`. Several in a row count once."""
         now = self._clock()
         until = now + delay_s
         if until > self.paused_until:
@@ -47,5 +47,5 @@ class Pace:
         self._grows_at = self._episode_ends + _STEP_S
 
     def troubled(self) -> None:
-        """Note an error of the server or the network: more must not be started yet."""
+        """Record an error of the server or the network: delay the next increase."""
         self._grows_at = max(self._grows_at, self._clock() + _STEP_S)

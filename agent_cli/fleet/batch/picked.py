@@ -1,4 +1,4 @@
-"""Which attempt at a task counts."""
+"""Select the attempt at a task that counts."""
 
 from collections.abc import Iterable
 
@@ -7,8 +7,8 @@ from ..task import Task
 
 
 def picked(task: Task, results: Iterable[AttemptResult]) -> AttemptResult | None:
-    """Return the attempt that counts: one that is solved before one that was not judged, by the rule of the task;
-    None where none is good. `all` picks none."""
+    """Return the selected attempt: a solved one before an unverified one, then by the rule of the task; None if
+    none is good. `all` selects none."""
     good = [each for each in results if each.id == task.id and each.outcome in ("solved", "done")]
     if not good or task.pick == "all":
         return None

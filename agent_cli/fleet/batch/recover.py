@@ -1,5 +1,5 @@
-"""Attempts whose batch was killed: what is finished goes on record, and of the others the patch and the session
-are saved."""
+"""Recover attempts whose batch was killed: finished ones are recorded; of the others the patch and the session are
+saved."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ from .folder import JOB_FILE, BatchFolder, read_results
 
 
 async def recover_attempts(folder: BatchFolder, place: Path, runner: ProcessRunner) -> None:
-    """Put every attempt on record that has a folder and no line. Nothing of this batch runs when this is called.
+    """Record every attempt that has a folder but no line. Nothing of this batch may be running.
 
     Raises:
         OSError: the results cannot be written.
@@ -40,7 +40,7 @@ async def recover_attempts(folder: BatchFolder, place: Path, runner: ProcessRunn
             job = msgspec.json.decode(read_regular(path / JOB_FILE), type=Job)
         except (OSError, msgspec.DecodeError):
             with contextlib.suppress(OSError):
-                path.rmdir()  # killed before the attempt had begun
+                path.rmdir()  # killed before the attempt began
             continue
         tree = trees.get(tree_name(job))
         folder.append(_ended(path, tree) or await _lost(path, job, tree, runner))
@@ -50,7 +50,7 @@ async def recover_attempts(folder: BatchFolder, place: Path, runner: ProcessRunn
 
 
 def _ended(path: Path, tree: Worktree | None) -> AttemptResult | None:
-    """Return what an attempt that had ended, or was being judged, wrote of itself; its tree may still be there."""
+    """Return the result written by an attempt that had ended or was being verified; its tree may still exist."""
     try:
         found = msgspec.json.decode(read_regular(path / RESULT_FILE), type=AttemptResult)
     except (OSError, msgspec.DecodeError):
@@ -60,7 +60,7 @@ def _ended(path: Path, tree: Worktree | None) -> AttemptResult | None:
 
 
 async def _lost(path: Path, job: Job, tree: Worktree | None, runner: ProcessRunner) -> AttemptResult:
-    """Save what an attempt has left."""
+    """Save the work of an attempt that was killed."""
     patch: Patch | None = None
     error = Failure("lost", "the batch was killed while it ran")
     if tree is not None:
@@ -83,7 +83,7 @@ async def _lost(path: Path, job: Job, tree: Worktree | None, runner: ProcessRunn
 
 
 def _cost(session: Path) -> tuple[float | None, int | None]:
-    """Return what a session says that it has cost; the last request may be missing."""
+    """Return the cost and the number of requests recorded in a session; the last request may be missing."""
     try:
         _, sums = totals(session)
     except (StoreError, OSError):

@@ -1,4 +1,4 @@
-"""Run the attempts of a batch: as many at a time as slots, budget and providers allow, each on record before the
+"""Run the attempts of a batch: as many at a time as slots, budget and providers allow, each recorded before the
 next decision."""
 
 import asyncio
@@ -36,27 +36,27 @@ StopKind = Literal["interrupted", "terminated"]
 _RENEW_S = 20.0
 _GRACE_S = 10.0
 _AUTH_FAILURES = 3
-"""In a row, before no more are started."""
+"""Number of refusals in a row after which no more attempts start."""
 _HOPELESS = frozenset(("usage_error", "bad_model", "version"))
 _REST_S = 1.0
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a batch is run; nothing of it changes results."""
+    """Settings for running a batch; none affects results."""
 
     place: Path | None
-    """For trees and state; None: each machine that runs attempts has its own."""
+    """Folder for trees and state; None if each machine that runs attempts uses its own."""
     slots: int
     keep: Keep = "failed"
     retry: Retry = "infra"
     traced: bool = False
-    """Whether attempts are traced."""
+    """True if attempts are traced."""
     closed: tuple[str, ...] = ()
-    """Files and folders that agents must not see, beside the folder of the batch."""
+    """Files and folders hidden from agents, in addition to the folder of the batch."""
 
 
 class _Running(msgspec.Struct):
-    """An attempt that was given to the engine."""
+    """An attempt that was submitted to the engine."""
 
     state: TaskState
     job: Job
@@ -64,7 +64,7 @@ class _Running(msgspec.Struct):
 
 
 class BatchRun:
-    """One run of a batch; `run` once."""
+    """A run of a batch; call `run` once."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class BatchRun:
         settings: RunSettings,
         watch: Callable[[BatchEvent], None],
     ) -> None:
-        """`folder` is open; `earlier` is what its results hold."""
+        """`folder` is open; `earlier` are the results in it."""
         self._batch = batch
         self._folder = folder
         self._engine = engine
@@ -95,7 +95,7 @@ class BatchRun:
         self._begun = time.time()
 
     async def run(self) -> BatchEnd:
-        """Run everything that is missing.
+        """Run all missing attempts.
 
         Raises:
             OSError: the results cannot be written; all attempts are stopped then, and their files stay.
@@ -120,7 +120,7 @@ class BatchRun:
         return self._end()
 
     async def _rest(self, seconds: float, listening: "asyncio.Future[None]") -> None:
-        """Wait for something to happen."""
+        """Wait for an event, at most `seconds`."""
         waiting: asyncio.Future[object] = asyncio.ensure_future(self._wake.wait())
         try:
             await asyncio.wait((waiting, listening), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -129,7 +129,7 @@ class BatchRun:
             self._wake.clear()
 
     def stop(self, kind: StopKind) -> None:
-        """Start nothing more and ask what runs to save and end; the second call kills it."""
+        """Start nothing more and ask running attempts to save and exit; the second call kills them."""
         grace_s = _GRACE_S if self._stop_kind is None else 0.0
         self._stop_kind = self._stop_kind or kind
         self._no_more("stopped by the user" if kind == "interrupted" else "asked to end")
@@ -148,7 +148,7 @@ class BatchRun:
         task.add_done_callback(self._cancels.discard)
 
     async def _start_what_can(self) -> float:
-        """Start as many attempts as may run; returns after how many seconds more might."""
+        """Start as many attempts as may run; return the seconds after which more may start."""
         while not self._stopped and len(self._running) < min(self._settings.slots, self._engine.capacity()):
             state = self._schedule.next()
             if state is None:
@@ -163,7 +163,7 @@ class BatchRun:
         return _RENEW_S
 
     async def _start(self, state: TaskState) -> bool:
-        """Start an attempt; False where none can be started now."""
+        """Start an attempt; return False if none can start now."""
         task, folder = state.task, self._folder
         number = folder.new_attempt(task.id)
         key = f"{self._batch.id}/{task.id}/{number}"
@@ -254,7 +254,7 @@ class BatchRun:
                 replace_file(path / name, data)
 
     def _settle(self, key: str, result: AttemptResult) -> None:
-        """Put an attempt on record. An end that comes a second time is stored and paid, and not counted."""
+        """Record an attempt. If it ends a second time, it is stored and paid, but not counted."""
         running = self._running.pop(key, None)
         if running is None:
             path = self._folder.attempt(result.id, result.attempt)
@@ -276,14 +276,14 @@ class BatchRun:
         self._watch_for_refusals(result)
 
     def _stop_others(self, state: TaskState) -> None:
-        """End the other attempts at a task that is solved, where one is enough."""
+        """Stop the other attempts at a solved task, if one solution is enough."""
         if state.is_solved and state.task.pick == "first_verified":
             for key, each in self._running.items():
                 if each.state is state:
                     self._cancel(key, _GRACE_S)
 
     def _watch_for_refusals(self, result: AttemptResult) -> None:
-        """Stop where every further attempt would fail in the same way: a wrong key, model or option."""
+        """Stop if every further attempt would fail in the same way: a wrong key, model or option."""
         kind = result.error.kind if result.error else ""
         is_refused = result.outcome == "auth" or kind in _HOPELESS
         self._refused = self._refused + 1 if is_refused else 0
@@ -323,5 +323,5 @@ class _Retry(msgspec.Struct, frozen=True):
 
 
 def _named(task: Task) -> Task:
-    """Return what a later run needs of the task in `job.json`, without its texts."""
+    """Return the part of the task that a later run needs in `job.json`, without its texts."""
     return Task(id=task.id, prompt="", repo=task.repo, ref=task.ref, model=task.model)

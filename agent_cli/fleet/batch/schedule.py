@@ -1,4 +1,4 @@
-"""Which attempt comes next, from the tasks and from what is on record."""
+"""Select the next attempt, from the tasks and the recorded results."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -8,18 +8,18 @@ from ..attempt import AttemptResult
 from ..task import Task
 
 Retry = Literal["infra", "failed", "all"]
-"""What the same command runs again: attempts without a valid outcome, those that did not solve the task as well,
-or everything."""
+"""Attempts that the same command runs again: those without a valid outcome; also those that did not solve the
+task; or all."""
 _MOST_REPEATS = 2
 _MOST_LIMITED = 5
-"""Repetitions of an attempt that ended at a rate limit, which is not its fault."""
+"""Maximum number of repetitions after rate limits, which are not the attempt's fault."""
 _REPEATED = frozenset(("setup", "crash", "lost", "verify_error"))
 _FINAL_KINDS = frozenset(("usage_error", "bad_model", "version"))
 _GOOD = frozenset(("solved", "done"))
 
 
 class TaskState:
-    """One task: its valid attempts, those that run, and how often one was repeated."""
+    """A task with the number of its valid and running attempts and of its repetitions."""
 
     def __init__(self, task: Task, spec_hash: str) -> None:
         self.task = task
@@ -28,19 +28,19 @@ class TaskState:
         self.running = 0
         self.repeats = 0
         self.given_up = 0
-        """Attempts that stay without a valid outcome in this run."""
+        """Attempts that remain without a valid outcome in this run."""
         self.is_solved = False
         self.best: AttemptResult | None = None
 
     @property
     def missing(self) -> int:
-        """How many attempts are still to be started."""
+        """Number of attempts still to be started."""
         if self.is_solved and self.task.pick == "first_verified":
             return 0
         return self.task.attempts - self.valid - self.given_up - self.running
 
     def take(self, result: AttemptResult, *, repeats: bool) -> None:
-        """Count an attempt that has ended; with `repeats` one without a valid outcome may be run again."""
+        """Count an attempt that has ended; with `repeats`, one without a valid outcome may be run again."""
         if result.is_valid:
             self.valid += 1
             if self.task.verify and result.outcome == "solved":
@@ -58,7 +58,7 @@ class TaskState:
 
 
 class Schedule:
-    """The tasks of a batch in their order."""
+    """The tasks of a batch, in order."""
 
     def __init__(
         self, tasks: Iterable[Task], agent_version: str, earlier: Iterable[AttemptResult], retry: Retry = "infra"
@@ -73,11 +73,11 @@ class Schedule:
         )
 
     def __len__(self) -> int:
-        """Return how many attempts are waiting; some may turn out not to be needed."""
+        """Return the number of waiting attempts; some may turn out to be unnecessary."""
         return len(self._queue)
 
     def next(self) -> TaskState | None:
-        """Take the next attempt that is needed; None where there is none."""
+        """Take the next necessary attempt; return None if there is none."""
         while self._queue:
             state = self.states[self._queue.popleft()]
             if state.missing > 0:
@@ -86,12 +86,12 @@ class Schedule:
         return None
 
     def put_back(self, state: TaskState) -> None:
-        """Put an attempt back that could not be started."""
+        """Return an attempt that could not be started to the queue."""
         state.running -= 1
         self._queue.appendleft(state.task.id)
 
     def ended(self, result: AttemptResult) -> None:
-        """Count an attempt of this run; where it says nothing about its task it may come again, last of all."""
+        """Count an attempt of this run; if its outcome is not valid it may be repeated at the end."""
         state = self.states[result.id]
         state.running -= 1
         state.take(result, repeats=True)

@@ -1,7 +1,7 @@
 """The engine for many machines: jobs run on the workers of a Dask cluster.
 
-Dask places nothing and repeats nothing. Each job is given to one worker that has a free slot, by its address, and
-is lost with it; those that wait do so here.
+Dask neither places nor repeats jobs. Each job is sent to the address of a worker with a free slot, and is lost if
+that worker is lost; waiting jobs wait in this process.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _GREET_S = 10.0
 _ANSWER_S = 90.0
-"""How long a worker may take to end a job beyond the grace before it is given up."""
+"""Seconds that a worker has to end a job, beyond the grace period, before it is given up."""
 _WATCH_S = 0.1
 _LOOK_S = 5.0
 _SLOTS = 16
 _LOOPBACK = "127.0.0.1:0"
-"""Of Dask's web server: without an address it would be open to the network."""
+"""Address of Dask's web server: without an address it would be open to the network."""
 _NO_LOGS = 100
 _CALM = {
     "distributed.scheduler.work-stealing": False,
@@ -44,7 +44,7 @@ _CALM = {
     "distributed.worker.memory.terminate": False,
     "distributed.admin.large-graph-warning-threshold": "1GB",
 }
-"""Dask's own help that would be none: the memory of agents is not its workers', and nothing is moved."""
+"""Dask features that would do harm: agents do not use the memory of workers, and no job may be moved."""
 
 
 class _Worker(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class _Worker(msgspec.Struct, frozen=True):
 
 
 class DaskEngine(QueueingEngine):
-    """Runs jobs on a Dask cluster; made by `connect`."""
+    """Runs jobs on a Dask cluster; created by `connect`."""
 
     def __init__(self, client: "Client", attempt: str, own: "_OwnCluster | None") -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class DaskEngine(QueueingEngine):
         self._topic = f"agent-{os.urandom(8).hex()}"
         self._workers: dict[str, _Worker] = {}
         self._refused: dict[str, str] = {}
-        """Workers that get no job, and why."""
+        """Workers that get no job, and the reasons."""
         self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
@@ -78,13 +78,14 @@ class DaskEngine(QueueingEngine):
     ) -> Self:
         """Connect to a cluster and compare versions with all its workers.
 
-        `address` is `tls://host:port`, or `tcp://` for this machine; `scheduler_file` is what the scheduler has
-        written on a shared disk. Without both there is a cluster with so many `slots` in this process. `insecure`
-        allows a connection without TLS to another machine: whoever reaches its port can run commands there.
+        `address` is `tls://host:port`, or `tcp://` for this machine; `scheduler_file` is the file that the
+        scheduler has written on a shared disk. Without either, a cluster with this many `slots` runs in this
+        process. `insecure` allows a connection without TLS to another machine: whoever reaches its port can run
+        commands there.
 
         Raises:
             EngineError: Dask is not installed, nothing answers, the connection would not be encrypted, or a worker
-                has another version.
+            has another version.
         """
         try:
             import dask
@@ -105,8 +106,8 @@ class DaskEngine(QueueingEngine):
         return engine
 
     def capacity(self) -> int:
-        """Return the slots of all workers that are there now. Once the cluster is gone, one: who waits for a slot
-        submits, and hears why."""
+        """Return the slots of all present workers. Once the cluster is gone, return 1, so that callers that wait
+        for a slot submit and get the error."""
         return 1 if self._closed_because else sum(worker.slots for worker in self._workers.values())
 
     async def close(self, grace_s: float) -> None:
@@ -123,7 +124,7 @@ class DaskEngine(QueueingEngine):
     async def _open(self, address: str) -> None:
         try:
             await self._client
-        except Exception as error:  # of many kinds: time, TLS, a name that is not known
+        except Exception as error:  # of many kinds: timeout, TLS, an unknown host name
             raise EngineError(f"no Dask scheduler answers at {address}: {_in_short(error)}") from error
         self._client.subscribe_topic(self._topic, self._hear)
         self._client.subscribe_topic("all", self._notice)
@@ -134,7 +135,7 @@ class DaskEngine(QueueingEngine):
         self._watching = asyncio.create_task(self._watch())
 
     def _notice(self, event: tuple[float, Any]) -> None:
-        """Follow the workers: the scheduler reports each that comes or goes."""
+        """Track the workers: the scheduler reports each one added or removed."""
         match event[1]:
             case {"action": "add-worker"}:
                 self._changed.set()
@@ -142,11 +143,11 @@ class DaskEngine(QueueingEngine):
                 self._drop(address, f"the worker {address} is gone")
 
     async def _watch(self) -> None:
-        """Accept workers that come, and give everything up when the scheduler is gone: nobody can say what runs
-        where any more."""
+        """Accept new workers, and give up all jobs when the scheduler is gone, because their workers are unknown
+        then."""
         waited = 0.0
         while self._client.status == "running":
-            if self._changed.is_set() or waited >= _LOOK_S:  # what happened while we subscribed is not reported
+            if self._changed.is_set() or waited >= _LOOK_S:  # changes before the subscription are not reported
                 self._changed.clear()
                 waited = 0.0
                 with suppress(OSError):
@@ -158,7 +159,7 @@ class DaskEngine(QueueingEngine):
         self._end_all("the Dask scheduler is gone")
 
     async def _look(self) -> None:
-        """Compare the workers with those that the scheduler has."""
+        """Compare the known workers with those of the scheduler."""
         known = await self._known()
         for address in (self._workers.keys() | self._refused.keys()) - known.keys():
             self._drop(address, f"the worker {address} is gone")
@@ -170,11 +171,11 @@ class DaskEngine(QueueingEngine):
         return found
 
     async def _greet(self, address: str) -> None:
-        """Accept a worker if it has our version. One that does not answer is greeted again."""
+        """Accept a worker if it has our version. One that does not answer is asked again."""
         call = self._client.run(on_worker.hello, workers=[address], on_error="return")
         try:
             answer = (await asyncio.wait_for(call, _GREET_S)).get(address)
-        except Exception:  # of many kinds: it has gone meanwhile, or is only beginning
+        except Exception:  # of many kinds: it has gone, or is still starting
             return
         match answer:
             case bytes():
@@ -222,7 +223,7 @@ class DaskEngine(QueueingEngine):
 
 
 class _RemoteJob:
-    """A job that was given to a worker."""
+    """A job that was sent to a worker."""
 
     def __init__(self, client: "Client", worker: _Worker, order: on_worker.Order) -> None:
         self.end: asyncio.Future[Finished | Lost] = asyncio.get_running_loop().create_future()
@@ -240,7 +241,7 @@ class _RemoteJob:
         self._task = asyncio.create_task(self._wait())
 
     async def stop(self, grace_s: float) -> None:
-        """Have the worker cancel it, and give it up when the worker does not answer."""
+        """Ask the worker to cancel the job, and give the job up if the worker does not answer."""
         try:
             async with asyncio.timeout(grace_s + _ANSWER_S):
                 await self._ask_to_stop(grace_s)
@@ -249,13 +250,13 @@ class _RemoteJob:
             self.lose(f"the worker {self.worker.address} did not stop it")
 
     def lose(self, why: str) -> None:
-        """Give it up: the worker is gone, or will see that nobody waits any more."""
+        """Give the job up: its worker is gone, or will notice that nobody waits for it."""
         self._end(Lost(self._key, why))
         self._task.cancel()
         self._future.release()
 
     async def _ask_to_stop(self, grace_s: float) -> None:
-        """Ask until it is heard: the job may not have begun yet."""
+        """Ask until the worker confirms: the job may not have started yet."""
         while not self.end.done():
             asked = self._client.run(
                 on_worker.stop, self._future.key, grace_s, workers=[self.worker.address], on_error="return"
@@ -270,7 +271,7 @@ class _RemoteJob:
             event = msgspec.json.decode(await self._future, type=Finished | Lost)
         except asyncio.CancelledError:
             event = Lost(self._key, f"the cluster has dropped it; it was on the worker {self.worker.address}")
-        except Exception as error:  # whatever the cluster raises, the job is over
+        except Exception as error:  # of any kind: the job is over
             event = Lost(self._key, f"the worker {self.worker.address} failed: {_in_short(error)}")
         self._future.release()
         self._end(event)
@@ -281,14 +282,14 @@ class _RemoteJob:
 
 
 class _OwnCluster(msgspec.Struct, frozen=True):
-    """A scheduler and a worker in this process, with a folder that goes with them."""
+    """A scheduler and a worker in this process, with a temporary folder."""
 
     cluster: "LocalCluster"
     folder: "TemporaryDirectory[str]"
 
     @classmethod
     async def start(cls, slots: int) -> Self:
-        """Start both."""
+        """Start scheduler and worker."""
         from tempfile import TemporaryDirectory
 
         import dask
@@ -309,7 +310,7 @@ class _OwnCluster(msgspec.Struct, frozen=True):
         return cls(cluster, folder)
 
     async def close(self) -> None:
-        """End both."""
+        """Stop scheduler and worker."""
         await self.cluster.close()
         self.folder.cleanup()
 

@@ -1,4 +1,4 @@
-"""The engine that needs nothing: attempts are tasks of this process, and their agents are its child processes."""
+"""The local engine: attempts are tasks of this process, and their agents are its child processes."""
 
 from ..engine import Job
 from .perform import RUN_ATTEMPT, RunningAttempt, named
@@ -6,7 +6,7 @@ from .queueing import QueueingEngine, RunningJob
 
 
 class LocalEngine(QueueingEngine):
-    """Runs jobs on this machine. When this process is gone, however it ended, so are theirs."""
+    """Runs jobs on this machine. Their processes end with this process, however it ends."""
 
     def __init__(self, slots: int, attempt: str = RUN_ATTEMPT) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Make one attempt in this process, with processes of its own that are gone when it ends."""
+"""Run an attempt in this process, with child processes that are gone when it ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,25 +16,25 @@ from ..engine import Finished, Job, Lost, Progress, Started
 Report = Callable[[Started | Progress], None]
 Attempt = Callable[[Job, Report, ProcessRunner], Awaitable[AttemptResult]]
 RUN_ATTEMPT = "agent_cli.fleet.attempts.run:run_attempt"
-"""Name of the function that makes an attempt; a worker elsewhere finds it by this name."""
+"""Name of the function that runs an attempt; a remote worker imports it by this name."""
 _SAVING_S = 60.0
-"""How long an attempt may take to save its patch once its processes are killed."""
+"""Seconds that an attempt has to save its patch once its processes are killed."""
 
 
 class RunningAttempt:
-    """An attempt that is being made. Made in a running event loop. Its files are sent back where its folder is not
-    on this machine."""
+    """A running attempt. Must be created in a running event loop. Its files are sent back if its folder is not on
+    this machine."""
 
     def __init__(self, job: Job, report: Report, attempt: Attempt) -> None:
         self.end: asyncio.Future[Finished | Lost] = asyncio.get_running_loop().create_future()
-        """How it ended; never an exception."""
+        """The end of the attempt; never an exception."""
         self._runner = ProcessRunner(expendable=True)
         self._is_stopping = False
         self._task = asyncio.create_task(self._make(job, report, attempt))
 
     async def stop(self, grace_s: float) -> None:
-        """Cancel it, and kill its processes after `grace_s`. Returns when it has ended."""
-        await asyncio.sleep(0)  # a task that is cancelled before its first step would report nothing
+        """Cancel the attempt, and kill its processes after `grace_s`. Returns when it has ended."""
+        await asyncio.sleep(0)  # a task cancelled before its first step would report nothing
         if not self._is_stopping:
             self._is_stopping = True
             self._task.cancel()
@@ -58,14 +58,14 @@ class RunningAttempt:
             event = Finished(job.key, result, files)
         except asyncio.CancelledError:
             event = cancelled(job)
-        except Exception as error:  # a bug in one attempt ends no other
-            event = Lost(job.key, f"the attempt failed: {type(error).__name__}: {error}")
+        except Exception as error:  # a bug in one attempt must not end others
+            event = Lost(job.key, f"the attempt broke down: {type(error).__name__}: {error}")
         await self._runner.aclose()
         self.end.set_result(event)
 
 
 def named(attempt: str) -> Attempt:
-    """Return the function of this name, `module:function`."""
+    """Return the function with the name `module:function`."""
     module, _, function = attempt.partition(":")
     return cast(Attempt, getattr(import_module(module), function))
 

@@ -1,4 +1,4 @@
-"""What all engines share: jobs start in the order in which they came, and events wait for their reader."""
+"""Common parts of all engines: jobs start in order of arrival, and events are queued for their reader."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -15,10 +15,10 @@ class RunningJob(Protocol):
     """A job that has a slot."""
 
     end: asyncio.Future[Finished | Lost]
-    """Never an exception, and never cancelled."""
+    """Never set to an exception, and never cancelled."""
 
     async def stop(self, grace_s: float) -> None:
-        """Cancel it, and kill its processes after `grace_s`. Returns when they are gone, and `end` is set."""
+        """Cancel the job, and kill its processes after `grace_s`. Returns when they are gone, and `end` is set."""
         ...
 
 
@@ -27,18 +27,18 @@ class _Typed(msgspec.Struct):
 
 
 class EventQueue:
-    """Events that wait for one reader. Of the progress of a job only the newest waits, so that a slow reader costs
-    no memory; every `retry_scheduled` waits, because rate limits are counted by it."""
+    """A queue of events for one reader. Only the newest progress event of a job is kept, so that a slow reader
+    costs no memory; every `retry_scheduled` is kept, because rate limits are counted by them."""
 
     def __init__(self) -> None:
         self._waiting: dict[str | int, EngineEvent] = {}
-        """By key for progress that newer progress replaces, by number for all else; oldest first."""
+        """By job key for progress that newer progress replaces, by number for other events; oldest first."""
         self._number = 0
         self._changed = asyncio.Event()
         self._is_closed = False
 
     def put(self, event: EngineEvent) -> None:
-        """Add an event as the newest."""
+        """Append an event."""
         self._number += 1
         name: str | int = self._number
         if isinstance(event, Progress) and _type_of(event) != "retry_scheduled":
@@ -48,7 +48,7 @@ class EventQueue:
         self._changed.set()
 
     def close(self) -> None:
-        """Let the reader end once it has read what waits."""
+        """End the reader once it has read all queued events."""
         self._is_closed = True
         self._changed.set()
 
@@ -68,7 +68,7 @@ def _type_of(progress: Progress) -> str:
 
 
 class QueueingEngine(ABC):
-    """An engine that holds its jobs until a slot is free."""
+    """An engine that queues its jobs until a slot is free."""
 
     def __init__(self) -> None:
         self._events = EventQueue()
@@ -78,17 +78,17 @@ class QueueingEngine(ABC):
 
     @abstractmethod
     def capacity(self) -> int:
-        """Return how many jobs can run at once now."""
+        """Return the number of jobs that can run at once now."""
 
     @abstractmethod
     def _start(self, job: Job) -> RunningJob:
         """Start a job; called only while fewer run than `capacity`."""
 
     async def submit(self, job: Job) -> None:
-        """Start a job as soon as a slot is free, after those that came before.
+        """Start a job as soon as a slot is free, after the earlier ones.
 
         Raises:
-            EngineError: the engine is closed, or has this key already.
+            EngineError: the engine is closed, or already has this key.
         """
         if self._closed_because:
             raise EngineError(self._closed_because)
@@ -98,7 +98,7 @@ class QueueingEngine(ABC):
         self._fill()
 
     def events(self) -> AsyncIterator[EngineEvent]:
-        """Yield what happens, until `close`."""
+        """Yield events until `close`."""
         return self._events.read()
 
     async def cancel(self, key: str, grace_s: float) -> None:
@@ -109,7 +109,7 @@ class QueueingEngine(ABC):
             await running.stop(grace_s)
 
     async def close(self, grace_s: float) -> None:
-        """Cancel all jobs and leave no process."""
+        """Cancel all jobs and leave no process running."""
         self._closed_because = self._closed_because or "the engine is closed"
         await asyncio.gather(*(self.cancel(key, grace_s) for key in (*self._waiting, *self._running)))
         self._events.close()

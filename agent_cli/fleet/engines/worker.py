@@ -1,4 +1,5 @@
-"""What runs on a Dask worker. It is called by name, and only JSON crosses: an order, and how the attempt ended."""
+"""Code that runs on a Dask worker. It is called by name; only JSON is exchanged: an order, and the end of the
+attempt."""
 
 import asyncio
 import platform
@@ -18,19 +19,19 @@ _WANTED = ("executing", "long-running")
 
 
 class Order(msgspec.Struct, frozen=True):
-    """One job for one worker."""
+    """A job for a worker."""
 
     job: Job
     worker: str
-    """Identity of the worker it was given to. One that took its address afterwards refuses."""
+    """Identity of the intended worker. Another one that has taken over its address refuses."""
     attempt: str
-    """Name of the function that makes the attempt."""
+    """Name of the function that runs the attempt."""
     topic: str
-    """Where events go."""
+    """The topic for events."""
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What must be the same on both sides, and who answers."""
+    """Versions that must match on both sides, and the identity of the worker."""
 
     version: str = __version__
     python: str = platform.python_version()
@@ -39,12 +40,12 @@ class Greeting(msgspec.Struct, frozen=True):
 
 
 _attempts: dict[str, tuple[asyncio.AbstractEventLoop, RunningAttempt]] = {}
-"""Running now in this process, by the key that Dask has for them."""
+"""Attempts running in this process, by their keys in Dask."""
 _stops: set[asyncio.Task[None]] = set()
 
 
 def skew(theirs: Greeting) -> str:
-    """Return how a worker's versions differ from ours; empty when they do not."""
+    """Return how a worker's versions differ from ours; empty if they match."""
     ours = Greeting()
     if theirs.version != ours.version:
         return f"has agent-cli {theirs.version}, and this is {ours.version}"
@@ -58,12 +59,12 @@ def _minor(version: str) -> str:
 
 
 def hello(dask_worker: Any) -> bytes:
-    """Say who this worker is; called before it gets a job."""
+    """Return the worker's greeting; called before it receives a job."""
     return msgspec.json.encode(Greeting(worker=dask_worker.id))
 
 
 def run(order_json: bytes) -> bytes:
-    """Make an attempt in a thread of a worker, and return how it ended."""
+    """Run an attempt in a thread of a worker, and return its end."""
     from distributed import get_worker
 
     order = msgspec.json.decode(order_json, type=Order)
@@ -72,7 +73,7 @@ def run(order_json: bytes) -> bytes:
 
 
 def _refused(order: Order, worker: Any) -> Lost | None:
-    """Return why nothing may be spent here."""
+    """Return `Lost` if nothing may be spent here, else None."""
     if order.worker != worker.id:
         return Lost(order.job.key, f"it was meant for another worker than {worker.address}")
     if order.job.agent_version != __version__:
@@ -99,13 +100,13 @@ async def _supervised(order: Order, worker: Any) -> Finished | Lost:
 
 
 def _is_wanted(worker: Any, key: str) -> bool:
-    """Return whether somebody waits for the job: Dask forgets it when its client or the scheduler is gone."""
+    """Return True if somebody waits for the job: Dask forgets it when its client or the scheduler is gone."""
     task = worker.state.tasks.get(key)
     return worker.status.name in _SERVING and task is not None and task.state in _WANTED
 
 
 def stop(key: str, grace_s: float) -> bool:
-    """Cancel an attempt, with its patch saved and its end returned as usual. Return whether it runs here."""
+    """Cancel an attempt, with its patch saved and its end returned as usual. Return True if it runs here."""
     found = _attempts.get(key)
     if found is None:
         return False

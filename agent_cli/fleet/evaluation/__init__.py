@@ -1,1 +1,1 @@
-"""Measure a model on a suite of tasks, and exchange suites and results with other programs."""
+"""Evaluate models on suites of tasks, and exchange suites and results with other programs."""

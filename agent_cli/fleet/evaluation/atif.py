@@ -1,8 +1,9 @@
-"""Write a session as a trajectory in the Agent Trajectory Interchange Format (ATIF v1.8, Harbor's RFC 0001). Pure.
+"""Convert a session to a trajectory in the Agent Trajectory Interchange Format (ATIF v1.8, Harbor's RFC 0001).
+Pure.
 
-Everything in the session is there: prompts and what was sent with them, answers, reasoning, tool calls and their
-results, tokens and cost of each model call, compaction, undo, and the sessions of sub-agents. Unknown numbers are
-left out. What the format has no field for is in `extra`.
+The conversion is complete: prompts with their attachments, answers, reasoning, tool calls and their results,
+tokens and cost of each model call, compaction, undo, and the sessions of sub-agents. Unknown numbers are omitted.
+Facts for which the format has no field are in `extra`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from agent_cli.session.undo_state import taken_back
 
 SCHEMA_VERSION = "ATIF-v1.8"
 Children = Mapping[str, Sequence[Sequence[AnyRecord]]]
-"""Call id → the sessions of the sub-agents that the call started."""
+"""The sessions of sub-agents, by the id of the call that started them."""
 _Step = dict[str, Any]
 
 
@@ -40,8 +41,8 @@ def trajectory(
 
     Args:
         records: the session; the first one is its header.
-        children: sessions of sub-agents, of those below them too.
-        tools: definitions of the tools that were offered, in the function calling schema.
+        children: sessions of all descendant sub-agents.
+        tools: definitions of the offered tools, in the function calling schema.
     """
     header = records[0]
     assert isinstance(header, Header)
@@ -105,7 +106,7 @@ def _steps(header: Header, records: Sequence[AnyRecord], children: Children) -> 
 
 
 def _said(record: AnyRecord) -> _Step | None:
-    """Return what was said by somebody else than the model."""
+    """Return the step of a message that is not the model's."""
     match record:
         case UserMessage():
             parts = (record.context, *(f"{each.name}\n{each.text}" for each in record.attachments), record.text)
@@ -202,7 +203,7 @@ def _metrics(calls: Sequence[ModelCalled]) -> dict[str, Any]:
 
 
 def _final(records: Sequence[AnyRecord], steps: int) -> dict[str, Any]:
-    """Return the sums over all model calls of a session. The cost includes that of its sub-agents; their tokens
+    """Return the totals over all model calls of a session. The cost includes that of its sub-agents; their tokens
     are in their own trajectories."""
     own, sums = Totals(), Totals()
     for record in records:
@@ -230,7 +231,7 @@ def _final(records: Sequence[AnyRecord], steps: int) -> dict[str, Any]:
 
 
 def _prompt(used: Usage | Totals) -> int | None:
-    """Return everything that was sent, what came from and went to the cache included."""
+    """Return all input tokens, including those read from or written to the cache."""
     if used.input is None:
         return None
     return used.input + (used.cache_read or 0) + (used.cache_write or 0)
@@ -260,7 +261,7 @@ def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are known; an empty text says as little as none, but for what was said."""
+    """Return the known values; empty texts are omitted, except for messages."""
     return {name: value for name, value in values.items() if value is not None and (value != "" or name in _SAID)}
 
 

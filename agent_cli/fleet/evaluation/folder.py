@@ -1,5 +1,5 @@
-"""What an evaluation adds to the folder of a batch: `eval.json` with everything that the score depends on, and
-what others read: predictions and trajectories."""
+"""The files that an evaluation adds to the folder of a batch: `eval.json` with everything that the score depends
+on, and exports for other programs: predictions and trajectories."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -25,38 +25,38 @@ EVAL_FILE = "eval.json"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """`eval.json`: what the score depends on. Unknown values are null or empty."""
+    """`eval.json`: everything that the score depends on. Unknown values are null or empty."""
 
     suite: str
     suite_commit: str = ""
-    """Commit of the repository that the suite lies in; `+` behind it: with changes."""
+    """Commit of the repository that contains the suite; a trailing `+` means uncommitted changes."""
     model: str
     models_reported: tuple[str, ...] = ()
-    """What the sessions name as having answered."""
+    """The models that answered, according to the sessions."""
     effort: str = ""
     mode: str = ""
     sandbox: str = ""
     tools: tuple[str, ...] = ()
-    """The built-in tools that are offered, and `agent`, `mcp` and `skill` where those are on."""
+    """The built-in tools offered, and `agent`, `mcp` and `skill` if enabled."""
     tools_sha256: str = ""
-    """Of the declarations of the built-in tools."""
+    """SHA-256 of the declarations of the built-in tools."""
     attempts: int = 1
     agent_version: str
     python: str = ""
     platform: str = ""
     date: str = ""
-    """UTC, of the first run."""
+    """Date of the first run, in UTC."""
     prices: dict[str, Any] | None = None
-    """US dollars per million tokens; null where none are known."""
+    """US dollars per million tokens; null if no price is known."""
     prompts: tuple[str, ...] = ()
-    """SHA-256 of each system prompt that was sent, with the path of the tree left out."""
+    """SHA-256 of each system prompt sent, without the path of the tree."""
     checksums: dict[str, str] = {}
     """SHA-256 of each task."""
     skipped: dict[str, str] = {}
     notes: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, str]:
-        """Return what the head of a report shows."""
+        """Return the facts shown at the head of a report."""
         known = {
             "Suite": self.suite,
             "Suite commit": self.suite_commit,
@@ -75,12 +75,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checksums_of(suite: Suite) -> dict[str, str]:
-    """Return the checksum of each task, or a hash of the task as it was read."""
+    """Return the checksum of each task, or else a hash of the task as read."""
     return {task.id: task.meta.get("checksum") or _digest(task) for task in suite.tasks}
 
 
 def read_record(out: Path) -> Record | None:
-    """Return what an evaluation has recorded; None in the folder of another batch.
+    """Return the record of an evaluation; None in the folder of another batch.
 
     Raises:
         SuiteError: it cannot be read.
@@ -107,7 +107,7 @@ def write_record(out: Path, record: Record) -> None:
 
 
 def read_summary(out: Path, tasks: Sequence[Task], results: Sequence[AttemptResult]) -> Summary:
-    """Return the summary of a batch, with what an evaluation has recorded, and the tasks that it skipped."""
+    """Return the summary of a batch, including its evaluation record, if any, and skipped tasks."""
     record = read_record(out)
     if record is None:
         return summarize(tasks, results)
@@ -117,7 +117,7 @@ def read_summary(out: Path, tasks: Sequence[Task], results: Sequence[AttemptResu
 
 
 def with_sessions(record: Record, out: Path, results: Sequence[AttemptResult]) -> Record:
-    """Return the record with what the sessions say: the prompts that were sent and the models that answered."""
+    """Return the record completed from the sessions: the prompts sent and the models that answered."""
     prompts, models = set(record.prompts), set(record.models_reported)
     for result in results:
         records = _session(_session_file(out, result))
@@ -128,8 +128,8 @@ def with_sessions(record: Record, out: Path, results: Sequence[AttemptResult]) -
 
 
 def predictions_of(out: Path, tasks: Sequence[Task], results: Sequence[AttemptResult]) -> bytes:
-    """Return `preds.jsonl`: a line for each task that has an attempt. A patch that is not UTF-8 cannot be written
-    as JSON: its odd bytes are replaced."""
+    """Return `preds.jsonl`: a line for each task that has an attempt. In a patch that is not UTF-8, and so cannot
+    be written as JSON, invalid bytes are replaced."""
 
     def patch(result: AttemptResult) -> str:
         try:
@@ -141,12 +141,12 @@ def predictions_of(out: Path, tasks: Sequence[Task], results: Sequence[AttemptRe
 
 
 def trajectory_of(out: Path, result: AttemptResult) -> dict[str, Any] | None:
-    """Return the trajectory of an attempt; None where no session was saved."""
+    """Return the trajectory of an attempt; None if no session was saved."""
     return trajectory_of_file(_session_file(out, result))
 
 
 def trajectory_of_file(path: Path) -> dict[str, Any] | None:
-    """Return the trajectory of a session file, with those of its sub-agents; None where it cannot be read."""
+    """Return the trajectory of a session file, with those of its sub-agents; None if it cannot be read."""
     records = _session(path)
     if records is None:
         return None
@@ -167,7 +167,7 @@ def _session_file(out: Path, result: AttemptResult) -> Path:
 
 
 def _session(path: Path) -> Sequence[AnyRecord] | None:
-    """Return the records of a session file, the first of which is its header; None where it cannot be read."""
+    """Return the records of a session file, of which the first is the header; None if it cannot be read."""
     try:
         records = read_session(path).records
     except (StoreError, OSError):

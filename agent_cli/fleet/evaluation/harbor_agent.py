@@ -1,8 +1,8 @@
 """The agent for Harbor: `harbor run -d DATASET --agent agent_cli.fleet.evaluation.harbor_agent:AgentCli -m MODEL`.
 
 Nothing else imports this module: it needs the package `harbor` (0.25), which needs Python 3.12. Options, as
-`--agent-kwarg NAME=VALUE`: `archive`, what `make standalone` has written, is unpacked in the container; or
-`package`, what pip installs there. `max_turns`, `max_cost` and `reasoning_effort` are those of `agent run`.
+`--agent-kwarg NAME=VALUE`: `archive`, built by `make standalone`, is unpacked in the container; or `package` is
+installed there with pip. `max_turns`, `max_cost` and `reasoning_effort` are those of `agent run`.
 """
 
 import json
@@ -24,7 +24,7 @@ _PATH = f'export PATH="{_PLACE}/bin:$HOME/.local/bin:$PATH"; '
 
 
 class AgentCliOptions(InstalledAgentOptions):
-    """What `--agent-kwarg` takes."""
+    """The options of `--agent-kwarg`."""
 
     archive: str | None = Field(default=None, description="Archive of `make standalone` on this machine.")
     package: str | None = Field(default=None, description="What pip installs where there is no archive.")
@@ -49,11 +49,11 @@ class AgentCli(base.BaseInstalledAgent):
         return _PATH + "agent --version"
 
     def parse_version(self, stdout: str) -> str:
-        """Return the version in such an output."""
+        """Return the version in the output of that command."""
         return stdout.strip().rpartition(" ")[2]
 
     async def install(self, environment: BaseEnvironment) -> None:
-        """Install the agent: from the archive, which needs nothing, or with pip.
+        """Install the agent: from the archive, which needs nothing else, or with pip.
 
         Raises:
             ValueError: neither is given.
@@ -73,7 +73,7 @@ class AgentCli(base.BaseInstalledAgent):
 
     @base.with_prompt_template
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
-        """Run the agent on a task, or go on with its session."""
+        """Run the agent on a task, or resume its session."""
         options = shlex.split(self.build_cli_flags())
         logs = str(self.environment_logs_dir)
         command = run_command(instruction, self.model_name or "", options, logs, resume=self._resume)
@@ -89,8 +89,8 @@ class AgentCli(base.BaseInstalledAgent):
             (self.logs_dir / TRAJECTORY_FILE).write_text(json.dumps(made, indent=2), encoding="utf-8")
 
     def _classify_exec_error(self, command: str, result: Any) -> base.NonZeroAgentExitCodeError:
-        """Return the error for a command that failed. Of the agent's own run only the exit code and the result
-        line are read: words of the model could look like an error of the provider."""
+        """Return the error for a failed command. For the agent's own run only the exit code and the result line
+        are read: text of the model could look like an error of the provider."""
         if " --output-format stream-json" not in command:
             return super()._classify_exec_error(command, result)
         kind = getattr(base, error_name(result.return_code, result.stdout or ""))
@@ -98,7 +98,7 @@ class AgentCli(base.BaseInstalledAgent):
         return kind(f"the agent ended with {result.return_code}: {said}")
 
     def _keys(self) -> dict[str, str]:
-        """Return the key and the address of the model's provider, as this machine knows them."""
+        """Return the key and the address of the model's provider from the environment of this machine."""
         provider = (self.model_name or "").partition("/")[0].upper().replace("-", "_")
         names = (f"{provider}_API_KEY", f"{provider}_BASE_URL")
         return {name: value for name in names if provider and (value := self._get_env(name))}

@@ -1,5 +1,5 @@
-"""What the agent for Harbor does without Harbor: its command line in a container, the name of the error for its
-end, and the figures and the trajectory of what it left in the folder of logs. Pure but for reading those files."""
+"""The parts of the Harbor agent that do not need Harbor: its command line in a container, error names, and figures
+and trajectories from the log folder. Pure, except for reading these files."""
 
 import shlex
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _BY_KIND = {
 
 
 class RunFigures(msgspec.Struct, frozen=True):
-    """Tokens and cost as Harbor counts them: input with what came from and went to the cache. Unknown is None."""
+    """Tokens and cost as Harbor counts them: input includes cache reads and writes. Unknown values are None."""
 
     input: int | None = None
     cached: int | None = None
@@ -58,9 +58,10 @@ class _Result(msgspec.Struct, frozen=True):
 
 
 def run_command(instruction: str, model: str, options: Sequence[str], logs: str, *, resume: bool = False) -> str:
-    """Return the line that runs the agent; its events go to a file while it runs, the last one to standard output.
+    """Return the shell line that runs the agent; its events go to a file while it runs, the last one to standard
+    output.
 
-    The shell has `pipefail`, as Harbor sets it. Ends after which the work is judged count as success.
+    The shell has `pipefail`, as Harbor sets it. Exit codes after which the work is judged count as success.
     """
     words = [
         "agent",
@@ -86,8 +87,8 @@ def run_command(instruction: str, model: str, options: Sequence[str], logs: str,
 
 
 def error_name(exit_code: int, output: str) -> str:
-    """Return the name of Harbor's exception for the end of a run. The text of a model is not searched: only the
-    result line is read."""
+    """Return the name of Harbor's exception for the end of a run. Only the result line is read, never text of a
+    model."""
     result = _result(output)
     kind = result.error.kind if result.error else ""
     if exit_code == 3:
@@ -98,7 +99,7 @@ def error_name(exit_code: int, output: str) -> str:
 
 
 def figures(logs: Path) -> RunFigures:
-    """Return what the last run says of itself; nothing where it was killed."""
+    """Return the figures reported by the last run; empty if it was killed."""
     try:
         result = _result((logs / STREAM_FILE).read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -109,7 +110,7 @@ def figures(logs: Path) -> RunFigures:
 
 
 def trajectory_of_logs(logs: Path) -> dict[str, Any] | None:
-    """Return the trajectory of the newest session in the folder of logs; None where there is none."""
+    """Return the trajectory of the newest session in the log folder; None if there is none."""
     for path in sorted((logs / STATE_FOLDER).glob("sessions/*/*.json"), key=lambda each: -each.stat().st_mtime):
         if made := trajectory_of_file(path):
             return made
@@ -117,7 +118,7 @@ def trajectory_of_logs(logs: Path) -> dict[str, Any] | None:
 
 
 def _result(output: str) -> _Result:
-    """Return the last result line of an output; an empty one where there is none."""
+    """Return the last result line of an output; an empty result if there is none."""
     for line in reversed(output.splitlines()):
         if line.startswith('{"type":"result"'):
             try:

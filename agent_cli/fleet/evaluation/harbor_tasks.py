@@ -1,5 +1,5 @@
-"""Read tasks in the folder form of Harbor, and suites of them. There is no container here: a task starts from
-`environment/workspace` (or `environment`, where there is none), and images are not built. `tests/` is laid over
+"""Read tasks in Harbor's folder format, and suites of them. There are no containers: a task starts from
+`environment/workspace` (or `environment`, if that does not exist), and images are not built. `tests/` is laid over
 the tree once the agent's processes are gone, and the reward decides, as in Harbor."""
 
 import hashlib
@@ -15,13 +15,13 @@ import msgspec
 from ..task import OverlayFile, Task
 
 LAID = ".harbor"
-"""Folder in the tree that holds the tests while they run; an agent that writes into it has tampered."""
+"""Folder in the tree that contains the tests while they run; an agent that writes into it has tampered."""
 _SCRIPTS = {"oracle": "solution", "wrong": "wrong"}
 MODELS = (*_SCRIPTS, "nop")
 """Model names that stand for a script of the task, or for doing nothing."""
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _LARGEST = 16 * 1024 * 1024
-"""Bytes of a file of the tests."""
+"""Maximum size of a test file in bytes."""
 
 
 class SuiteError(Exception):
@@ -34,9 +34,9 @@ class Suite(msgspec.Struct, frozen=True):
     path: str
     tasks: tuple[Task, ...]
     skipped: dict[str, str]
-    """Id of a task that cannot be run here → why."""
+    """Tasks that cannot run here: reason by id."""
     notes: tuple[str, ...]
-    """What is ignored."""
+    """Notes about ignored parts."""
 
 
 def read_suite(path: Path, model: str, found: Callable[[str], object]) -> Suite:
@@ -45,10 +45,10 @@ def read_suite(path: Path, model: str, found: Callable[[str], object]) -> Suite:
     Args:
         path: a folder with a `task.toml`, or a folder of such folders.
         model: a model, or one of `MODELS`.
-        found: returns something for the name of a program that is here.
+        found: returns a true value for the name of an installed program.
 
     Raises:
-        SuiteError: there is no task, or one is not as it should be.
+        SuiteError: there is no task, or a task is invalid.
     """
     folders = (
         [path] if (path / "task.toml").is_file() else sorted(each.parent for each in path.glob("*/task.toml"))
@@ -67,7 +67,7 @@ def read_suite(path: Path, model: str, found: Callable[[str], object]) -> Suite:
 
 
 def checksum(folder: Path) -> str:
-    """Return the SHA-256 of all that a task gives to an agent and checks; its solutions are left out."""
+    """Return the SHA-256 of everything that a task gives to an agent and checks; its solutions are excluded."""
     total = hashlib.sha256()
     for path in _files(folder):
         relative = path.relative_to(folder)
@@ -134,12 +134,12 @@ def command_of(folder: Path, model: str) -> str:
 
 
 def verify_script(workdir: str, env: Mapping[str, str], files: Sequence[str]) -> str:
-    """Return the script that runs `tests/test.sh` and turns its reward into an exit code: 0 for 1 or more, 1 for
-    less, 126 without a reward, which says nothing about the task.
+    """Return the script that runs `tests/test.sh` and turns its reward into an exit code: 0 for a reward of 1 or
+    more, 1 for less, 126 without a reward, which says nothing about the task.
 
-    Where bubblewrap works, the tests find themselves in `/tests`, the reward in `/logs/verifier` and the tree in
-    the task's working folder, as in a container; everywhere, `TESTS_DIR` and `VERIFIER_DIR` name the places. Only
-    the task's own `files` are taken: one that the agent has put beside them would be found by what they import.
+    If bubblewrap works, the tests are in `/tests`, the reward in `/logs/verifier` and the tree in the task's
+    working folder, as in a container; `TESTS_DIR` and `VERIFIER_DIR` always name the folders. Only the task's own
+    `files` are used: the tests could import a file that the agent put beside them.
     """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(env.items()))
     script = (Path(__file__).parent / "verify.sh").read_text(encoding="utf-8")
@@ -161,7 +161,7 @@ def _workdir(environment: Mapping[str, Any]) -> str:
 
 
 def _ignored(folder: Path, described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a task asks for and does not get."""
+    """Yield notes about parts of a task that are not supported."""
     environment = _part(described, "environment")
     for name in ("Dockerfile", "docker-compose.yaml"):
         if (folder / "environment" / name).is_file():
@@ -197,7 +197,7 @@ def _overlay(folder: Path, under: str) -> Iterator[OverlayFile]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of a folder in a fixed order; what a link leads to is not among them."""
+    """Return the files of a folder in a fixed order, without symbolic links."""
     parts = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sorted(path for path in parts if "__pycache__" not in path.parts)
 

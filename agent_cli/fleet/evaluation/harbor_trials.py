@@ -1,4 +1,4 @@
-"""Write attempts as the trials of a Harbor job. Pure."""
+"""Convert attempts to the trials of a Harbor job. Pure."""
 
 import uuid
 from datetime import UTC, datetime
@@ -21,21 +21,21 @@ _EXCEPTIONS: dict[Outcome, str] = {
     "verify_error": "RewardFileNotFoundError",
     "cancelled": "CancelledError",
 }
-"""Names that Harbor's table of failures (`error_policy.py`) sorts as our outcomes are sorted."""
+"""Exception names that Harbor's table of failures (`error_policy.py`) classifies like our outcomes."""
 
 
 def reward_of(result: AttemptResult) -> float | None:
-    """Return the reward of an attempt; none where nothing says whether the task was solved."""
+    """Return the reward of an attempt; None if it is unknown whether the task was solved."""
     return _REWARDS.get(result.outcome)
 
 
 def trial_name(result: AttemptResult) -> str:
-    """Return the name of the folder of a trial."""
+    """Return the folder name of a trial."""
     return f"{result.id}__{result.attempt}"
 
 
 def trial(task: Task, result: AttemptResult, uri: str) -> dict[str, Any]:
-    """Return the `result.json` of an attempt; `uri` is the address of its folder. Unknown numbers are null."""
+    """Return the `result.json` of an attempt; `uri` identifies its folder. Unknown numbers are null."""
     folder = str(task.meta.get("folder") or task.repo)
     reward, used = reward_of(result), result.usage
     provider, _, model = result.model.rpartition("/")

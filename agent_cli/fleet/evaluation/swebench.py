@@ -1,7 +1,7 @@
-"""Read instances of SWE-bench, from JSONL or from a task repository, and write predictions for its evaluation.
+"""Read SWE-bench instances, from JSONL or from a task repository, and write predictions for its evaluation.
 
-The tests of an instance need its image, which is not here: unless asked to, nothing is checked, every attempt that
-ends well is `done`, and `swebench eval` judges the predictions.
+The tests of an instance need its image, which is not available here: unless requested, nothing is checked, every
+attempt that ends well is `done`, and `swebench eval` judges the predictions.
 """
 
 import re
@@ -40,7 +40,7 @@ awk 'NR == FNR { if (/^(PASSED|XFAIL) /) { sub(/^[A-Z]+ /, ""); sub(/ - .*/, "")
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """A line of `preds.jsonl`, as the evaluation reads it."""
+    """A line of `preds.jsonl`, in the format of the evaluation."""
 
     instance_id: str
     model_name_or_path: str
@@ -52,9 +52,9 @@ def read_instances(path: Path, model: str, *, clones: Path | None = None, check:
 
     Args:
         path: a `.jsonl` or `.json` file, or a task repository with `tasks/<id>/task.yaml`.
-        model: what works on them.
-        clones: a folder of clones named `owner__name`; others are fetched from GitHub.
-        check: run the tests of each instance in its tree, with the pytest that is there.
+        model: the model that works on them.
+        clones: a folder of clones named `owner__name`; other repositories are fetched from GitHub.
+        check: run the tests of each instance in its tree, with the installed pytest.
 
     Raises:
         SuiteError: something is missing; the text says where.
@@ -80,8 +80,8 @@ def read_instances(path: Path, model: str, *, clones: Path | None = None, check:
 def predictions(
     tasks: Iterable[Task], results: Iterable[AttemptResult], patch_of: Callable[[AttemptResult], str]
 ) -> Iterator[Prediction]:
-    """Yield one prediction for each task that has an attempt: the one that was picked, else the first that was
-    solved, else the first valid one, else the first. An attempt without changes has an empty patch."""
+    """Yield a prediction for each task that has an attempt: the picked one, else the first solved one, else the
+    first valid one, else the first. An attempt without changes has an empty patch."""
     attempts: dict[str, list[AttemptResult]] = {}
     for each in results:
         attempts.setdefault(each.id, []).append(each)
@@ -96,13 +96,13 @@ def _rank(result: AttemptResult) -> tuple[bool, bool, bool, int]:
 
 
 def _name(result: AttemptResult) -> str:
-    """Return the name in the evaluation's reports; it becomes part of a file name there."""
+    """Return the model name for the evaluation's reports, where it becomes part of a file name."""
     model = re.sub(r"[^A-Za-z0-9._-]+", "__", result.model) or "unknown"
     return f"agent-cli-{result.agent_version or 'unknown'}-{model}"
 
 
 def _instances(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each instance with the place that errors name."""
+    """Yield each instance with its place for error messages."""
     if path.is_dir():
         for folder in sorted(each.parent for each in path.glob("tasks/*/task.yaml")):
             yield str(folder), _from_folder(folder)

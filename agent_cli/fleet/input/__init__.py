@@ -1,1 +1,1 @@
-"""Read the files that name tasks, and freeze them."""
+"""Read the files that define tasks, and freeze them."""

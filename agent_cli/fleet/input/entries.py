@@ -1,4 +1,4 @@
-"""Read the files and folders that name tasks into entries that are not checked yet, each with its place."""
+"""Read the files and folders that define tasks into unchecked entries, each with its place."""
 
 import json
 from collections.abc import Iterator
@@ -12,20 +12,20 @@ from agent_cli.config.yaml_file import load_yaml
 
 _LARGEST_BYTES = 500_000_000
 TASK_FILES = ("task.yaml", "task.yml", "task.json")
-"""The file that makes a folder a task."""
+"""Names of the file that makes a folder a task."""
 
 
 class InputError(Exception):
-    """A task file is wrong; the text says where, what, and what to write instead."""
+    """A task file is invalid; the text says where, why, and what to write instead."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One task as it is written."""
+    """A task as written."""
 
     place: str
     """`FILE:LINE`."""
     folder: Path
-    """What relative paths in it are relative to."""
+    """Base of its relative paths."""
     values: dict[str, Any]
 
 
@@ -33,7 +33,7 @@ def read_entries(source: str, text: str | None = None) -> list[Entry]:
     """Return the tasks of a file, of a folder with a folder for each, or of `text` (for standard input).
 
     Raises:
-        InputError: it cannot be read, or is not what its name says.
+        InputError: the source cannot be read, or does not match its extension.
     """
     path = Path(source)
     if text is None and path.is_dir():
@@ -79,7 +79,7 @@ def _lines(text: str, where: str, folder: Path) -> Iterator[Entry]:
 
 
 def _json(text: str, where: str, folder: Path) -> Iterator[Entry]:
-    """An array, an object with `tasks`, or one object a line."""
+    """Yield the tasks of an array, an object with `tasks`, or one object per line."""
     start = text.lstrip()
     if start.startswith("["):
         yield from _array(text, text.index("[") + 1, where, folder)
@@ -98,7 +98,7 @@ def _json(text: str, where: str, folder: Path) -> Iterator[Entry]:
 
 
 def _array(text: str, at: int, where: str, folder: Path) -> Iterator[Entry]:
-    """Decode one element after the other, so that each has its line."""
+    """Decode one element after another, so that each has its line number."""
     decoder = json.JSONDecoder()
     while True:
         at += len(text) - at - len(text[at:].lstrip(" \t\r\n,"))
@@ -150,7 +150,7 @@ def _kind(value: object) -> str:
 
 
 def _folders(path: Path) -> Iterator[Entry]:
-    """A folder that is a task, or that holds folders which are; the name of the folder is the id."""
+    """Yield the task of a folder, or of each folder inside it; the name of the folder is the id."""
     found = [path] if _task_file(path) else sorted(each for each in path.iterdir() if _task_file(each))
     if not found:
         raise InputError(f"{path}: no folder in it has a {' or '.join(TASK_FILES)}")

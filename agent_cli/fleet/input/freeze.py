@@ -1,5 +1,5 @@
-"""Check entries and freeze them: every path absolute, every commit a full hash, every file read. Nothing is
-started before all of them are right."""
+"""Check entries and freeze them: every path absolute, every commit a full hash, every file read. Nothing starts
+before all of them are valid."""
 
 import difflib
 import os
@@ -28,10 +28,10 @@ _SECRET = re.compile(r"(?i)(^|_)(api_?keys?|token|secret|password)$")
 
 
 class Freezer:
-    """Freezes the tasks of one batch."""
+    """Freezes the tasks of a batch."""
 
     def __init__(self, defaults: Mapping[str, Any], run: RunProgram) -> None:
-        """`defaults` are values of the command line, for tasks that do not say."""
+        """`defaults` are values of the command line for tasks that do not set them."""
         self._defaults = dict(defaults)
         self._run = run
         self._commits: dict[tuple[str, str], str] = {}
@@ -39,10 +39,10 @@ class Freezer:
         """The files that were read for `verify_files`."""
 
     async def freeze(self, entries: Iterable[Entry]) -> tuple[Task, ...]:
-        """Return the tasks.
+        """Return the frozen tasks.
 
         Raises:
-            InputError: one is wrong; all of the first twenty that are, in one text.
+            InputError: a task is invalid; the text reports up to twenty of them.
         """
         tasks: dict[str, Task] = {}
         wrong: list[str] = []
@@ -130,7 +130,7 @@ def _prompt(values: dict[str, Any], entry: Entry) -> object:
 
 
 def _overlay(given: object, entry: Entry) -> tuple[OverlayFile, ...]:
-    """Read the files that are laid over the tree: by path in the tree, the path of the file to take."""
+    """Read the files that are laid over the tree: a mapping from paths in the tree to source files."""
     if not isinstance(given, dict):
         raise InputError(f"{entry.place}: `verify_files` must be an object: path in the tree → file to take")
     found = []
@@ -178,7 +178,7 @@ def _check(task: Task, place: str) -> None:
 
 
 def _check_text(task: Task, place: str) -> None:
-    """Check that everything in a task can be written down, and given to programs."""
+    """Check that all texts of a task can be encoded and passed to programs."""
     try:
         msgspec.json.encode(task)
     except UnicodeEncodeError as error:
@@ -198,7 +198,7 @@ def _unknown(key: str) -> str:
 
 
 def _plain(error: msgspec.ValidationError) -> str:
-    """Return what msgspec says with the key in front."""
+    """Return the message of msgspec with the key first."""
     text, _, path = str(error).partition(" - at `$.")
     if missing := re.search(r"missing required field `(\w+)`", text):
         return f"`{missing[1]}` is missing"

@@ -1,1 +1,1 @@
-"""Count what came of a batch, and show it as text, JSON and HTML."""
+"""Summarize the results of a batch, and show them as text, JSON and HTML."""

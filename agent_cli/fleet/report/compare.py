@@ -1,4 +1,4 @@
-"""Two runs of the same tasks, task by task. Pure."""
+"""Compare two runs of the same tasks, task by task. Pure."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from .summary import Share, Summary, TaskRow
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A task that both runs have tried with a valid outcome: the share of solved attempts in each."""
+    """A task with a valid outcome in both runs: the share of solved attempts in each."""
 
     id: str
     before: float
@@ -15,7 +15,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed from one run to another."""
+    """The differences between two runs."""
 
     before: Share
     after: Share
@@ -23,30 +23,30 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, str]
     pairs: tuple[Pair, ...]
     difference: float | None
-    """Mean of the differences over the pairs."""
+    """Mean difference over the pairs."""
     better: int
     worse: int
     p_value: float
-    """McNemar's exact test; with several attempts at a task, the sign test on the shares."""
+    """McNemar's exact test; with several attempts per task, the sign test on the shares."""
     unpaired: tuple[str, ...]
-    """Tasks that only one run has a valid outcome of."""
+    """Tasks with a valid outcome in only one run."""
     cost_before_usd: float | None
     cost_after_usd: float | None
     notes: tuple[str, ...]
 
     @property
     def changed(self) -> tuple[Pair, ...]:
-        """Return the tasks that differ."""
+        """The tasks that differ."""
         return tuple(pair for pair in self.pairs if pair.before != pair.after)
 
     @property
     def is_significant(self) -> bool:
-        """Return whether chance alone does such a thing less than once in 20 times."""
+        """True if chance alone produces such a difference less than once in 20 times."""
         return self.p_value < 0.05
 
 
 def compare(before: Summary, after: Summary, names: tuple[str, str] = ("A", "B")) -> Comparison:
-    """Return how the second run differs from the first."""
+    """Return the differences of the second run from the first."""
     old, new = _graded(before), _graded(after)
     pairs = tuple(Pair(name, _solved(old[name]), _solved(new[name])) for name in sorted(old.keys() & new.keys()))
     better = sum(pair.after > pair.before for pair in pairs)
@@ -76,6 +76,6 @@ def _solved(row: TaskRow) -> float:
 
 
 def _notes(before: Summary, after: Summary) -> list[str]:
-    """Return which recorded facts differ: the comparison is about all of them together."""
+    """Return the recorded facts that differ: the comparison measures their joint effect."""
     names = [name for name in before.about if name in after.about and before.about[name] != after.about[name]]
     return [f"{name}: {before.about[name]} → {after.about[name]}" for name in names]

@@ -26,7 +26,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&!])")
 
 
 def markdown(summary: Summary) -> str:
-    """Return the report; whatever a clock measured is in its last part."""
+    """Return the report; all clock measurements are in its last part."""
     outcomes = [
         (name, str(count), MEANINGS[name] + (" (invalid)" if name in INVALID else ""))
         for name, count in summary.outcomes.items()
@@ -67,7 +67,7 @@ def markdown_of_comparison(comparison: Comparison) -> str:
 
 
 def in_short(outcomes: Iterable[str]) -> str:
-    """Return such as `solved, 2 × limit`."""
+    """Return counted outcomes, such as `solved, 2 × limit`."""
     counts = Counter(outcomes)
     return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
 

@@ -1,5 +1,5 @@
-"""A summary and a comparison as one HTML file: no script, no network, light and dark, readable on a phone. Texts
-of tasks and errors are escaped data. Pure but for reading its own style sheets."""
+"""A summary and a comparison as a single HTML file: no script, no network, light and dark, readable on a phone.
+Texts of tasks and errors are escaped. Pure, except for reading its style sheets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -27,7 +27,7 @@ from .wording import (
 
 
 def html(summary: Summary) -> str:
-    """Return the report; whatever a clock measured is in its last section."""
+    """Return the report; all clock measurements are in its last section."""
     parts = [
         f"<header>\n<h1>Report</h1>\n{_facts(facts(summary))}\n</header>",
         _section("Score", _scores(summary)),
@@ -150,7 +150,7 @@ def _facts(lines: Mapping[str, str]) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
-    """Return a table of cells that are HTML already."""
+    """Return a table; the cells are HTML already."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         kinds = (' class="number"' if place in numbers else "" for place in range(len(cells)))

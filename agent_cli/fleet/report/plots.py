@@ -1,5 +1,5 @@
-"""Pictures of a run as SVG: outcomes, solved attempts against cost and time, the timeline, and two runs beside
-each other. Pure."""
+"""Plots of a run as SVG: outcomes, solved attempts by cost and time, the timeline, and a comparison of two runs.
+Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -15,18 +15,18 @@ from .wording import money, percent
 
 _MOST_ROWS = 64
 _NAME = 96
-"""Width of the names at the left."""
+"""Width of the names on the left."""
 _BROAD = 720
 """Width of the timeline."""
 
 
 def kind(outcome: Outcome) -> str:
-    """Return the colour class of an outcome."""
+    """Return the CSS class of an outcome, which sets its colour."""
     return outcome if outcome in ("solved", "done") else "invalid" if outcome in INVALID else "failed"
 
 
 def outcomes(counts: Mapping[Outcome, int]) -> str:
-    """Return one bar for each outcome that occurred."""
+    """Return a bar for each outcome that occurred."""
     shown = {name: count for name, count in counts.items() if count}
     if not shown:
         return ""
@@ -43,12 +43,12 @@ def outcomes(counts: Mapping[Outcome, int]) -> str:
 
 
 def solved_by_cost(costs: Sequence[float]) -> str:
-    """Return how many solved attempts cost at most so much."""
+    """Return a plot of the number of solved attempts by maximum cost."""
     return _steps("Solved", "spend", costs, ("cost of an attempt", money))
 
 
 def solved_by_time(durations: Sequence[float]) -> str:
-    """Return how many solved attempts took at most so long."""
+    """Return a plot of the number of solved attempts by maximum duration."""
     return _steps("Solved", "context", durations, ("duration of an attempt", duration))
 
 
@@ -62,8 +62,8 @@ def _steps(name: str, color: str, values: Sequence[float], across: tuple[str, Ca
 
 
 def timeline(spans: Sequence[Span], wall: float) -> str:
-    """Return a bar for each attempt, in a row for each slot; waiting has a colour of its own. Where the provider
-    made an attempt wait is not recorded: that part is drawn at its end."""
+    """Return a bar for each attempt, in a row for each slot, with waiting in another colour. The times of waits
+    for the provider are not recorded: they are drawn at the end of the attempt."""
     if not spans:
         return ""
     scale = (_BROAD - 34) / (wall or 1.0)
@@ -95,7 +95,7 @@ def _span(span: Span, scale: float) -> str:
 
 
 def intervals(comparison: Comparison) -> str:
-    """Return the score of both runs with their intervals."""
+    """Return the scores of both runs with their intervals."""
     shares = zip(comparison.names, (comparison.before, comparison.after), ("before", "after"), strict=True)
     rows = "".join(
         _interval(name, share, color, 16 + 26 * place) for place, (name, share, color) in enumerate(shares)
@@ -114,7 +114,7 @@ def _interval(name: str, share: Share, color: str, y: float) -> str:
 
 
 def changes(pairs: Sequence[Pair]) -> str:
-    """Return where each task that differs moved, from the first run to the second."""
+    """Return the change of each differing task from the first run to the second."""
     shown = pairs[:_MOST_ROWS]
     if not shown:
         return ""

@@ -1,4 +1,4 @@
-"""Statistics of solved tasks: pass@k, intervals, and whether two runs differ. Pure."""
+"""Statistics of solved tasks: pass@k, intervals, and significance of differences. Pure."""
 
 from collections.abc import Iterable
 from math import comb, sqrt
@@ -30,27 +30,27 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def detectable_difference(share: float, count: int) -> float:
-    """Return the smallest true difference that a comparison of two such runs finds 4 times in 5, at a level of
-    5 %. The variance is that of the share moved towards one half by four trials (Agresti and Coull 1998), so that
-    0 and 1 do not claim certainty."""
+    """Return the smallest true difference that a comparison of two runs of this size detects with a power of 80 %,
+    at a significance level of 5 %. The variance is that of the share moved towards one half by four trials
+    (Agresti and Coull 1998), so that 0 and 1 do not imply certainty."""
     moved = (share * count + 2) / (count + 4)
     return min(1.0, (_Z + _Z_POWER) * sqrt(2 * moved * (1 - moved) / count))
 
 
 def sign_test(up: int, down: int) -> float:
-    """Return the exact two-sided p-value of McNemar's test: so many pairs changed in each direction."""
+    """Return the exact two-sided p-value of McNemar's test for the number of pairs changed in each direction."""
     pairs = up + down
     tail = sum(comb(pairs, each) for each in range(min(up, down) + 1))
     return min(1.0, tail / (1 << pairs - 1)) if pairs else 1.0
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:
-    """Return the smallest value that so large a share of the values does not exceed."""
+    """Return the smallest value that is not exceeded by this share of the values."""
     ordered = sorted(values)
     return ordered[max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1)] if ordered else None
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """Return the mean; null of nothing."""
+    """Return the mean; None for no values."""
     listed = list(values)
     return sum(listed) / len(listed) if listed else None

@@ -1,5 +1,5 @@
-"""The summary of a run: what its attempts came to, the score with its uncertainty, what it cost and how long it
-took. Pure, and independent of the order in which attempts ended; whatever depends on a clock is in `times`."""
+"""The summary of a run: outcomes, score with its uncertainty, cost and duration. Pure, and independent of the
+order in which attempts ended; everything that depends on a clock is in `times`."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from .statistics import detectable_difference, mean, pass_at_k, pass_hat_k, perc
 from .timeline import Span, spans
 
 GRADED: tuple[Outcome, ...] = tuple(each for each in OUTCOMES if each not in INVALID and each != "done")
-"""Outcomes that say whether the task was solved."""
+"""Outcomes that tell whether the task was solved."""
 _MOST_K = 10
 _LONGEST_MESSAGE = 300
 
 
 class Share(msgspec.Struct, frozen=True):
-    """A part of a whole; `share` is null where there is no whole."""
+    """A part of a whole; `share` is null if the whole is empty."""
 
     solved: float
     of: int
@@ -30,34 +30,34 @@ class Share(msgspec.Struct, frozen=True):
     """Bounds of the 95 % interval."""
     high: float | None = None
     detectable: float | None = None
-    """Smallest difference to another run of this size that would be found 4 times in 5."""
+    """Smallest difference from another run of this size that would be detected with a power of 80 %."""
 
 
 class AtK(msgspec.Struct, frozen=True):
-    """How tasks fare with k attempts, over those tasks that have as many valid ones."""
+    """Results of k attempts, over the tasks with at least k valid ones."""
 
     k: int
     tasks: int
     any: float
-    """pass@k: at least one attempt solves it."""
+    """pass@k: at least one attempt solves the task."""
     all: float
-    """pass^k: every attempt does."""
+    """pass^k: every attempt solves the task."""
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """US dollars; null where no attempt has a known cost."""
+    """US dollars; null if no attempt has a known cost."""
 
     total_usd: float | None
     unknown: int
-    """Attempts whose cost is unknown or a lower bound; above 0, all sums here are lower bounds."""
+    """Number of attempts whose cost is unknown or a lower bound; if not 0, all sums here are lower bounds."""
     per_solved_usd: float | None
-    """All cost, that of failures included, for each solved attempt."""
+    """Total cost, including failures, per solved attempt."""
     failed_usd: float | None
     """Spent on attempts that neither solved a task nor ended well without a check."""
     repeated_usd: float | None
-    """Spent on attempts that ended more than once; in the total and in no attempt."""
+    """Spent on attempts that ended more than once; included in the total, but in no attempt."""
     solved_usd: tuple[float, ...]
-    """Known cost of each solved attempt, in rising order."""
+    """Known cost of each solved attempt, ascending."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -71,15 +71,15 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class TaskRow(msgspec.Struct, frozen=True):
-    """One task."""
+    """A task."""
 
     id: str
     attempts: int
     graded: int
-    """Attempts that say whether it was solved."""
+    """Number of attempts that tell whether the task was solved."""
     solved: int
     outcomes: tuple[Outcome, ...]
-    """Of each attempt, in order."""
+    """Outcome of each attempt, in order."""
     cost_usd: float | None
     turns: int | None
     tags: dict[str, str]
@@ -88,10 +88,10 @@ class TaskRow(msgspec.Struct, frozen=True):
 
 
 class Times(msgspec.Struct, frozen=True):
-    """Everything that a clock measured, in seconds."""
+    """All clock measurements, in seconds."""
 
     began: float
-    """Since the epoch."""
+    """Seconds since the epoch."""
     wall: float
     """From the first start to the last end."""
     working: float
@@ -102,7 +102,7 @@ class Times(msgspec.Struct, frozen=True):
     waited_setup: float
     hosts: tuple[str, ...]
     solved: tuple[float, ...]
-    """Duration of each solved attempt, in rising order."""
+    """Duration of each solved attempt, ascending."""
     spans: tuple[Span, ...]
 
 
@@ -111,16 +111,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     tasks: int
     checked_tasks: int
-    """Tasks that have a check and were not skipped."""
+    """Number of tasks that have a check and were not skipped."""
     attempts: int
     outcomes: dict[Outcome, int]
-    """Attempts by outcome, those without any included."""
+    """Number of attempts by outcome, including zeros."""
     solved_tasks: int
-    """Tasks with at least one solved attempt."""
+    """Number of tasks with at least one solved attempt."""
     valid: Share
     """pass@1 over the tasks with a valid attempt."""
     every: Share
-    """pass@1 over all checked tasks: one without a valid attempt counts as not solved."""
+    """pass@1 over all checked tasks; a task without a valid attempt counts as not solved."""
     valid_attempts: Share
     all_attempts: Share
     at_k: tuple[AtK, ...]
@@ -131,12 +131,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...]
     agent_versions: tuple[str, ...]
     repeated: int
-    """Lines of attempts that had a line already."""
+    """Number of repeated lines for the same attempt."""
     outdated: int
-    """Lines that belong to another version of a task, or to none."""
+    """Number of lines for another version of a task, or for no task."""
     notes: tuple[str, ...]
     about: dict[str, str]
-    """What else is known of the run, in words."""
+    """Other known facts about the run, as text."""
     times: Times | None
 
 
@@ -147,13 +147,13 @@ def summarize(
     about: Mapping[str, str] | None = None,
     skipped: Mapping[str, str] | None = None,
 ) -> Summary:
-    """Return the summary of what a run has recorded so far.
+    """Return the summary of the results recorded so far.
 
     Args:
-        tasks: the tasks as they were frozen.
-        results: lines of `results.jsonl`, in their order.
-        about: facts that the report shows at its head.
-        skipped: tasks that were not run, and why.
+        tasks: the frozen tasks.
+        results: lines of `results.jsonl`, in order.
+        about: facts shown at the head of the report.
+        skipped: tasks that were not run, with the reasons.
     """
     lines = list(results)
     counted, repeated, outdated = _counted(tasks, lines)
@@ -200,8 +200,7 @@ def _sorted(tasks: Sequence[Task]) -> list[Task]:
 def _counted(
     tasks: Sequence[Task], lines: list[AttemptResult]
 ) -> tuple[dict[str, list[AttemptResult]], list[AttemptResult], int]:
-    """Return the attempts of each task as it is now, the lines of attempts that had one already, and how many
-    lines are of something else."""
+    """Return the attempts of each task's current version, the repeated lines, and the number of other lines."""
     versions = {line.agent_version for line in lines} | {__version__}
     current: dict[str, str] = {}
     fitting = {task.id: {task.spec_hash(version) for version in versions} for task in tasks}
@@ -240,8 +239,8 @@ def _row(task: Task, attempts: list[AttemptResult], skipped: str) -> TaskRow:
 
 
 def _share(graded: list[TaskRow], of: int) -> Share:
-    """Return pass@1 over so many tasks. The interval counts tasks, not attempts: attempts at the same task are
-    not independent."""
+    """Return pass@1 over `of` tasks. The interval counts tasks, not attempts: attempts at the same task are not
+    independent."""
     solved = fsum(row.solved / row.graded for row in graded)
     if not of:
         return Share(0.0, 0, None)
@@ -290,7 +289,7 @@ def _used(attempts: list[AttemptResult]) -> Used:
 
 
 def _causes(attempts: list[AttemptResult]) -> tuple[Cause, ...]:
-    """Return why attempts failed, the most frequent first."""
+    """Return the causes of failed attempts, most frequent first."""
     groups: dict[tuple[Outcome, str, str], list[str]] = defaultdict(list)
     for each in attempts:
         if each.error is not None:

@@ -1,4 +1,4 @@
-"""When each attempt ran, in as few rows as there were slots. Pure."""
+"""The timeline of attempts, in as few rows as there were slots. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from ..attempt import AttemptResult, Outcome
 
 
 class Span(msgspec.Struct, frozen=True):
-    """One attempt on the clock, in seconds since the start of the run."""
+    """The time span of an attempt, in seconds since the start of the run."""
 
     task: str
     attempt: int
@@ -17,13 +17,13 @@ class Span(msgspec.Struct, frozen=True):
     start: float
     end: float
     setup: float
-    """Seconds of it spent on setup, at its beginning."""
+    """Seconds spent on setup, at the beginning of the span."""
     rate_limit: float
-    """Seconds of it spent waiting for the provider; where in it is not recorded."""
+    """Seconds spent waiting for the provider; their position within the span is not recorded."""
 
 
 def spans(attempts: Iterable[AttemptResult], first: float) -> tuple[Span, ...]:
-    """Return the attempts by their start, each in the first row that is free by then."""
+    """Return the attempts by their start, each in the first row that is free then."""
     free: list[float] = []
     placed = []
     for each in sorted((each for each in attempts if each.started), key=_when):

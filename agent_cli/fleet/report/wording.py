@@ -1,4 +1,4 @@
-"""The numbers of a report in words, for Markdown and HTML alike. Pure."""
+"""The figures of a report as text, shared by Markdown and HTML. Pure."""
 
 from datetime import UTC, datetime
 
@@ -26,12 +26,12 @@ MEANINGS: dict[str, str] = {
 
 
 def percent(share: float | None) -> str:
-    """Return such as `62.5 %`; a dash where there is none."""
+    """Return a percentage such as `62.5 %`; a dash for None."""
     return "–" if share is None else f"{share * 100:.1f} %"
 
 
 def money(usd: float | None) -> str:
-    """Return such as `0.0123 USD`, or that it is unknown."""
+    """Return an amount such as `0.0123 USD`, or `unknown`."""
     return "unknown" if usd is None else f"{usd:.4f} USD" if usd < 1 else f"{usd:.2f} USD"
 
 
@@ -46,7 +46,7 @@ def score(share: Share) -> str:
 
 
 def score_lines(summary: Summary) -> dict[str, str]:
-    """Return the score by what it counts."""
+    """Return the scores, by what they count."""
     lines = {
         "Tasks with a valid attempt (pass@1)": score(summary.valid),
         "All tasks (pass@1, no valid attempt: not solved)": score(summary.every),
@@ -62,7 +62,7 @@ def score_lines(summary: Summary) -> dict[str, str]:
 
 
 def cost_lines(cost: Cost) -> dict[str, str]:
-    """Return what was spent."""
+    """Return the costs."""
     least = "at least " if cost.unknown and cost.total_usd is not None else ""
     lines = {
         "Total": least + money(cost.total_usd),
@@ -77,7 +77,7 @@ def cost_lines(cost: Cost) -> dict[str, str]:
 
 
 def usage_lines(summary: Summary) -> dict[str, str]:
-    """Return the tokens by kind; unknown where no provider reported them."""
+    """Return the tokens by kind; unknown if no provider reported them."""
     used = summary.usage
     kinds = {
         "Input": used.input,
@@ -90,7 +90,7 @@ def usage_lines(summary: Summary) -> dict[str, str]:
 
 
 def time_lines(times: Times) -> dict[str, str]:
-    """Return how long the run took, and what it waited for."""
+    """Return the durations of the run and of its waits."""
     lines = {
         "Began": datetime.fromtimestamp(times.began, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         "Took": duration(times.wall),
@@ -105,7 +105,7 @@ def time_lines(times: Times) -> dict[str, str]:
 
 
 def facts(summary: Summary) -> dict[str, str]:
-    """Return what was run."""
+    """Return the facts about what was run."""
     lines = {"Tasks": str(summary.tasks), "Attempts": str(summary.attempts), **summary.about}
     if summary.models:
         lines.setdefault("Model", ", ".join(summary.models))

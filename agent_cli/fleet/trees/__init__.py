@@ -1,1 +1,1 @@
-"""Make the tree that an attempt works on (`open_tree.open_tree`), save what changed in it, and remove it."""
+"""Create the tree for an attempt (`open_tree.open_tree`), save its changes, and remove it."""

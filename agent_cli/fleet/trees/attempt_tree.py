@@ -1,4 +1,4 @@
-"""The tree of an attempt: what runs in it, what was changed in it, and its end."""
+"""The tree of an attempt: run programs in it, save its changes, and remove it."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from .wrapper import Wrapper
 
 
 class AttemptTree:
-    """A worktree as an attempt uses it."""
+    """A worktree used by an attempt."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class AttemptTree:
 
     @property
     def confines(self) -> bool:
-        """Return whether `wrapped` can confine programs."""
+        """True if `wrapped` can sandbox programs."""
         return bool(self._wrapper.program)
 
     def wrapped(
@@ -52,26 +52,25 @@ class AttemptTree:
         hidden: Sequence[str] | None = None,
         closed: Sequence[str] = (),
     ) -> list[str]:
-        """Return the command line that starts a program with the tree at `inside`; with `hidden` one that may
-        write to the tree only, and that sees nothing of these folders. The files and folders in `closed` are empty
-        for it."""
+        """Return the command line that starts a program with the tree at `inside`. With `hidden` it may write only
+        to the tree, and cannot see these folders. The files and folders in `closed` are empty for it."""
         return self._wrapper.line(argv, own_network=own_network, hidden=hidden, closed=closed)
 
     def environment(self) -> Mapping[str, str]:
-        """Return variables for everything that runs in the tree: slot, ports, git settings."""
+        """Return variables for every program that runs in the tree: slot, ports, git settings."""
         return dict(self._variables)
 
     def lay(self, files: Iterable[OverlayFile]) -> None:
-        """Write files over the tree, through no link.
+        """Write files over the tree, following no links.
 
         Raises:
-            TreeError: one cannot be written.
+            TreeError: a file cannot be written.
         """
         for file in files:
             _lay(self.path, file)
 
     async def save_patch(self, file: Path) -> Patch:
-        """Write everything that was changed against the base to a file, and read it back.
+        """Write all changes against the base to a file, and verify it.
 
         Raises:
             TreeError: the tree cannot be read, or the file not written.
@@ -84,7 +83,7 @@ class AttemptTree:
         return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
 
     async def settle(self) -> None:
-        """Take what lies in the tree now as saved.
+        """Mark the present contents of the tree as saved.
 
         Raises:
             TreeError: it cannot be read.
@@ -95,11 +94,11 @@ class AttemptTree:
             raise TreeError(str(error)) from error
 
     async def remove(self, *, discard: bool = False) -> None:
-        """Remove the tree with all that belongs to it, if its changes are saved; with `discard` also if something
+        """Remove the tree with everything that belongs to it, if its changes are saved; with `discard` even if it
         was changed since.
 
         Raises:
-            TreeError: it is not ours, or something in it would be lost.
+            TreeError: it is not one of our trees, or something in it would be lost.
         """
         try:
             await remove(open_worktree(self.path), self._run, discard=discard)
@@ -108,10 +107,11 @@ class AttemptTree:
 
 
 def _lay(top: Path, file: OverlayFile) -> None:
-    """Write a file. What is in its way is removed, or an agent could keep its tests away; no link is followed.
+    """Write a file. Anything in its place is removed, because an agent could block its tests otherwise; no link is
+    followed.
 
     Raises:
-        TreeError: its path leads out of the tree or to git data, or it cannot be written.
+        TreeError: its path leads out of the tree or into git data, or it cannot be written.
     """
     parts = file.path.split("/")
     if not all(parts) or {"..", ".", ".git"}.intersection(parts) or "\0" in file.path:
@@ -127,7 +127,7 @@ def _lay(top: Path, file: OverlayFile) -> None:
 
 
 def _make_way(top: str, parts: Sequence[str]) -> None:
-    """Remove a folder at the place of a file, and a link or file at that of a folder above it."""
+    """Remove a folder in place of a file, and a link or file in place of a parent folder."""
     here = top
     for number, part in enumerate(parts, 1):
         here = os.path.join(here, part)
@@ -141,12 +141,12 @@ def _make_way(top: str, parts: Sequence[str]) -> None:
 
 
 def make_readable(top: Path) -> None:
-    """Let git read all of a tree. Its owner gets the right to read it back: git passes over folders that cannot be
-    listed without a word, and what is in them would be missing from the patch. Pipes, sockets and devices, which
-    hold nothing, are removed: git would wait for ever for what comes out of one.
+    """Make a tree readable for git. Its owner gets the read permission back: git silently skips folders that
+    cannot be listed, so their contents would be missing from the patch. Pipes, sockets and devices, which have no
+    contents, are removed: git would wait forever for data from a pipe.
 
     Raises:
-        OSError: that is refused.
+        OSError: a permission cannot be changed, or a file not removed.
     """
     folders = [os.fspath(top)]
     while folders:

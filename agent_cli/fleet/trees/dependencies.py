@@ -1,4 +1,4 @@
-"""Dependency folders of the main checkout: which there are, and how a tree gets them."""
+"""Dependency folders of the main checkout: find them and make them available in a tree."""
 
 import asyncio
 import os
@@ -12,9 +12,9 @@ from agent_cli.workspace.worktrees.store import SnapshotStore
 from agent_cli.workspace.worktrees.worktree import Worktree
 
 _INSTALLED = frozenset({"node_modules", "bower_components", ".venv", "venv", "vendor", ".tox", ".nox"})
-"""What is only read once it is installed."""
+"""Folders that are only read once installed."""
 _BUILT = frozenset({"target", "build", "dist", ".gradle", ".next"})
-"""What every build writes to; it comes along as a copy only."""
+"""Folders that every build writes to; they can only be copied."""
 
 
 async def dependency_folders(worktree: Worktree, place: GitFolder, run: RunProgram) -> tuple[str, ...]:
@@ -31,15 +31,15 @@ async def dependency_folders(worktree: Worktree, place: GitFolder, run: RunProgr
 
 
 def is_installed(folder: str) -> bool:
-    """Return whether a dependency folder is only read once it is there."""
+    """Return True if a dependency folder is only read once it is installed."""
     return os.path.basename(folder) in _INSTALLED
 
 
 def make_mount_point(worktree: Worktree, folder: str) -> None:
-    """Make the empty folder over which a dependency folder is mounted.
+    """Create the empty folder over which a dependency folder is mounted.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     with dir_entry(os.path.join(worktree.path, folder)) as at:
         os.mkdir(at.name, dir_fd=at.folder)
@@ -49,8 +49,8 @@ async def copy_dependencies(worktree: Worktree, top: str, folders: tuple[str, ..
     """Copy dependency folders into a tree.
 
     Raises:
-        WorktreeError: one cannot be read or written.
-        OSError: one cannot be made.
+        WorktreeError: a folder cannot be read or written.
+        OSError: a folder cannot be created.
     """
     for each in folders:
         make_mount_point(worktree, each)
@@ -58,7 +58,7 @@ async def copy_dependencies(worktree: Worktree, top: str, folders: tuple[str, ..
 
 
 def _has_room(tree: str, folder: str) -> bool:
-    """Return whether the folder above is in the tree, and nothing in its own place."""
+    """Return True if the parent folder exists in the tree, and the folder itself does not."""
     whole = os.path.join(tree, folder)
     above = os.path.dirname(whole)
     return os.path.isdir(above) and os.path.realpath(above) == above and not os.path.lexists(whole)

@@ -1,5 +1,5 @@
-"""Mirror a repository given by a URL: the history up to the commits that tasks begin at, and no more where the
-server gives out commits by their hash."""
+"""Mirror a repository given by a URL: only the history up to the commits of the tasks, if the server provides
+commits by hash."""
 
 import os
 import re
@@ -20,12 +20,12 @@ _EVERYTHING = ("+refs/heads/*:refs/remote/heads/*", "+refs/tags/*:refs/remote/ta
 
 
 def is_url(repo: str) -> bool:
-    """Return whether a repository is named by a URL, or as `user@host:path`."""
+    """Return True if a repository is named by a URL, or as `user@host:path`."""
     return _URL.match(repo) is not None
 
 
 async def mirror(url: str, commit: str, place: Path, run: RunProgram) -> GitFolder:
-    """Return a bare repository below `place` that has a commit; what is missing is fetched, one fetch at a time.
+    """Return a bare repository below `place` that has a commit, fetching what is missing, one fetch at a time.
 
     Raises:
         WorktreeError: it cannot be fetched.
@@ -51,12 +51,12 @@ async def mirror(url: str, commit: str, place: Path, run: RunProgram) -> GitFold
 
 
 def _kept(commit: str) -> str:
-    """Return the ref that keeps a commit in the mirror; none of them is known in a tree."""
+    """Return the ref that keeps a commit in the mirror; trees do not see these refs."""
     return f"refs/bases/{commit}"
 
 
 async def _fetch(run: RunProgram, top: Path, url: str, commit: str) -> None:
-    """Fetch a commit alone; where the server does not give it out by its hash, everything."""
+    """Fetch a single commit, or everything if the server does not provide it by hash."""
     options = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--", url)
     try:
         await _git(run, top, *options, f"+{commit}:{_kept(commit)}")
@@ -79,7 +79,7 @@ async def _git(run: RunProgram, folder: Path, *arguments: str) -> None:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return the user's environment, so that git finds keys and settings, but asks for nothing."""
+    """Return the user's environment, so that git finds keys and settings, but without prompts."""
     env = {name: value for name, value in os.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE")}
     quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "SSH_ASKPASS_REQUIRE": "never", "LC_ALL": "C"}
     return {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes", **env, **quiet}

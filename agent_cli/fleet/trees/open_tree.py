@@ -1,4 +1,5 @@
-"""Open the tree of an attempt: the files of a commit, or a copy of a plain folder, with what its programs need."""
+"""Open the tree of an attempt: the files of a commit, or a copy of a plain folder, with everything its programs
+need."""
 
 import os
 from collections.abc import Mapping
@@ -22,17 +23,17 @@ _MOST_NAMED = 5
 
 
 async def open_tree(task: Task, *, name: str, place: Path, slot: int, run: RunProgram) -> Tree:
-    """Make a tree for one attempt at a task.
+    """Create a tree for an attempt at a task.
 
     Args:
-        task: what to check out or copy, and what comes with it.
-        name: unique among the attempts that are kept at `place`.
+        task: what to check out or copy, and its dependencies.
+        name: unique among the attempts kept at `place`.
         place: folder for trees, outside of the repository.
         slot: number of the slot, by which ports and names differ.
         run: `sandbox.ProcessRunner.run`.
 
     Raises:
-        TreeError: it cannot be made; nothing is left behind.
+        TreeError: it cannot be created; nothing is left behind.
     """
     try:
         if not task.ref:
@@ -56,7 +57,7 @@ async def _repository(task: Task, place: Path, run: RunProgram) -> GitFolder:
 async def _opened(
     worktree: Worktree, repository: GitFolder | None, task: Task, slot: int, run: RunProgram
 ) -> Tree:
-    """Return the tree; without a wrapper that can be had it is removed again."""
+    """Return the tree; on failure the worktree is removed again."""
     try:
         wrapper, notes = await _wrapper(worktree, repository, task, run)
     except BaseException:
@@ -68,7 +69,7 @@ async def _opened(
 async def _wrapper(
     worktree: Worktree, repository: GitFolder | None, task: Task, run: RunProgram
 ) -> tuple[Wrapper, tuple[str, ...]]:
-    """Return how programs are started in the tree, and what could not be had."""
+    """Return the wrapper for programs in the tree, and notes about unavailable features."""
     is_local = repository is None or repository.top != repository.common
     fixed: tuple[tuple[str, str], ...] = ()
     found: tuple[str, ...] = ()
@@ -94,13 +95,13 @@ async def _wrapper(
 def missing_parts(
     task: Task, wanted: Wrapper, wrapper: Wrapper, reason: str, folders: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return what a tree lacks, as notes for the report.
+    """Return notes for the report about what a tree lacks.
 
     Args:
-        task: what was asked for.
-        wanted: how programs should be started.
-        wrapper: how they are.
-        reason: why these differ; empty where they do not.
+        task: the task with its requirements.
+        wanted: the wrapper that programs should have.
+        wrapper: the wrapper they have.
+        reason: why these differ; empty if they do not.
         folders: dependency folders of the main checkout that were not copied.
     """
     notes = []
@@ -117,7 +118,7 @@ def missing_parts(
 
 
 def variables(slot: int, worktree: Worktree) -> Mapping[str, str]:
-    """Return the variables for everything that runs in a tree."""
+    """Return the variables for every program that runs in a tree."""
     project = "".join(each if each.isalnum() else "-" for each in worktree.name.lower())
     settings = {"gc.auto": "0", "maintenance.auto": "0"}
     written = os.environ.get("GIT_CONFIG_COUNT", "")

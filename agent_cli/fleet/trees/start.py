@@ -1,8 +1,8 @@
-"""Start bubblewrap with a program in it, and pass signals on to the program alone.
+"""Start bubblewrap with a program in it, and forward signals only to the program.
 
-Bubblewrap stays as a process between; a signal ends it, and with it, at once, everything in it. So it gets a
-session of its own, and what is sent to this process, or to its group, reaches the program, which can save its
-work. Runs as a script: `python start.py BWRAP ARGUMENTS -- PROGRAM ARGUMENTS`.
+Bubblewrap remains as an intermediate process; a signal ends it and, at once, everything inside. So it gets a
+separate process session, and signals sent to this process or its group are forwarded to the program, which can
+save its work. Runs as a script: `python start.py BWRAP ARGUMENTS -- PROGRAM ARGUMENTS`.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _OPTIONS = "--info-fd"
 
 
 def main(words: Sequence[str]) -> int:
-    """Run bubblewrap to its end; returns the exit code of the program, 128 + n after the signal n."""
+    """Run bubblewrap to its end; return the exit code of the program, 128 + n after the signal n."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (*_PASSED_ON, signal.SIGCHLD))
     read, write = os.pipe()
     bubblewrap = os.fork()
@@ -49,7 +49,7 @@ def _become(words: Sequence[str], read: int, write: int) -> None:
 
 
 def _pass_on(number: int, read: int, bubblewrap: int) -> None:
-    """Send a signal to the program as soon as it is there."""
+    """Send a signal to the program as soon as it has started."""
     first = _first_process(read)
     while first and not (programs := _children(first)):
         if os.waitid(os.P_PID, bubblewrap, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -64,7 +64,7 @@ _known: list[int] = []
 
 
 def _first_process(read: int) -> int:
-    """Return the process of bubblewrap that is the first in the new process namespace; 0 where there is none."""
+    """Return the pid of bubblewrap's first process in the new pid namespace; 0 if there is none."""
     if not _known:
         text = b""
         while b"}" not in text and (part := os.read(read, 4096)):

@@ -1,6 +1,6 @@
-"""Start programs in a tree as if it were the main checkout: it is mounted at the path of that, with the original
-dependency folders over it, which stay as they are. So absolute paths in them are right, the main checkout itself
-is out of sight, and programs can have a network of their own."""
+"""Start programs in a tree as if it were the main checkout: the tree is mounted at the main checkout's path, with
+the original dependency folders mounted read-only over it. So absolute paths in them are right, the main checkout
+itself is hidden, and programs can have an isolated network."""
 
 import os
 import sys
@@ -18,20 +18,21 @@ from . import start
 
 _TIMEOUT_S = 30.0
 _tried: set[tuple[str, ...]] = set()
-"""What works on this machine: bubblewrap with a tree at this path and these folders over it. One try a process."""
+"""Settings that work on this machine: bubblewrap, path of the tree, and folders over it. Tried once per
+process."""
 _NEEDED = (sys.prefix, sys.base_prefix, str(Path(__file__).parent))
-"""Where this program lies."""
+"""Folders of this program itself."""
 
 
 class Wrapper(msgspec.Struct, frozen=True):
-    """What programs are started with. Without a program of bubblewrap they are started as they are."""
+    """The wrapper that starts programs. Without bubblewrap they are started directly."""
 
     program: str = ""
     inside: str = ""
-    """Where the tree is mounted; empty: nowhere but at its own path."""
+    """Mount point of the tree; empty if it is visible only at its own path."""
     tree: str = ""
     fixed: tuple[tuple[str, str], ...] = ()
-    """What is mounted read-only, in order: (what, where)."""
+    """Read-only mounts, in order: (source, target)."""
 
     def line(
         self,
@@ -41,9 +42,9 @@ class Wrapper(msgspec.Struct, frozen=True):
         hidden: Sequence[str] | None = None,
         closed: Sequence[str] = (),
     ) -> list[str]:
-        """Return the command line that starts a program; with `hidden` one that may write to the tree only, and
-        that sees nothing of these folders. The files and folders in `closed` are empty for it, and so is the
-        folder of the other trees, in which tests may have been laid."""
+        """Return the command line that starts a program. With `hidden` it may write only to the tree, and cannot
+        see these folders. The files and folders in `closed` are empty for it, and so is the folder of the other
+        trees, which may contain tests."""
         if not self.program or not (self.inside or own_network or closed or hidden is not None):
             return list(argv)
         words = ["--dev-bind", "/", "/"] if hidden is None else _all_read_only(hidden, self.tree)
@@ -64,7 +65,7 @@ def _all_read_only(hidden: Sequence[str], tree: str) -> list[str]:
 
 
 def _emptied(closed: Sequence[str], needed: Sequence[str]) -> list[str]:
-    """Mount nothing over files and folders, but not over a folder that holds what the program needs."""
+    """Return mounts that hide files and folders, except for folders that contain what the program needs."""
     words = []
     for path in map(os.path.realpath, closed):
         if os.path.isdir(path) and not any(is_inside(os.path.realpath(each), (path,)) for each in needed):
@@ -75,14 +76,14 @@ def _emptied(closed: Sequence[str], needed: Sequence[str]) -> list[str]:
 
 
 def _alone(tree: str) -> list[str]:
-    """Mount nothing over the trees beside this one."""
+    """Return mounts that hide the trees beside this one."""
     kept = [each for each in (tree, str(private_git(Path(tree)))) if os.path.isdir(each)]
     return ["--tmpfs", os.path.dirname(tree), *(part for each in kept for part in ("--bind", each, each))]
 
 
 async def usable(wanted: Wrapper, run: RunProgram, program: str | None = None) -> tuple[Wrapper, str]:
-    """Return as much of a wrapper as works on this machine, and why the rest does not. `program` is that of
-    bubblewrap, which is looked for without it; empty: there is none."""
+    """Return as much of a wrapper as works on this machine, and why the rest does not. `program` is the path of
+    bubblewrap; None to search for it; empty if there is none."""
     program = bubblewrap.program() if program is None else program
     if not program:
         return Wrapper(tree=wanted.tree), "bubblewrap was not found"
@@ -106,7 +107,7 @@ async def usable(wanted: Wrapper, run: RunProgram, program: str | None = None) -
 
 
 def hidden_by(wanted: Wrapper) -> str:
-    """Return which part of this program would be out of sight where the tree is mounted; empty where none is."""
+    """Return the part of this program that the mounted tree would hide; empty if there is none."""
     shown = [where for _, where in wanted.fixed]
     for path in map(os.path.realpath, _NEEDED):
         if wanted.inside and is_inside(path, (wanted.inside,)) and not is_inside(path, shown):

@@ -1,1 +1,1 @@
-"""A review in the formats of others."""
+"""A review in the formats of other tools."""

@@ -14,7 +14,7 @@ from .text import text_lines
 
 
 def rendered(review: Review, format: str) -> str:
-    """Return a review in one of `FORMATS`; each line has its end."""
+    """Return a review in one of `FORMATS`; every line ends with a line break."""
     return _FORMATS[format](review)
 
 

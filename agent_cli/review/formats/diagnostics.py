@@ -1,8 +1,8 @@
 """Lists of diagnostics for other tools: reviewdog's rdjsonl, and GitLab's code quality report.
 
-Sources: reviewdog, `proto/rdf/reviewdog.proto` (a range without columns has whole lines, the last included);
-GitLab Docs, "Code Quality", the report format. An incomplete review has an entry that says so: an empty list is a
-clean one.
+Sources: reviewdog, `proto/rdf/reviewdog.proto` (a range without columns consists of whole lines, the last
+inclusive); GitLab Docs, "Code Quality", the report format. An incomplete review has an entry that says so, because
+an empty list means a clean result.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _INCOMPLETE = "incomplete-review"
 
 
 def rdjsonl(review: Review) -> Iterator[dict[str, Any]]:
-    """Yield the diagnostics of a review, one a line. Messages are Markdown: that is what a pull request shows."""
+    """Yield the diagnostics of a review, one per line. Messages are Markdown, as a pull request shows it."""
     source = {"name": f"agent review {review.target.head[:12]}".strip()}
     if why := incomplete(review):
         yield {

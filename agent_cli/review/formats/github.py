@@ -1,7 +1,7 @@
 """Workflow commands of GitHub Actions: annotations on the lines of a pull request.
 
-Source: GitHub Docs, "Workflow commands for GitHub Actions", and the escapes of actions/toolkit. Of one step GitHub
-shows 10 errors, 10 warnings and 10 notices.
+Source: GitHub Docs, "Workflow commands for GitHub Actions", and the escapes of actions/toolkit. GitHub shows at
+most 10 errors, 10 warnings and 10 notices of a step.
 """
 
 from collections import Counter
@@ -14,12 +14,12 @@ from .inert import LEVELS, place_of, stray
 from .text import about_target, incomplete, summary, without_commands
 
 _MOST_SHOWN = 10
-"""Annotations of one level."""
+"""Maximum number of annotations of a level."""
 
 
 def commands(review: Review) -> Iterator[str]:
-    """Yield the commands of a review, a line each, the gravest finding first. The last one says what was reviewed
-    and how many findings are not annotated."""
+    """Yield the commands of a review, one per line, most severe finding first. The last one summarizes the review
+    and counts the findings without annotations."""
     shown: Counter[str] = Counter(notice=1)
     left = 0
     if why := incomplete(review):
@@ -43,7 +43,7 @@ def commands(review: Review) -> Iterator[str]:
 
 
 def command(name: str, properties: Mapping[str, str], message: str) -> str:
-    """Return one workflow command; no text in it can begin another."""
+    """Return a workflow command; no text in it can start another one."""
     given = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
     return f"::{name} {given}::{_data(message)}"
 

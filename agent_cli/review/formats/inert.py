@@ -1,4 +1,4 @@
-"""Text of others made inert in the languages of forges, and the place that a format can name."""
+"""Escape untrusted text for the markup of forges, and find a location that every format can express."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from ..finding import Finding, Review
 from ..placing import is_relative
 
 LEVELS = ("error", "error", "warning", "notice")
-"""Of annotations, by priority."""
+"""Annotation levels by priority."""
 _MARKS = re.compile(r"([\\`*_{}\[\]()#!|>~$^]|^[-+=]|(?<=^\d)[.)]|(?<=^\d\d)[.)])", re.MULTILINE)
 _CODE = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]{1,200})\1(?!`)")
 _ZERO_WIDTH = "\u200b"
@@ -18,8 +18,8 @@ _REFERENCE = re.compile(r"@(?=\w)|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)", re.I
 
 
 def markdown(text: str) -> str:
-    """Return text that shows as it is where Markdown is rendered: no markup, HTML, link, image, mention or
-    reference in it works. Short code spans stay code, in which nothing works either."""
+    """Return text that Markdown renders literally: markup, HTML, links, images, mentions and references have no
+    effect. Short code spans stay code, in which nothing has an effect either."""
     out, at = [], 0
     for found in _CODE.finditer(text):
         out += [_escaped(text[at : found.start()]), found.group()]
@@ -32,7 +32,7 @@ def _escaped(text: str) -> str:
     plain = "\n".join(lines) if "\n" in text else clean(text)
     plain = plain.replace("&", "&amp;").replace("<", "&lt;")
     plain = _MARKS.sub(r"\\\1", plain)
-    # A mention or reference is found in the rendered text, where a backslash is gone.
+    # Mentions and references are found in the rendered text, where a backslash is gone.
     return _REFERENCE.sub(lambda found: found.group() + _ZERO_WIDTH, plain)
 
 
@@ -45,22 +45,22 @@ def code(text: str) -> str:
 
 
 def fenced(text: str, kind: str) -> str:
-    """Return text in a fence that nothing in it can close."""
+    """Return text in a fence that no part of it can close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{kind}\n{text}\n{fence}"
 
 
 def place_of(finding: Finding, review: Review) -> tuple[str, int, int]:
-    """Return a path and lines that every format can name: those of the finding, or the beginning of the first
-    reviewed file for one whose path is none of the repository."""
+    """Return a path and lines that every format can express: those of the finding, or the beginning of the first
+    reviewed file if its path is not in the repository."""
     if is_relative(finding.path):
         return finding.path, finding.start_line, finding.end_line
     return next(iter(review.files), "unknown"), 1, 1
 
 
 def stray(finding: Finding) -> str:
-    """Return what to say of a path that no format can name; empty for others."""
+    """Return a note about a path that no format can express; empty for other paths."""
     return (
         ""
         if is_relative(finding.path)
@@ -69,7 +69,6 @@ def stray(finding: Finding) -> str:
 
 
 def dumped(value: Any, *, indent: int | None = None) -> str:
-    """Return JSON in which nothing can control a terminal or the runner of a workflow that prints it, with a line
-    end behind it."""
+    """Return JSON with a final line break that cannot control a terminal or a CI runner that prints it."""
     text = json.dumps(value, ensure_ascii=False, indent=indent).replace("##[", "#\\u0023[")
     return "\n".join(map(escape_json, text.split("\n"))) + "\n"

@@ -1,7 +1,8 @@
 """The body of the request that posts a review: `POST /repos/{owner}/{repo}/pulls/{number}/reviews`.
 
-Source: GitHub Docs, "REST API endpoints for pull request reviews". One comment on a line outside the diff makes
-the whole request fail, so such findings stand in the body. What was told before is not commented again.
+Source: GitHub Docs, "REST API endpoints for pull request reviews". A single comment on a line outside the diff
+makes the whole request fail, so such findings go into the body. Findings of an earlier review are not commented
+again.
 """
 
 import json
@@ -12,15 +13,15 @@ from .inert import code, fenced, markdown
 from .text import about_target, incomplete, summary
 
 MARKER = "<!-- agent-review "
-"""Begins the body; a later run finds the review of an earlier one by it."""
+"""Prefix of the body, by which a later run finds an earlier review."""
 _MOST_COMMENTS = 60
 _LONGEST_BODY = 60_000
-"""Characters; GitHub takes 65,536."""
+"""Maximum length in characters; GitHub accepts 65,536."""
 _MOST_OMITTED = 20
 
 
 def pull_request_review(review: Review) -> dict[str, Any]:
-    """Return the value to post. Its event is COMMENT: it neither approves nor blocks."""
+    """Return the request body. Its event is COMMENT: it neither approves nor blocks."""
     inline = [each for each in review.open_findings if each.in_diff and each.status == "new"][:_MOST_COMMENTS]
     rest = [each for each in review.open_findings if each not in inline]
     return {
@@ -79,7 +80,7 @@ def _text(finding: Finding, *, has_place: bool) -> str:
 
 
 def _bounded(parts: list[str]) -> str:
-    """Return the parts as one text, without the last ones where it would be too long."""
+    """Join the parts, omitting the last ones if the text would be too long."""
     kept, size = [], 0
     for part in parts:
         size += len(part) + 2

@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, as GitHub code scanning and others take it.
+"""SARIF 2.1.0, as read by GitHub code scanning and other tools.
 
 Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0"; GitHub Docs, "SARIF support for
 code scanning". In messages a brace is doubled (3.11.5), and `](` would begin a link (3.11.6).
@@ -102,5 +102,5 @@ def _result(finding: Finding, review: Review, rule_index: int) -> dict[str, Any]
 
 
 def message(text: str) -> str:
-    """Return text for a message, in which nothing is a placeholder or a link."""
+    """Return text for a message, without placeholders and links."""
     return clean(text).replace("{", "{{").replace("}", "}}").replace("](", "] (")

@@ -1,4 +1,4 @@
-"""A review as plain text for people."""
+"""A review as plain text."""
 
 from collections.abc import Iterator
 
@@ -10,19 +10,19 @@ _MOST_OMITTED = 10
 
 
 def text_lines(review: Review) -> Iterator[str]:
-    """Yield the lines of a review; nothing in them controls a terminal or the runner of a workflow."""
+    """Yield the lines of a review; none can control a terminal or a CI runner."""
     for line in _lines(review):
         yield without_commands(" ".join(clean(line).split("\n")))
 
 
 def without_commands(text: str) -> str:
-    """Return text in which runners of workflows find none of their older commands, which may stand anywhere in a
-    line; newer ones begin a line."""
+    """Escape the older commands of CI runners, which are recognized anywhere in a line; newer ones only at its
+    beginning."""
     return text.replace("##[", "# #[")
 
 
 def summary(review: Review) -> str:
-    """Return in one line what came of a review."""
+    """Return a summary of a review in one line."""
     many = len(review.open_findings)
     found = "1 finding" if many == 1 else f"{many} findings" if many else "No findings"
     if not (review.files or review.findings):
@@ -41,14 +41,14 @@ def summary(review: Review) -> str:
 
 
 def about_target(review: Review) -> str:
-    """Return in one line what was reviewed, with its hashes."""
+    """Return a description of the reviewed change in one line, with its hashes."""
     target = review.target
     head = f"HEAD {target.head[:12]}" if target.head else "no commit yet"
     return f"{target.words}, {head}, diff {target.diff[:12]}"
 
 
 def incomplete(review: Review) -> str:
-    """Return in one line why a review is incomplete; empty where it is complete."""
+    """Return in one line why a review is incomplete; empty if it is complete."""
     if review.is_complete:
         return ""
     unchecked = sum(not each.is_checked for each in review.open_findings)

@@ -23,7 +23,7 @@ from .session import ClientSession
 from .wire import AUTH_REQUIRED, NOT_FOUND, PROTOCOL_VERSION
 
 _PAGE = 50
-"""Sessions of one answer."""
+"""Number of sessions per page."""
 _OFFERED = ("list", "resume", "close", "delete", "fork", "additionalDirectories")
 _READY, _SETUP = "ready", "setup"
 
@@ -31,7 +31,7 @@ Method = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 async def serve(channel: Channel, host: EditorHost, version: str) -> None:
-    """Serve one client until it closes the connection; then stop what runs for it."""
+    """Serve a client until it closes the connection; then stop everything that runs for it."""
     agent = AcpAgent(host, version)
     peer = agent.peer = Peer(channel, agent.handle)
     try:
@@ -41,12 +41,12 @@ async def serve(channel: Channel, host: EditorHost, version: str) -> None:
 
 
 class AcpAgent:
-    """Answers a client's requests."""
+    """Handles the requests of a client."""
 
     peer: Peer
 
     def __init__(self, host: EditorHost, version: str) -> None:
-        """`host` opens sessions; `version` is that of the program."""
+        """`host` opens sessions; `version` is the version of the program."""
         self._host = host
         self._version = version
         self._hub = Hub(host)
@@ -69,7 +69,7 @@ class AcpAgent:
         }
 
     async def handle(self, method: str, params: dict[str, Any]) -> Any:
-        """Carry out a request or a notification.
+        """Handle a request or a notification.
 
         Raises:
             RpcError: it cannot be carried out.
@@ -87,14 +87,14 @@ class AcpAgent:
             raise RpcError(INTERNAL_ERROR, str(error)) from error
 
     async def aclose(self) -> None:
-        """Stop and end all sessions."""
+        """Stop and close all sessions."""
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
         await self._hub.aclose()
 
     async def _initialize(self, params: dict[str, Any]) -> Any:
         given = wire.read(params, wire.Initialize)
         self._client = wire.abilities(given.client_capabilities)
-        here: dict[str, Any] = {}  # offered, without further choices
+        here: dict[str, Any] = {}  # supported, without further options
         return {
             "protocolVersion": PROTOCOL_VERSION,
             "agentInfo": {"name": "agent-cli", "title": "agent", "version": self._version},
@@ -132,8 +132,8 @@ class AcpAgent:
 
     @staticmethod
     def _answer(session: ClientSession) -> dict[str, Any]:
-        """Return what a session begins with. Its updates follow the answer: the peer writes that before the loop
-        comes to anything else."""
+        """Return the initial state of a session. Its updates follow the answer: the peer writes the answer before
+        the loop runs anything else."""
         asyncio.get_running_loop().call_soon(session.begin)
         return session.choices()
 
@@ -197,7 +197,7 @@ class AcpAgent:
         return {}
 
     async def _closed(self, session_id: str) -> None:
-        """Stop what runs in a session, answer its prompts and end it."""
+        """Stop the work of a session, answer its prompts and close it."""
         if (session := self._sessions.pop(session_id, None)) is not None:
             await session.cancel()
             await self._hub.close(session_id)
@@ -255,10 +255,10 @@ def _login_methods(has_terminal: bool) -> list[dict[str, Any]]:
 
 
 def _opening(given: wire.NewSession, session_id: str = "", *, fork: bool = False) -> Opening:
-    """Return how to open a session.
+    """Return the parameters for opening a session.
 
     Raises:
-        RpcError: a folder or an MCP server that cannot be used.
+        RpcError: a folder or an MCP server cannot be used.
     """
     folders = [
         _folder(each, f"additionalDirectories[{at}]") for at, each in enumerate(given.additional_directories or ())
@@ -281,7 +281,7 @@ def _folder(path: str, name: str) -> str:
 
 
 def _servers(given: tuple[wire.McpServer, ...]) -> dict[str, dict[str, Any]]:
-    """Return MCP servers in the shape of the configuration."""
+    """Convert MCP servers to the format of the configuration."""
     found: dict[str, dict[str, Any]] = {}
     for at, server in enumerate(given):
         name = re.sub(r"[^A-Za-z0-9_.-]+", "_", server.name) or "server"

@@ -1,4 +1,4 @@
-"""Put approvals and questions of the engine before the user of an editor. What is not answered is refused."""
+"""Put approvals and questions of the engine to the user of an editor. Unanswered approvals are refused."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ _ALLOW, _ALWAYS, _REJECT, _NEVER = "allow", "allow_always", "reject", "reject_al
 
 
 class Asking:
-    """The open questions of one session."""
+    """The open questions of a session."""
 
     def __init__(
         self,
@@ -37,40 +37,40 @@ class Asking:
         self._client, self._abilities = client, abilities
         self._updates, self._send = updates, send
         self._tasks: dict[str, tuple[str, asyncio.Task[None]]] = {}
-        """By id of the request: the sub-agent that asks, and what asks the user."""
+        """By request id: the sub-agent that asks, and the task that asks the user."""
         self._refused: set[str] = set()
-        """Rules that the user has refused for as long as the session is open."""
+        """Rules that the user has rejected for the rest of the session."""
 
     def can_ask(self, event: QuestionAsked) -> bool:
-        """Return whether the client has a way to answer a question in the middle of a turn."""
+        """Return True if the client can answer a question in the middle of a turn."""
         return self._abilities.shows_forms or bool(event.options)
 
     def begin(self, event: ApprovalRequested | QuestionAsked) -> None:
-        """Ask the user; the answer goes to the engine."""
+        """Ask the user and submit the answer to the engine."""
         task = asyncio.create_task(self._ask(event))
         self._tasks[event.request_id] = (event.agent_name, task)
         task.add_done_callback(lambda _: self._tasks.pop(event.request_id, None))
 
     def withdraw(self, request_id: str) -> None:
-        """Ask no more: the engine has its answer, or wants none."""
+        """Withdraw a question: the engine has its answer, or needs none."""
         if request_id in self._tasks:
             self._tasks[request_id][1].cancel()
 
     def withdraw_of(self, agent_name: str) -> None:
-        """Ask nothing more for a sub-agent, or for the turn where the name is empty."""
+        """Withdraw the questions of a sub-agent, or those of the turn if the name is empty."""
         for name, task in list(self._tasks.values()):
             if name == agent_name:
                 task.cancel()
 
     async def aclose(self) -> None:
-        """Ask nothing more."""
+        """Withdraw all questions."""
         tasks = [task for _, task in self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def pick(self, title: str, choices: Sequence[tuple[str, str]]) -> str:
-        """Have the user pick one of values with labels; returns the value, empty for none."""
+        """Have the user pick one of several labelled values; return the value, empty for none."""
         call_id = new_id("question")
         call = {"toolCallId": call_id, "title": clean(title), "kind": "other", "status": "pending"}
         self._send({"sessionUpdate": "tool_call", **call})
@@ -87,7 +87,7 @@ class Asking:
         return "" if picked is None else choices[int(picked)][0]
 
     async def _ask(self, event: ApprovalRequested | QuestionAsked) -> None:
-        """Without a client there is no answer: whoever closes the session stops the turn."""
+        """Ask the user. Without a client there is no answer: the session's closer stops the turn."""
         with contextlib.suppress(Disconnected):
             await (self._approve(event) if isinstance(event, ApprovalRequested) else self._question(event))
 
@@ -107,7 +107,7 @@ class Asking:
         return Decision(item.call_id, allow=chosen in (_ALLOW, _ALWAYS), grant=grant)
 
     async def _permission(self, call: Update, options: Sequence[dict[str, str]]) -> str | None:
-        """Return the option that the user has chosen; None for none, and for what is no answer."""
+        """Return the option that the user has chosen; None for none, and for an invalid answer."""
         request = {"sessionId": self._session_id, "toolCall": call, "options": options}
         answer = await self._asked("session/request_permission", request)
         outcome = answer.get("outcome")
@@ -135,7 +135,7 @@ class Asking:
         return said if isinstance(said, str) and (not options or said in options) else None
 
     async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the client's result; empty for an error, and for what is no object."""
+        """Return the client's result; empty for an error, and for a result that is not an object."""
         with contextlib.suppress(RpcError):
             found = await self._peer.request(method, params)
             return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""The files of the editor, unsaved text included, as far as the client offers them."""
+"""The editor's files, including unsaved text, as far as the client offers them."""
 
 import asyncio
 from typing import Any
@@ -11,10 +11,10 @@ _WAIT_S = 5.0
 
 
 class EditorBuffers:
-    """Reads and writes through the editor; see `Buffers`. An editor that does not answer is asked no more."""
+    """Reads and writes through the editor; see `Buffers`. After a timeout the editor is not asked again."""
 
     def __init__(self, peer: Peer, client: ClientAbilities) -> None:
-        """The session's id is set once it is open."""
+        """`session_id` is set once the session is open."""
         self.session_id = ""
         self._peer = peer
         self._client = client

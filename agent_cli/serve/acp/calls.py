@@ -1,4 +1,4 @@
-"""Tool calls as a client shows them: kind, title, places, content and changes of files."""
+"""Tool calls in the client's format: kind, title, locations, content and file changes."""
 
 import os
 import re
@@ -37,24 +37,24 @@ _KINDS: dict[str, Kind] = {
     "agents": "think",
 }
 _FILES = ("read", "edit")
-"""Kinds of calls whose argument `path` is a file to follow."""
+"""Kinds of calls whose argument `path` names a file to follow."""
 _MOST_CHARS = 20_000
-"""Of one text; of a longer one its end is shown."""
+"""Maximum size of a text in characters; of a longer text the end is shown."""
 
 
 def kind_of(tool: str) -> Kind:
-    """Return the kind of a tool, for the client's icon."""
+    """Return the kind of a tool, which selects the client's icon."""
     return _KINDS.get(tool, "other")
 
 
 def title_of(call: ToolCallRequested | ToolCallStarted | ToolCallFinished | ApprovalItem) -> str:
-    """Return a call in one line: a command alone, else with what the tool does."""
+    """Return a call on one line: a command alone, any other call with its action."""
     label = call.label if kind_of(call.tool) != "execute" or call.label != "$" else ""
     return " ".join(clean(f"{label or ('' if call.label == '$' else call.tool)} {call.title}").split())
 
 
 def arguments_of(text: str) -> Any:
-    """Return the arguments of a call as JSON, or as text where they are none."""
+    """Return the arguments of a call as JSON, or as text if they are not JSON."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -62,7 +62,7 @@ def arguments_of(text: str) -> Any:
 
 
 def locations_of(tool: str, arguments: Any, cwd: str) -> list[dict[str, Any]]:
-    """Return the file that a call is about, for an editor that follows the agent."""
+    """Return the file location of a call, for an editor that follows the agent."""
     path = arguments.get("path") if isinstance(arguments, dict) else None
     if kind_of(tool) not in _FILES or not isinstance(path, str) or not path:
         return []
@@ -72,12 +72,12 @@ def locations_of(tool: str, arguments: Any, cwd: str) -> list[dict[str, Any]]:
 
 
 def text_content(text: str) -> list[dict[str, Any]]:
-    """Return a text as the content of a call; nothing for an empty one."""
+    """Return a text as the content of a call; nothing for an empty text."""
     return [{"type": "content", "content": text_block(text)}] if text else []
 
 
 def output_content(text: str) -> list[dict[str, Any]]:
-    """Return what a command printed, as it is: its end, where it is long."""
+    """Return the output of a command verbatim; if it is long, its end."""
     text = clean(text).strip("\n")
     if not text:
         return []
@@ -95,13 +95,13 @@ def _fence(text: str) -> str:
 
 
 def finished_content(event: ToolCallFinished, cwd: str) -> list[dict[str, Any]]:
-    """Return the content of a call that has ended."""
+    """Return the content of a finished call."""
     if event.status != "ok" and not event.changes:
         return output_content(event.text)
     if event.changes and (diffs := list(diffs_of(event.display, cwd))):
         return diffs
     match event.result_kind:
-        case "answer":  # it is the answer of the turn as well
+        case "answer":  # it is also the answer of the turn
             return []
         case "summary":
             return text_content(clean(event.display or event.text)[-_MOST_CHARS:])
@@ -117,13 +117,14 @@ def finished_locations(event: ToolCallFinished, cwd: str) -> list[dict[str, Any]
 
 
 def raw_output(event: ToolCallFinished) -> dict[str, Any]:
-    """Return the result for programs: as the model reads it, with how the call ended."""
+    """Return the result for programs: the text that the model reads, and how the call ended."""
     found: dict[str, Any] = {"status": event.status, "text": event.text}
     return found | ({"exitCode": event.exit_code} if event.exit_code is not None else {})
 
 
 def approval_content(item: ApprovalItem, cwd: str) -> list[dict[str, Any]]:
-    """Return all that a decision needs: the whole change or command, why it is asked, and the risk."""
+    """Return everything that a decision needs: the whole change or command, the reason for asking, and the
+    risk."""
     diffs = list(diffs_of(item.preview, cwd)) if item.preview_kind == "diff" else []
     if not diffs:
         return text_content(shown(item))
@@ -136,7 +137,7 @@ def approval_content(item: ApprovalItem, cwd: str) -> list[dict[str, Any]]:
 
 
 def diffs_of(text: str, cwd: str) -> Iterator[dict[str, Any]]:
-    """Yield the hunks of a unified diff of any number of files, each as the old and the new text of its place."""
+    """Yield the hunks of a unified diff of one or more files, each as the old and the new text of its lines."""
     before = path = ""
     rows = iter(text.split("\n"))
     for row in rows:

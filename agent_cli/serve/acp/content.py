@@ -1,4 +1,4 @@
-"""Content blocks: what a prompt holds as input for the engine, and texts for the client."""
+"""Content blocks: convert prompts to input for the engine, and texts for the client."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ from ..sessions.host import HostError
 
 
 def text_block(text: str) -> dict[str, Any]:
-    """Return a text for the client."""
+    """Return a text block for the client."""
     return {"type": "text", "text": text}
 
 
@@ -38,16 +38,16 @@ class _Resource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PromptReader:
-    """Reads the blocks of a prompt. What the user types and the files that the editor links are the prompt's own
-    words; embedded resources go along as data, in which nothing is followed."""
+    """Reads the blocks of a prompt. Text typed by the user and files linked by the editor are part of the prompt;
+    embedded resources are added as data, in which no names are followed."""
 
     def __init__(self, folders: Sequence[str], picture: Callable[[bytes], Image]) -> None:
-        """`folders` are those of the session; `picture` makes a picture fit for a model."""
+        """`folders` are those of the session; `picture` fits an image for a model."""
         self._folders = [os.path.realpath(folder) for folder in folders]
         self._picture = picture
 
     def read(self, blocks: Sequence[dict[str, Any]]) -> UserInput:
-        """Return the input; pictures are decoded, so that it is meant for a thread.
+        """Return the input. Call in a thread, because images are decoded.
 
         Raises:
             RpcError: a block cannot be used.
@@ -89,15 +89,14 @@ class PromptReader:
             raise RpcError(INVALID_PARAMS, f"prompt[{at}]: the picture cannot be used: {error}") from error
 
     def _link(self, uri: str, name: str) -> str:
-        """Return the mention of a file, which the engine reads; another address is only named."""
+        """Return the mention of a file, which the engine reads; another URI is only named."""
         path = file_of(uri)
         if path is None or '"' in path or "\n" in path:
             return f"[{name or uri}]({uri})"
         return f'@"{self._relative(path)}"{_lines(uri)}'
 
     def _resource(self, uri: str, text: str) -> BroughtText:
-        """Return an embedded text: a file of the workspace as one that is mentioned, anything else as the words of
-        others."""
+        """Return an embedded text: a file of the workspace as if mentioned, any other as untrusted text."""
         name, path = self._name(uri), file_of(uri)
         whole = f'<resource uri="{name.translate(_QUOTED)}">\n{text}\n</resource>'
         is_own = path is not None and self._holds(path)
@@ -120,7 +119,7 @@ _QUOTED = str.maketrans('"<>', "'()")
 
 
 def file_of(uri: str) -> str | None:
-    """Return the absolute path that an address of a file on this machine means; None for any other address."""
+    """Return the absolute path of a file URI on this machine; None for any other URI."""
     path = uri
     if uri.startswith("file:"):
         try:
@@ -134,7 +133,7 @@ def file_of(uri: str) -> str | None:
 
 
 def _lines(uri: str) -> str:
-    """Return the lines that an address of a file names behind `#L`, as a mention names them."""
+    """Return the line range after `#L` in a file URI, in the syntax of a mention."""
     first, _, last = uri.partition("#L")[2].partition(":")[0].replace("-L", "-").partition("-")
     if not first.isdecimal():
         return ""
@@ -146,7 +145,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """Return the parts as one text: editors cut a sentence at each mention, blanks included or not."""
+    """Join the parts into one text: editors split a sentence at each mention, with or without blanks."""
     text = ""
     for part in parts:
         needs_blank = text and part and not text[-1].isspace() and not part[0].isspace()

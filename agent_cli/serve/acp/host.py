@@ -1,4 +1,4 @@
-"""What a session for an editor needs beside the engine: given by the composition root."""
+"""Interfaces that an editor's session needs beyond the engine, implemented by the composition root."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -18,14 +18,14 @@ class SlashCommand(msgspec.Struct, frozen=True):
     name: str
     description: str
     hint: str = ""
-    """What to write behind its name; empty for nothing."""
+    """Description of its arguments; empty if it takes none."""
 
 
 class CommandFront(Protocol):
-    """What a slash command works with."""
+    """The context in which a slash command runs."""
 
     async def submit(self, operation: Operation) -> None:
-        """Hand an operation to the engine."""
+        """Submit an operation to the engine."""
         ...
 
     def say(self, text: str) -> None:
@@ -33,23 +33,23 @@ class CommandFront(Protocol):
         ...
 
     async def pick(self, title: str, choices: Sequence[tuple[str, str]]) -> str:
-        """Have the user pick one of values with labels; returns the value, empty for none."""
+        """Have the user pick one of several labelled values; return the value, empty for none."""
         ...
 
 
 class EditorServices(Protocol):
-    """Slash commands, models and wordings of one session."""
+    """Slash commands, models and wordings of a session."""
 
     def commands(self) -> Sequence[SlashCommand]:
-        """Return the commands; reads files, so that it is asked in a thread."""
+        """Return the commands. Reads files, so it is called in a thread."""
         ...
 
     async def run_command(self, line: str, front: CommandFront) -> bool:
-        """Carry out a line that calls a command or a skill; False for any other line."""
+        """Run a line that calls a command or a skill; return False for any other line."""
         ...
 
     def models(self) -> Sequence[str]:
-        """Return the models that can be chosen, the usual ones first, without asking a server."""
+        """Return the models that can be chosen, usual ones first, without asking a server."""
         ...
 
     @property
@@ -58,11 +58,11 @@ class EditorServices(Protocol):
         ...
 
     def worded(self, event: AnyEvent) -> AnyEvent:
-        """Return an event whose error, if it has one, says what to do next."""
+        """Return an event whose error, if any, includes advice."""
         ...
 
     def described(self, event: AnyEvent) -> str:
-        """Return what an event says, in words; empty for nothing."""
+        """Return a description of an event; empty for none."""
         ...
 
 
@@ -70,29 +70,29 @@ class EditorHost(Host, Protocol):
     """Opens sessions for an editor."""
 
     def services(self, opened: OpenedSession) -> EditorServices:
-        """Return what goes with a session that this host has opened."""
+        """Return the services for a session opened by this host."""
         ...
 
     def folder_of(self, session_id: str) -> str:
-        """Return the folder of a saved session, which is named by its whole id.
+        """Return the folder of a saved session, given its full id.
 
         Raises:
-            HostError: there is none.
+            HostError: there is no such session.
         """
         ...
 
     def picture(self, data: bytes) -> Image:
-        """Return a picture, made fit for a model; meant for a thread.
+        """Return an image fitted for a model; call in a thread.
 
         Raises:
-            HostError: it is none.
+            HostError: the data is not an image.
         """
         ...
 
     async def check_login(self) -> None:
-        """Return where a model can be used.
+        """Check that a model can be used.
 
         Raises:
-            LoginNeeded: none can, and what to do.
+            LoginNeeded: no model can be used; the text says what to do.
         """
         ...

@@ -1,4 +1,4 @@
-"""What the user chooses in a session: mode, model and effort, as the protocol lists them."""
+"""The user's options in a session, in the protocol's format: mode, model and effort."""
 
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -16,13 +16,13 @@ _MODES: dict[Mode, tuple[str, str]] = {
     "yolo": ("Yolo", "Asks for next to nothing."),
 }
 DEFAULT_EFFORT = "default"
-"""The value for the effort that the provider itself chooses."""
+"""Value for the provider's default effort."""
 
 assert tuple(_MODES) == get_args(Mode)
 
 
 def choices(now: Snapshot, models: Sequence[str], efforts: Sequence[str]) -> dict[str, Any]:
-    """Return modes and options. The mode is in both: clients that know options read no modes."""
+    """Return modes and options. The mode is in both: clients that support options ignore modes."""
     modes = [{"id": mode, "name": name, "description": about} for mode, (name, about) in _MODES.items()]
     mode = _option("mode", "Mode", "mode", now.mode, [(each, *_MODES[each]) for each in _MODES])
     known = dict.fromkeys((now.model, *models))
@@ -54,7 +54,7 @@ def _option(
 
 
 def change(option: str, value: str, efforts: Sequence[str]) -> ChangeSettings:
-    """Return the operation that chooses a value.
+    """Return the operation that sets an option.
 
     Raises:
         RpcError: there is no such option, mode or effort.

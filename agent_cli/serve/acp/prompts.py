@@ -1,4 +1,4 @@
-"""The prompts of a client that wait for their answer, and which event ends each."""
+"""The open prompts of a client, and the events that end them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,42 +23,42 @@ _ENDS: dict[StopReason, str] = {
     "terminated": CANCELLED,
     "abandoned": CANCELLED,
 }
-"""Stop reasons of ours that are not `end_turn` for a client."""
+"""The protocol's stop reasons for ours, other than `end_turn`."""
 
 
 class OpenPrompt:
-    """A prompt without an answer yet."""
+    """A prompt that is not answered yet."""
 
     def __init__(self) -> None:
-        """Begin with nothing handed in."""
+        """Create a prompt without submissions."""
         self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """The stop reason, or what went wrong."""
+        """The stop reason, or an error."""
         self.waits: set[str] = set()
         """Submissions without a terminal event."""
         self.is_handed_in = False
-        """Whether all of its submissions are in `waits`."""
+        """True if all of its submissions have been added to `waits`."""
         self.is_cancelled = False
         self.last: ev.AnyEvent | None = None
-        """The terminal event that came last."""
+        """The last terminal event."""
         self.guidance: str | None = None
-        """Its text, where it goes into the turn that runs."""
+        """The text of guidance for the running turn; None if the prompt is not guidance."""
         self.guided = ""
-        """The submission of that turn."""
+        """The submission of the turn that the guidance joins."""
 
     def end(self, reason: str) -> None:
-        """Answer it, unless it is answered."""
+        """Answer the prompt, unless it is answered."""
         if not self.answer.done():
             self.answer.set_result(CANCELLED if self.is_cancelled else reason)
 
     def fail(self, error: RpcError) -> None:
-        """Answer it with an error; one that was cancelled is never that."""
+        """Answer the prompt with an error, or with `cancelled` if it was cancelled."""
         if self.is_cancelled:
             self.end(CANCELLED)
         elif not self.answer.done():
             self.answer.set_exception(error)
 
     def settle(self) -> None:
-        """Answer it, once all that was handed in for it has ended."""
+        """Answer the prompt once all its submissions have ended."""
         if not self.is_handed_in or self.waits or self.guidance is not None:
             return
         match self.last:
@@ -73,34 +73,34 @@ class OpenPrompt:
 
 
 class OpenPrompts:
-    """Follows the events of a session for the prompts that wait."""
+    """Tracks the events of a session for the open prompts."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty list of prompts."""
         self._open: list[OpenPrompt] = []
         self.turn = ""
-        """The submission whose turn runs; empty for none."""
+        """The submission of the running turn; empty for none."""
 
     def __iter__(self) -> Iterator[OpenPrompt]:
-        """Yield those that wait, oldest first."""
+        """Yield the open prompts, oldest first."""
         return iter([each for each in self._open if not each.answer.done()])
 
     def begin(self) -> OpenPrompt:
-        """Return a new one."""
+        """Add and return a new prompt."""
         prompt = OpenPrompt()
         self._open.append(prompt)
         prompt.answer.add_done_callback(lambda _: self._open.remove(prompt))
         return prompt
 
     def follow(self, event: ev.AnyEvent) -> None:
-        """Take in an event, with the hints of its error in words."""
+        """Process an event, whose error includes its advice as text."""
         match event:
             case ev.TurnStarted():
                 self.turn = event.submission_id
                 self._begun(event)
             case ev.Steered(text=text):
                 guiding = next((each for each in self._guiding() if each.guidance == text), None)
-                if guiding is not None:  # the turn that reads it answers it
+                if guiding is not None:  # the turn that reads the guidance answers it
                     guiding.guidance, guiding.waits = None, {guiding.guided}
             case ev.OperationCompleted(operation="Steer"):
                 self._taken(event.submission_id)
@@ -117,7 +117,7 @@ class OpenPrompts:
         return [each for each in self._open if each.guidance is not None]
 
     def _begun(self, event: ev.TurnStarted) -> None:
-        """Bind guidance that came too late for its turn to the turn that it has become."""
+        """Bind guidance that arrived too late for its turn to the turn that it started."""
         for prompt in self._guiding():
             if not prompt.guided and prompt.guidance == event.text:
                 prompt.guidance, prompt.waits = None, {event.submission_id}

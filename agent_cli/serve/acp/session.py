@@ -1,4 +1,4 @@
-"""A session as an editor has it: its events as updates, its prompts as operations."""
+"""A session from the editor's point of view: events become updates, prompts become operations."""
 
 import asyncio
 import sys
@@ -24,15 +24,15 @@ from .updates import Update, Updates, usage
 from .wire import ClientAbilities
 
 _OUTPUT_S = 0.1
-"""Output of running calls is sent no more often."""
+"""Minimum seconds between updates with output of running calls."""
 STOP_S = 10.0
-"""How long the turn of a cancelled prompt may take to end before the prompt is answered all the same."""
+"""Seconds that the turn of a cancelled prompt has to end before the prompt is answered anyway."""
 _MOST_PICKED = 12
-"""Choices that are put before the user as buttons; longer lists are only shown."""
+"""Maximum number of choices shown as buttons; longer lists are only printed."""
 
 
 class ClientSession:
-    """One session of one client."""
+    """A session of a client."""
 
     def __init__(
         self, hosted: HostedSession, services: EditorServices, peer: Peer, client: ClientAbilities
@@ -54,7 +54,7 @@ class ClientSession:
         self._has_begun = False
 
     def begin(self) -> None:
-        """Send the commands and the usage, and follow the events; once."""
+        """Send the commands and the usage, and follow the events; only once."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -70,7 +70,7 @@ class ClientSession:
             await self._peer.writable()
 
     def choices(self) -> dict[str, Any]:
-        """Return modes and options with what is chosen."""
+        """Return modes and options with the current values."""
         if self._models is None:
             self._models = tuple(self._services.models())
         return options.choices(self.hosted.client.snapshot(), self._models, self._services.efforts)
@@ -79,7 +79,7 @@ class ClientSession:
         """Change the mode, the model or the effort.
 
         Raises:
-            RpcError: it cannot be changed so.
+            RpcError: the value is not accepted.
         """
         change = options.change(option, value, self._services.efforts)
         match self._services.worded(await self._carried_out(change)):
@@ -91,16 +91,16 @@ class ClientSession:
                 pass
 
     def open_prompt(self) -> OpenPrompt:
-        """Return a prompt that a cancellation reaches from now on."""
+        """Return a new prompt, which can be cancelled from now on."""
         return self._prompts.begin()
 
     async def prompt(self, prompt: OpenPrompt, given: UserInput) -> str:
-        """Hand in a prompt; returns the stop reason once it is answered.
+        """Submit a prompt; return the stop reason once it is answered.
 
         Raises:
             RpcError: the turn failed.
         """
-        if prompt.answer.done():  # it was cancelled while its pictures were read
+        if prompt.answer.done():  # cancelled while its images were read
             return await prompt.answer
         handing = asyncio.create_task(self._hand_in(prompt, given))
         try:
@@ -117,7 +117,7 @@ class ClientSession:
             prompt.end(CANCELLED)
 
     async def cancel(self) -> None:
-        """Stop the turn; the prompts that wait are answered with `cancelled`, soon in any case."""
+        """Stop the turn; open prompts are answered with `cancelled`, after `STOP_S` at the latest."""
         waiting = list(self._prompts)
         for prompt in waiting:
             prompt.is_cancelled = True
@@ -130,7 +130,7 @@ class ClientSession:
             loop.call_later(STOP_S, prompt.end, CANCELLED)
 
     async def aclose(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -142,7 +142,7 @@ class ClientSession:
             future.cancel()
 
     async def _hand_in(self, prompt: OpenPrompt, given: UserInput) -> None:
-        """Submit what a prompt means: an answer, a command, guidance for the turn that runs, or a prompt."""
+        """Submit a prompt as an answer, a command, guidance for the running turn, or a prompt."""
         only_text = not given.images and not given.brought
         if self._question and given.text:
             request_id, self._question = self._question, ""
@@ -163,17 +163,17 @@ class ClientSession:
             await self.submit_for(prompt, given)
 
     async def submit_for(self, prompt: OpenPrompt, operation: Operation) -> None:
-        """Submit something whose end the answer of a prompt waits for."""
+        """Submit an operation; the answer of the prompt waits for its end."""
         if not prompt.answer.done():
             prompt.waits.add(await self.hosted.client.submit(operation))
 
     def say(self, text: str) -> None:
-        """Show words of the program."""
+        """Show a message of the program."""
         if text.strip():
             self._send(self._updates.said(text))
 
     async def pick(self, title: str, choices: Sequence[tuple[str, str]]) -> str:
-        """Have the user pick one; a list that is too long for buttons is shown, and nothing is picked."""
+        """Have the user pick a choice; a list too long for buttons is only printed, and nothing is picked."""
         if len(choices) <= _MOST_PICKED:
             return await self._asking.pick(title, choices)
         self.say("\n".join([title, *(f"- {label}" for _, label in choices)]))
@@ -212,7 +212,7 @@ class ClientSession:
             self._show(ev.Notice(level="warning", text=note))
 
     async def _follow(self) -> None:
-        """Send the events as they come, those of a slow client joined; output of calls a moment later."""
+        """Send events as they arrive, joined for a slow client; output of calls is delayed briefly."""
         loop, due = asyncio.get_running_loop(), None
         while True:
             if due is None and self._updates.has_output:
@@ -236,7 +236,7 @@ class ClientSession:
                 await self._peer.writable()
 
     def _show(self, event: ev.AnyEvent) -> None:
-        """Send what an event says. What cannot be shown must not keep a prompt from its answer."""
+        """Send an event's updates. An event that cannot be shown must not prevent the answer to a prompt."""
         try:
             for update in self._updates.of(event):
                 self._send(update)
@@ -248,7 +248,7 @@ class ClientSession:
             self._send(update)
 
     def _after(self, event: ev.AnyEvent) -> None:
-        """Ask, count and answer, once an event is told."""
+        """Ask, update usage and answer prompts, after an event was shown."""
         match event:
             case ev.QuestionAsked() if not self._asking.can_ask(event):
                 self._ask_in_words(event)
@@ -279,7 +279,7 @@ class ClientSession:
         self._prompts.follow(event)
 
     def _ask_in_words(self, event: ev.QuestionAsked) -> None:
-        """Ask by ending the prompts: the next one is the answer."""
+        """Ask by ending the open prompts: the next prompt is the answer."""
         self.say(event.question)
         self._question = event.request_id
         for prompt in self._prompts:
@@ -298,7 +298,7 @@ class ClientSession:
 
 
 class _Front:
-    """What a slash command of a prompt works with; see `CommandFront`."""
+    """The context of a slash command in a prompt; see `CommandFront`."""
 
     def __init__(self, session: ClientSession, prompt: OpenPrompt, given: UserInput) -> None:
         self._session, self._prompt, self._given = session, prompt, given
@@ -306,7 +306,7 @@ class _Front:
         self.pick = session.pick
 
     async def submit(self, operation: Operation) -> None:
-        """Hand an operation to the engine; a prompt takes along what was given with the command."""
+        """Submit an operation to the engine; a prompt includes the content that came with the command."""
         if isinstance(operation, UserInput):
             given = self._given
             operation = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Turn the events of a session into the protocol's `session/update` notifications."""
+"""Convert the events of a session into `session/update` notifications of the protocol."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ from .wire import ClientAbilities
 Update = dict[str, Any]
 _VOIDED = "_The answer was cut off; it starts over._\n\n"
 _KEPT_CHARS = 30_000
-"""Of the output of a running call."""
+"""Maximum number of characters kept of a running call's output."""
 _PLAN = {"pending": "pending", "in_progress": "in_progress", "done": "completed"}
 _CALL_STATUS = {"ok": "completed"}
 _ENDED_EARLY = "The turn ended early: {}."
@@ -35,13 +35,13 @@ class _Call:
         self.has_news = False
 
     def add(self, text: str) -> None:
-        """Take in output."""
+        """Append output."""
         self.output = (self.output + text)[-_KEPT_CHARS:]
         self.has_news = True
 
 
 class Updates:
-    """Renders the events of one session, live or again."""
+    """Renders the events of a session, live or replayed."""
 
     def __init__(self, cwd: str, client: ClientAbilities, services: EditorServices) -> None:
         """`cwd` is the folder of the session."""
@@ -50,13 +50,13 @@ class Updates:
         self._services = services
         self._calls: dict[str, _Call] = {}
         self._lent: set[str] = set()
-        """Ids under which calls of sub-agents were put before the user."""
+        """Ids used to show the user calls of sub-agents."""
         self._message = new_id("msg")
-        """Id of the message that is being written; an attempt that starts over has another."""
+        """Id of the current message; a retried answer gets a new one."""
         self._begins_anew = False
 
     def of(self, event: ev.AnyEvent, *, again: bool = False) -> Iterator[Update]:
-        """Yield what a client is told of an event; `again`: it is shown a conversation that is over."""
+        """Yield the updates for an event; `again` means that a past conversation is replayed."""
         match event:
             case ev.TextDelta():
                 text, self._begins_anew = f"{_VOIDED if self._begins_anew else ''}{event.text}", False
@@ -87,14 +87,15 @@ class Updates:
                 yield from self._told(event, again)
 
     def ask(self, event: ev.ApprovalRequested, item: ev.ApprovalItem) -> Iterator[Update]:
-        """Yield what announces a call of a sub-agent before the user is asked about it; its own are announced."""
+        """Yield the announcement of a sub-agent's call before the user is asked to approve it; other calls are
+        announced already."""
         if event.agent_name:
             shown = self.approval(event, item)
             self._lent.add(shown["toolCallId"])
             yield {"sessionUpdate": "tool_call", **shown}
 
     def approval(self, event: ev.ApprovalRequested, item: ev.ApprovalItem) -> Update:
-        """Return the call that the user is asked about, with all that a decision needs."""
+        """Return the call to be approved, with everything that a decision needs."""
         arguments = calls.arguments_of(item.arguments)
         title = calls.title_of(item)
         return {
@@ -108,7 +109,7 @@ class Updates:
         }
 
     def output(self) -> Iterator[Update]:
-        """Yield what running calls have written since the last time."""
+        """Yield the output of running calls since the last call."""
         for call_id, call in self._calls.items():
             if call.has_news:
                 call.has_news = False
@@ -118,11 +119,11 @@ class Updates:
 
     @property
     def has_output(self) -> bool:
-        """Whether there is any."""
+        """True if there is new output."""
         return any(call.has_news for call in self._calls.values())
 
     def said(self, text: str) -> Update:
-        """Return words of the program as a message of their own."""
+        """Return a message of the program as a separate message."""
         return _chunk("agent_message_chunk", clean(text), new_id("msg"))
 
     def _requested(self, event: ev.ToolCallRequested) -> Update:
@@ -154,7 +155,7 @@ class Updates:
         yield found
 
     def _of_agent(self, event: ev.AgentChanged | ev.AgentEvent) -> Iterator[Update]:
-        """Show what a sub-agent does as growing text of the call that has started it."""
+        """Show the activity of a sub-agent as growing text of the call that started it."""
         call = self._call_of(event)
         match event:
             case ev.AgentEvent(event=ev.TextDelta(text=text)) if call:
@@ -172,7 +173,7 @@ class Updates:
                 pass
 
     def _call_of(self, event: ev.AgentChanged | ev.AgentEvent) -> _Call | None:
-        """Return the running call that has started a sub-agent: of several that which gave it its task."""
+        """Return the running call that started a sub-agent; if there are several, the one with its task."""
         started = [call for call in self._calls.values() if call.is_agent]
         if found := next((call for call in started if call.agent == event.agent_id), None):
             return found
@@ -193,7 +194,7 @@ class Updates:
             yield from self._notice("warning", "The model did not answer", why)
 
     def _told(self, event: ev.AnyEvent, again: bool) -> Iterator[Update]:
-        """Tell what is neither an answer nor a call."""
+        """Yield the updates for events other than answers and calls."""
         match event:
             case ev.StreamSilent(silent_s=silent_s) if silent_s:
                 yield from self._notice("info", f"The model has sent nothing for {silent_s:.0f} s")
@@ -222,8 +223,8 @@ class Updates:
             yield from self._notice("info", self._services.described(event), is_needed=True)
 
     def _notice(self, severity: str, title: str, more: str = "", *, is_needed: bool = False) -> Iterator[Update]:
-        """Tell the user something beside the conversation; in it, where the client has no other place and the user
-        needs to know."""
+        """Yield a notice to the user: outside the conversation, or inside it if the client supports no notices and
+        the user must know."""
         title, more = clean(title), clean(more)
         if self._client.shows_notices:
             described = {"description": more} if more else {}
@@ -250,7 +251,7 @@ def _entry(item: PlanItem) -> dict[str, str]:
 
 
 def usage(now: Snapshot) -> Update | None:
-    """Return how full the window is and what the session has cost; None where the window is unknown."""
+    """Return the usage of the context window and the cost of the session; None if the window is unknown."""
     if now.context_window is None:
         return None
     found: Update = {"sessionUpdate": "usage_update", "used": now.context_tokens, "size": now.context_window}

@@ -1,4 +1,4 @@
-"""What a client sends, as values: https://agentclientprotocol.com, version 1."""
+"""Messages of the client as values: https://agentclientprotocol.com, version 1."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Params(msgspec.Struct, frozen=True, rename="camel"):
-    """Parameters of a request; what is not known is left unread, as the protocol wants."""
+    """Parameters of a request; unknown fields are ignored, as the protocol requires."""
 
 
 class Named(_Params, frozen=True):
@@ -27,7 +27,7 @@ class Named(_Params, frozen=True):
 
 
 class McpServer(_Params, frozen=True):
-    """An MCP server that the client hands over."""
+    """An MCP server provided by the client."""
 
     name: str
     type: str = "stdio"
@@ -98,10 +98,10 @@ class Prompt(OfSession, frozen=True):
 
 
 class ClientAbilities(msgspec.Struct, frozen=True):
-    """What a client can do."""
+    """Capabilities of a client."""
 
     reads_files: bool = False
-    """It gives the text of files as they stand in its buffers."""
+    """The client provides the text of files in its buffers."""
     writes_files: bool = False
     shows_notices: bool = False
     shows_compaction: bool = False
@@ -110,12 +110,12 @@ class ClientAbilities(msgspec.Struct, frozen=True):
 
     @property
     def has_files(self) -> bool:
-        """Whether it reads or writes files."""
+        """True if the client reads or writes files."""
         return self.reads_files or self.writes_files
 
 
 def abilities(capabilities: Any) -> ClientAbilities:
-    """Return what a client says it can do; what cannot be read counts as missing."""
+    """Parse a client's capabilities; invalid ones count as missing."""
 
     def offered(*path: str) -> bool:
         found = capabilities
@@ -137,7 +137,7 @@ def read(params: dict[str, Any], kind: type[T]) -> T:
     """Return the parameters of a request.
 
     Raises:
-        RpcError: they are not what the method takes.
+        RpcError: they do not fit the method.
     """
     try:
         return msgspec.convert(params, kind)

@@ -1,1 +1,1 @@
-"""The app server: sessions for any program that speaks JSON-RPC, by the agent's own operations and events."""
+"""The app server: sessions for any program that speaks JSON-RPC, with the agent's own operations and events."""

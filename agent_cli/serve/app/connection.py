@@ -1,4 +1,4 @@
-"""One client of the app server: its requests, and the events it gets."""
+"""A client of the app server: its requests, and the events sent to it."""
 
 import asyncio
 import contextlib
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 SESSION_ERROR = -32000
 """A session cannot be opened, found or deleted."""
 EVENTS_GONE = -32002
-"""Events are no longer held; `data.oldest` is the number of the first that is."""
+"""Events are no longer available; `data.oldest` is the number of the oldest that is."""
 
 
 class Connection:
-    """A client, from its first line to its last."""
+    """The connection of a client, from its first line to its last."""
 
     def __init__(
         self, hub: Hub, host: Host, facts: "ServerFacts", channel: Channel, on_shutdown: Callable[[], None]
     ) -> None:
-        """Nothing is read yet. `on_shutdown` is called when the client asks for the end of the server."""
+        """Nothing is read yet. `on_shutdown` is called when the client requests the shutdown of the server."""
         self._hub = hub
         self._host = host
         self._facts = facts
@@ -46,7 +46,7 @@ class Connection:
         self._stuck = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve the client until it leaves, or lags too far behind."""
+        """Serve the client until it disconnects or lags too far behind."""
         serving = asyncio.create_task(self._peer.run())
         stuck = asyncio.create_task(self._stuck.wait())
         try:
@@ -57,17 +57,17 @@ class Connection:
             await asyncio.gather(serving, stuck, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """Send no more events."""
+        """Stop sending events."""
         await _stopped(*self._watched.values())
         self._watched.clear()
 
     async def delivered(self, timeout_s: float) -> None:
-        """Wait until the client has had the last events of sessions that have ended."""
+        """Wait until the client has received the last events of sessions that have ended."""
         if self._watched:
             await asyncio.wait(self._watched.values(), timeout=timeout_s)
 
     def watches(self, session: HostedSession) -> bool:
-        """Return whether the client gets the events of a session."""
+        """Return True if the client receives the events of a session."""
         return session in self._watched
 
     async def _handle(self, name: str, given: dict[str, Any]) -> Any:
@@ -103,7 +103,7 @@ class Connection:
                 raise AssertionError(params)
 
     async def _answer_of(self, session: HostedSession, params: m.SessionParams) -> msgspec.Struct:
-        """Answer what is asked of an open session."""
+        """Answer a request on an open session."""
         match params:
             case m.SessionLeave():
                 await self._leave(session)
@@ -156,7 +156,7 @@ class Connection:
         after = 0 if started else session.log.last if params.after is None else params.after
         with _held():
             reader = session.log.reader(after, self._stuck.set)
-        # nothing is awaited from here on: the answer is written before the first event
+        # no await from here on: the answer is written before the first event
         task = self._watched[session] = asyncio.create_task(self._send_events(session, reader))
         task.add_done_callback(lambda _: self._forget(session, task))
         return m.SessionOpened(
@@ -177,7 +177,7 @@ class Connection:
         """Return an open session.
 
         Raises:
-            RpcError: there is none.
+            RpcError: there is no such session.
         """
         if (session := self._hub.find(session_id)) is None:
             problem = f"No session {session_id[:100]!r} is open; `session/open` opens one."
@@ -213,8 +213,8 @@ class Connection:
             del self._watched[session]
 
     async def _send_events(self, session: HostedSession, reader: Reader) -> None:
-        """Send the next event whenever the client has taken most of what was sent before: meanwhile they are
-        joined in the log, and none waits here."""
+        """Send the next event whenever the client has read most of the earlier ones: meanwhile events are joined
+        in the log, and none waits here."""
         try:
             while (event := await reader.next()) is not None:
                 worded = self._worded(event, session)
@@ -233,8 +233,10 @@ class Connection:
 
 @contextlib.contextmanager
 def _held() -> Any:
-    """Raises:
-    RpcError: events that were asked for are no longer held.
+    """Convert `Gone` into a protocol error.
+
+    Raises:
+        RpcError: requested events are no longer available.
     """
     try:
         yield
@@ -249,7 +251,7 @@ async def _history(session: HostedSession, skip: int, turns: int) -> m.History:
             break
         if at >= skip:
             found.append(turn)
-        await asyncio.sleep(0)  # a turn is read when it is asked for: others get their share between
+        await asyncio.sleep(0)  # turns are read on demand: let other tasks run in between
     return m.History(turns=tuple(reversed(found[:turns])), has_more=len(found) > turns)
 
 

@@ -1,6 +1,7 @@
-"""The methods of the app server as values: what each takes, and what it answers.
+"""The methods of the app server as values: their params and results.
 
-Beside these, each operation is a method by its name: its fields and `session_id` in, `Submitted` out.
+In addition, each operation is a method by its name, with its fields and `session_id` as params and `Submitted` as
+result.
 """
 
 from typing import Annotated, Any
@@ -16,19 +17,19 @@ from ..sessions.host import SavedSession
 PROTOCOL_VERSION = 1
 Count = Annotated[int, msgspec.Meta(ge=0)]
 EVENT = "event"
-"""The method of the notifications with events."""
+"""The method of notifications with events."""
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a method takes."""
+    """The params of a method."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a method answers."""
+    """The result of a method."""
 
 
 class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client says of itself."""
+    """Identification of a client."""
 
     name: str = ""
     version: str = ""
@@ -44,44 +45,44 @@ class Initialize(Params, frozen=True):
 
 
 class Initialized(Result, frozen=True):
-    """What serves, and what it can do."""
+    """The server and its capabilities."""
 
     protocol_version: int
     name: str
     version: str
     """Version of the program."""
     cwd: str
-    """The folder that sessions work in, unless they name another."""
+    """Default folder for sessions."""
     methods: tuple[str, ...]
-    """All that can be called."""
+    """All methods that can be called."""
     events: tuple[str, ...]
-    """The types of events that may come."""
+    """All types of events that can be sent."""
 
 
 class SessionOpen(Params, frozen=True):
-    """Open a new session, go on with a saved one, or join one that is open. Its events come to this client from
-    then on."""
+    """Open a new session, resume a saved one, or join an open one. From then on this client receives its
+    events."""
 
     session_id: str = ""
-    """The session to go on with: its id, the beginning of that, or its name; empty for a new one."""
+    """The session to resume or join: its id, a prefix of the id, or its name; empty for a new session."""
     fork: bool = False
-    """Go on with a copy of the session."""
+    """Continue in a copy of the session."""
     cwd: str = ""
-    """Absolute path of the folder to work in; empty for that of the saved session, or of the server."""
+    """Absolute path of the working directory; empty for that of the saved session, or of the server."""
     model: str | None = None
-    """`provider/name`; null for the one of the saved session, or of the configuration."""
+    """`provider/name`; null for the model of the saved session, or of the configuration."""
     mode: Mode | None = None
-    """The approval mode; null as with `model`."""
+    """The approval mode; null as for `model`."""
     effort: str | None = None
-    """The reasoning effort; null as with `model`."""
+    """The reasoning effort; null as for `model`."""
     folders: tuple[str, ...] = ()
-    """Absolute paths of further folders to work in."""
+    """Absolute paths of additional folders of the workspace."""
     mcp_servers: dict[str, dict[str, Any]] = {}
-    """Further MCP servers by name, in the shape of the configuration."""
+    """Additional MCP servers by name, in the format of the configuration."""
     save: bool = True
-    """Whether the session is saved; a saved one that is opened with false goes on as a copy."""
+    """Save the session. A saved session opened with false continues in an unsaved copy."""
     after: Count | None = None
-    """Of a session that is open, send the events after this number; null for those after `seq` of the answer."""
+    """For an open session, send the events after this number; null for those after `seq` of the result."""
 
 
 class SessionOpened(Result, frozen=True):
@@ -89,54 +90,54 @@ class SessionOpened(Result, frozen=True):
 
     session_id: str
     started: bool
-    """Whether its engine was started now: events are numbered from 1 then, and all of them come, whatever `after`
-    says. A session that was open already had other settings, which stay."""
+    """True if its engine was started now: events are numbered from 1 then, and all of them are sent, regardless of
+    `after`. A session that was already open keeps its settings."""
     seq: int
     """Number of its last event so far."""
     notes: tuple[str, ...]
-    """What there is to know about it, such as what its project brings and is not trusted."""
+    """Notes about the session, such as untrusted settings of its project."""
     snapshot: Snapshot
     """Its state."""
     pending: tuple[AnyEvent, ...]
-    """The `approval_requested` and `question_asked` that wait for an answer."""
+    """The `approval_requested` and `question_asked` events that wait for an answer."""
 
 
 class SessionParams(Params, frozen=True):
-    """What names an open session."""
+    """The params that name an open session."""
 
     session_id: str
     """Id of an open session."""
 
 
 class SessionLeave(SessionParams, frozen=True):
-    """Get no more events of a session. It stays open, and what runs goes on."""
+    """Stop receiving events of a session. It stays open, and its work continues."""
 
 
 class SessionClose(SessionParams, frozen=True):
-    """Stop what runs in a session, save and end it, for all clients. Answered when that is done."""
+    """Stop the work of a session, save it and close it, for all clients. Answered when that is done."""
 
 
 class SessionDelete(Params, frozen=True):
     """Delete a saved session that is not open."""
 
     session_id: str
-    """Its id, the beginning of that, or its name."""
+    """Its id, a prefix of the id, or its name."""
 
 
 class SessionList(Params, frozen=True):
     """List sessions, newest first."""
 
     cwd: str = ""
-    """Only those of this folder."""
+    """Only sessions of this folder; empty for all."""
 
 
 class Sessions(Result, frozen=True):
-    """Saved sessions, and open ones."""
+    """Saved and open sessions."""
 
     sessions: tuple[SavedSession, ...]
-    """On disk, newest first."""
+    """Saved sessions, newest first."""
     open: tuple[str, ...]
-    """Ids of those that are open here, saved or not, the oldest first."""
+    """Ids of the sessions open here, saved or not, oldest first."""
 
 
 class SessionSnapshot(SessionParams, frozen=True):
@@ -147,23 +148,23 @@ class SnapshotTaken(Result, frozen=True):
     """The state of a session."""
 
     seq: int
-    """Number of the last event that is part of it."""
+    """Number of the last event included in the state."""
     snapshot: Snapshot
     pending: tuple[AnyEvent, ...]
-    """The `approval_requested` and `question_asked` that wait for an answer."""
+    """The `approval_requested` and `question_asked` events that wait for an answer."""
 
 
 class SessionContext(SessionParams, frozen=True):
-    """Return what fills the context window of a session."""
+    """Return the contents of a session's context window."""
 
 
 class SessionHistory(SessionParams, frozen=True):
-    """Return earlier turns of a session as the events they emitted, from before it was opened too."""
+    """Return earlier turns of a session as the events they emitted, including turns from before it was opened."""
 
     skip: Count = 0
-    """Leave out this many of the newest turns."""
+    """Number of newest turns to skip."""
     turns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 20
-    """Return at most this many."""
+    """Maximum number of turns to return."""
 
 
 class History(Result, frozen=True):
@@ -172,11 +173,11 @@ class History(Result, frozen=True):
     turns: tuple[tuple[AnyEvent, ...], ...]
     """Oldest first."""
     has_more: bool
-    """Whether there are older ones."""
+    """True if there are older turns."""
 
 
 class SessionRewindPoints(SessionParams, frozen=True):
-    """Return the prompts that `rewind` can go back to before."""
+    """Return the prompts before which `rewind` can go back."""
 
 
 class RewindPoints(Result, frozen=True):
@@ -186,45 +187,46 @@ class RewindPoints(Result, frozen=True):
 
 
 class SessionDiff(SessionParams, frozen=True):
-    """Return what a session has changed in its folder."""
+    """Return the changes that a session has made in its folder."""
 
 
 class Diff(Result, frozen=True):
-    """Changes of files."""
+    """File changes."""
 
     diff: str
     """Unified diff against the state before the session's first change."""
 
 
 class EventsSince(SessionParams, frozen=True):
-    """Return the events of an open session after a number, for a client that was away."""
+    """Return the events of an open session after a number, for a client that was disconnected."""
 
     seq: Count
     """Number of the last event that the client has."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1000
-    """Return at most this many."""
+    """Maximum number of events to return."""
 
 
 class Events(Result, frozen=True):
     """Events of a session."""
 
     events: tuple[AnyEvent, ...]
-    """In order; pieces of one text may be joined."""
+    """In order; pieces of a text may be joined."""
     last: int
-    """Number of the session's last event so far: there are more where it is not that of the last one here."""
+    """Number of the session's last event so far; if it is greater than that of the last event here, there are
+    more."""
 
 
 class Shutdown(Params, frozen=True):
-    """End the server: stop what runs in all sessions, save and end them."""
+    """Shut the server down: stop the work of all sessions, save and close them."""
 
 
 class Nothing(Result, frozen=True):
-    """Nothing to say."""
+    """An empty result."""
 
 
 class Submitted(Result, frozen=True):
-    """An operation was handed in. Exactly one `turn_completed`, `turn_aborted`, `turn_failed`,
-    `operation_completed` or `operation_failed` has its id."""
+    """An operation was submitted. Exactly one `turn_completed`, `turn_aborted`, `turn_failed`,
+    `operation_completed` or `operation_failed` event has its id."""
 
     submission_id: str
 
@@ -237,7 +239,7 @@ class EventParams(msgspec.Struct, frozen=True):
 
 
 class Method(msgspec.Struct, frozen=True):
-    """What a method takes and answers."""
+    """The types of a method's params and result."""
 
     params: type[Params]
     result: type[msgspec.Struct]

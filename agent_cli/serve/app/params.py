@@ -1,4 +1,4 @@
-"""Read the params of a request; where they are wrong, the answer names the field and what would be right."""
+"""Parse the params of a request; if they are invalid, the error names the field and what is expected."""
 
 import re
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ def read(given: dict[str, Any], kind: type[_P]) -> _P:
     """Return the params of a method.
 
     Raises:
-        RpcError: they are wrong.
+        RpcError: they are invalid.
     """
     try:
         return msgspec.convert(given, kind)
@@ -30,10 +30,10 @@ def read(given: dict[str, Any], kind: type[_P]) -> _P:
 
 
 def read_operation(method: str, given: dict[str, Any]) -> tuple[str, Operation]:
-    """Return the session that a method is for, and the operation that it hands in.
+    """Return the session id and the operation of a request.
 
     Raises:
-        RpcError: there is no such method, or its params are wrong.
+        RpcError: there is no such method, or its params are invalid.
     """
     if method not in operation_json.NAMES:
         raise RpcError(METHOD_NOT_FOUND, f"There is no method `{method[:100]}`.{_meant(method)}")
@@ -51,7 +51,7 @@ def read_operation(method: str, given: dict[str, Any]) -> tuple[str, Operation]:
 
 
 def refuse(problem: str, fields: tuple[str, ...] = ()) -> NoReturn:
-    """Refuse params, for a reason that names the field.
+    """Refuse params with a problem that names the field.
 
     Raises:
         RpcError: always.

@@ -1,4 +1,4 @@
-"""The JSON Schema of all messages of the app server, made from the types."""
+"""The JSON Schema of all messages of the app server, generated from the types."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ def schema_text() -> str:
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema: any message fits it as a whole, and `methods` has params and result of each method."""
+    """Return the schema: it accepts every message, and its `methods` have the params and result of each method."""
     types = [*dict.fromkeys(kind for each in METHODS.values() for kind in (each.params, each.result))]
     kinds = [*types, Submitted, EventParams]
     found, parts = msgspec.json.schema_components(kinds, ref_template=_REF)
@@ -62,7 +62,7 @@ def _method(description: str, params: dict[str, Any], result: dict[str, Any]) ->
 
 
 def _for_session(operation: dict[str, Any]) -> dict[str, Any]:
-    """Return the params of the method that hands in an operation."""
+    """Return the params of the method that submits an operation."""
     properties = {name: each for name, each in operation["properties"].items() if name != "type"}
     required = [name for name in operation["required"] if name != "type"]
     session_id = {"type": "string", "description": "Id of an open session."}

@@ -1,4 +1,4 @@
-"""The app server: clients that share open sessions, and when it ends."""
+"""The app server: clients that share open sessions, and its shutdown."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,37 +15,37 @@ from ..sessions.hosted import HostedSession, Hub
 from .connection import Connection
 
 _LAST_EVENTS_S = 2.0
-"""How long the last events of sessions may take to reach clients when the server ends."""
+"""Seconds allowed for the last events of sessions to reach clients at shutdown."""
 
 
 class ServerFacts(msgspec.Struct, frozen=True):
-    """What a server is given beside its host."""
+    """Parameters of a server other than its host."""
 
     version: str
     """Version of the program."""
     cwd: str
-    """Absolute path of the folder that sessions work in, unless they name another."""
+    """Absolute path of the default folder for sessions."""
     idle_s: float
-    """After so long a session with no client, in which nothing runs, is closed."""
+    """Seconds after which a session without clients and without work is closed."""
     worded: Callable[[AnyEvent, Snapshot], AnyEvent]
-    """Words the hints of an event's error."""
+    """Adds the advice on an event's error as text."""
 
 
 class AppServer:
     """Serves any number of clients."""
 
     def __init__(self, host: Host, facts: ServerFacts) -> None:
-        """Nothing is open yet."""
+        """Create a server without connections or sessions."""
         self._facts = facts
         self._host = host
         self._hub = Hub(host)
         self._connections: dict[Connection, asyncio.Task[None]] = {}
         self._idle = asyncio.create_task(self._close_idle())
         self.over = asyncio.Event()
-        """Set when the server is to end."""
+        """Set when the server must shut down."""
 
     async def serve(self, channel: Channel, *, is_only: bool = False) -> None:
-        """Serve a client until it leaves; the end of the only one is the end of the server."""
+        """Serve a client until it disconnects; if it is the only one, the server shuts down then."""
         connection = Connection(self._hub, self._host, self._facts, channel, self.over.set)
         task = self._connections[connection] = asyncio.create_task(connection.run())
         await asyncio.wait({task})
@@ -55,7 +55,7 @@ class AppServer:
             await self._dismiss(connection)
 
     async def aclose(self) -> None:
-        """End all sessions, have clients get their last events, and let them go."""
+        """Close all sessions, deliver their last events to the clients, and disconnect them."""
         self.over.set()
         self._idle.cancel()
         await self._hub.aclose()
@@ -70,7 +70,7 @@ class AppServer:
             await connection.channel.aclose()
 
     async def _close_idle(self) -> None:
-        """Close sessions that nobody watches and in which nothing has happened for a while."""
+        """Close sessions without clients in which nothing has happened for a while."""
         seen: dict[HostedSession, int] = {}
         while True:
             await asyncio.sleep(self._facts.idle_s)

@@ -1,1 +1,1 @@
-"""JSON-RPC 2.0, one message a line, over standard streams or a socket."""
+"""JSON-RPC 2.0, one message per line, over standard streams or a socket."""

@@ -1,6 +1,6 @@
-"""Lines in, lines out: over a pair of pipes, or over a socket.
+"""Line-based channels over a pair of pipes or a socket.
 
-Pipes are read and written by threads, and none of them is waited for: a client that neither reads nor closes its
+Pipes are read and written by threads, and none of them is ever joined: a client that neither reads nor closes its
 end cannot keep the program from ending.
 """
 
@@ -16,9 +16,9 @@ from agent_cli.fs.waiting_io import read_waiting, write_waiting
 LONGEST_LINE = 64_000_000
 _CHUNK = 65_536
 _MOST_LINES = 64
-"""So many lines may wait to be taken before no more are read from a pipe."""
+"""Maximum number of unprocessed lines before reading from a pipe pauses."""
 _UNSENT = 262_144
-"""So many bytes may wait to be sent before whoever can wait does."""
+"""Number of unsent bytes above which `writable` waits."""
 _DRAIN_S = 2.0
 
 
@@ -26,7 +26,7 @@ class LineTooLong(Exception):
     """The other side sends a line without an end."""
 
     def __init__(self) -> None:
-        """Say so with the limit."""
+        """Create the error with the limit in its message."""
         super().__init__(f"A message is longer than {LONGEST_LINE // 1_000_000} MB.")
 
 
@@ -34,28 +34,28 @@ class Channel(Protocol):
     """Both directions of a connection."""
 
     def lines(self) -> AsyncIterator[bytes]:
-        """Yield the lines that arrive, without empty ones, until the other side closes.
+        """Yield the lines that arrive, except for empty ones, until the other side closes.
 
         Raises:
-            LineTooLong: a line has no end; nothing more can be read.
+            LineTooLong: a line exceeds the limit; nothing more can be read.
         """
         ...
 
     def write(self, data: bytes) -> None:
-        """Hand over what is to be sent; it never waits, and after the other side has gone it does nothing."""
+        """Queue data for sending. Never blocks, and does nothing after the other side has gone."""
         ...
 
     @property
     def unsent(self) -> int:
-        """How many bytes wait to be sent."""
+        """Number of bytes queued for sending."""
         ...
 
     async def writable(self) -> None:
-        """Wait until little of what was handed over waits to be sent, or the other side has gone."""
+        """Wait until few bytes are queued, or the other side has gone."""
         ...
 
     async def aclose(self) -> None:
-        """Send what waits, for as long as a client that reads needs at most, and close."""
+        """Flush the queue, waiting only as long as a client that reads may need, and close."""
         ...
 
 
@@ -74,7 +74,7 @@ class PipeChannel:
 
         def put(line: bytes | LineTooLong | None) -> None:
             room.acquire()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(found.put_nowait, line)
 
         threading.Thread(target=_read, args=(self._source, put), daemon=True).start()
@@ -120,7 +120,7 @@ def _read(source: int, put: Callable[[bytes | LineTooLong | None], None]) -> Non
 
 
 class _Writer:
-    """Writes in a thread, since a pipe that is full blocks."""
+    """Writes in a thread, because a full pipe blocks."""
 
     def __init__(self, sink: int) -> None:
         self._sink = sink
@@ -133,7 +133,7 @@ class _Writer:
         threading.Thread(target=self._write, daemon=True).start()
 
     def put(self, data: bytes) -> None:
-        """Hand over data."""
+        """Queue data."""
         if self._over.is_set():
             return
         self.unsent += len(data)
@@ -142,11 +142,11 @@ class _Writer:
         self._queue.put(data)
 
     async def writable(self) -> None:
-        """Wait until little of it waits."""
+        """Wait until few bytes are queued."""
         await self._ready.wait()
 
     async def drained(self) -> None:
-        """Wait until all is written, for as long as a client that reads needs at most."""
+        """Wait until all data is written, but only as long as a client that reads may need."""
         self._queue.put(None)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), _DRAIN_S)
@@ -178,7 +178,7 @@ class SocketChannel:
     """A channel over a connected socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take the streams of a connection, opened with `limit=LONGEST_LINE`."""
+        """`reader` and `writer` are the streams of a connection opened with `limit=LONGEST_LINE`."""
         self._reader = reader
         self._writer = writer
 

@@ -10,18 +10,18 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 CANCELLED = -32800
-"""Of the Language Server Protocol, whose `$/cancel_request` others have taken over."""
+"""From the Language Server Protocol, whose `$/cancel_request` other protocols have adopted."""
 OVERLOADED = -32001
-"""Too many requests of one client run at once."""
+"""Too many requests of a client run at once."""
 
 RequestId = int | str
 
 
 class RpcError(Exception):
-    """An error of the protocol, as it goes to the other side or came from it."""
+    """A protocol error, received from or sent to the other side."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
-        """`data` is anything that JSON can hold; None leaves it out."""
+        """`data` is any JSON value; None omits it."""
         super().__init__(message)
         self.code = code
         self.message = message
@@ -29,11 +29,11 @@ class RpcError(Exception):
 
 
 class Disconnected(Exception):
-    """The other side is gone, so that no answer will come."""
+    """The other side is gone, so no answer will come."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request, which has an answer, or a notification, which has none."""
+    """A request, which gets a response, or a notification, which does not."""
 
     method: str
     params: dict[str, Any]
@@ -42,7 +42,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The answer to a request of ours."""
+    """The response to a request of ours."""
 
     id: RequestId
     result: Any = None
@@ -50,10 +50,10 @@ class Response(msgspec.Struct, frozen=True):
 
 
 def decode(line: bytes) -> Request | Response:
-    """Return the message of a line.
+    """Decode the message of a line.
 
     Raises:
-        RpcError: it is no JSON, or no message; `data` has its id where it can be read.
+        RpcError: it is not JSON, or not a message; `data` is its id if that is readable.
     """
     try:
         found = _json(line)
@@ -78,7 +78,7 @@ def _json(line: bytes) -> Any:
     except msgspec.DecodeError:
         if b"\\u" not in line:
             raise
-        import json  # reads an escaped lone surrogate too, as some programs write it
+        import json  # also accepts an escaped lone surrogate, which some programs write
 
         return json.loads(line)
 
@@ -102,18 +102,18 @@ def _error(found: Any) -> RpcError | None:
 
 
 def encode_request(method: str, params: Any, identifier: RequestId | None = None) -> bytes:
-    """Return the line of a request, or of a notification where there is no id."""
+    """Return the line of a request, or of a notification if there is no id."""
     message = {"jsonrpc": "2.0", "method": method, "params": params}
     return _line(message if identifier is None else {"jsonrpc": "2.0", "id": identifier, **message})
 
 
 def encode_result(identifier: RequestId, result: Any) -> bytes:
-    """Return the line of an answer."""
+    """Return the line of a result."""
     return _line({"jsonrpc": "2.0", "id": identifier, "result": result})
 
 
 def encode_error(identifier: RequestId | None, error: RpcError) -> bytes:
-    """Return the line of an error; without an id it answers a line that could not be read."""
+    """Return the line of an error; without an id it answers a line that could not be decoded."""
     body = {"code": error.code, "message": error.message}
     if error.data is not None:
         body["data"] = error.data
@@ -123,7 +123,7 @@ def encode_error(identifier: RequestId | None, error: RpcError) -> bytes:
 def _line(message: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(message) + b"\n"
-    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot hold
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
         import json
 
         return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""One side of a JSON-RPC connection: answers the other's requests, and makes its own."""
+"""A side of a JSON-RPC connection: it handles incoming requests and sends its own."""
 
 import asyncio
 import contextlib
@@ -12,23 +12,23 @@ from .channel import Channel, LineTooLong
 from .messages import Disconnected, Request, RequestId, Response, RpcError
 
 Handler = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Carries out a request or a notification by method and params; raises RpcError for what is wrong with it."""
+"""Handles a request or a notification, given method and params; raises RpcError if it is invalid."""
 
 CANCEL_METHOD = "$/cancel_request"
 _MOST_AT_ONCE = 256
 _MOST_UNSENT = 4_000_000
-"""So many bytes of answers may wait for a client that asks and does not read, before no more is read from it."""
+"""Number of unsent bytes above which no more is read from a client that sends requests without reading answers."""
 _GRACE_S = 1.0
-"""How long requests go on after the end of the input: it may be a file."""
+"""Seconds that requests continue after the end of the input, which may be a file."""
 _CLOSE_S = 15.0
-"""How long they may take to end when they are cancelled then."""
+"""Seconds allowed for cancelled requests to end afterwards."""
 
 
 class Peer:
-    """A connection. Requests run beside one another, each in a task that begins in the order they came."""
+    """A connection. Requests run concurrently, each in a task; tasks start in order of arrival."""
 
     def __init__(self, channel: Channel, handler: Handler) -> None:
-        """`handler` is asked for each request and each notification."""
+        """`handler` is called for each request and each notification."""
         self._channel = channel
         self._handler = handler
         self._ids = count(1)
@@ -38,7 +38,7 @@ class Peer:
         self._is_over = False
 
     async def run(self) -> None:
-        """Serve until the other side closes; then end what runs for it."""
+        """Serve until the other side closes; then end the work that runs for it."""
         try:
             async for line in self._channel.lines():
                 self._take(line)
@@ -50,11 +50,11 @@ class Peer:
             await self._end()
 
     async def request(self, method: str, params: Any) -> Any:
-        """Ask the other side, and return its result. Cancelling it tells the other side.
+        """Send a request and return its result. Cancellation is reported to the other side.
 
         Raises:
             RpcError: the other side answers with an error.
-            Disconnected: it is gone.
+            Disconnected: the other side is gone.
         """
         if self._is_over:
             raise Disconnected
@@ -70,11 +70,11 @@ class Peer:
             del self._asked[identifier]
 
     def notify(self, method: str, params: Any) -> None:
-        """Tell the other side something; see `writable` for one that reads slowly."""
+        """Send a notification; see `writable` for a side that reads slowly."""
         self._channel.write(messages.encode_request(method, params))
 
     async def writable(self) -> None:
-        """Wait until little waits to be sent."""
+        """Wait until few bytes are queued for sending."""
         await self._channel.writable()
 
     def _take(self, line: bytes) -> None:
@@ -96,7 +96,7 @@ class Peer:
 
     def _answered(self, message: Response) -> None:
         asked = self._asked.get(message.id)
-        if asked is None or asked.done():  # of nothing that waits
+        if asked is None or asked.done():  # unknown or already answered
             return
         if message.error is not None:
             asked.set_exception(message.error)
@@ -122,7 +122,7 @@ class Peer:
         task.add_done_callback(lambda done: self._never_began(identifier) if done.cancelled() else None)
 
     def _never_began(self, identifier: RequestId) -> None:
-        """Answer a request that was cancelled before its first step: what it would have answered never ran."""
+        """Answer a request that was cancelled before its first step, so that its task never ran."""
         self._running.pop(identifier, None)
         self._channel.write(messages.encode_error(identifier, _cancelled()))
 
@@ -133,7 +133,7 @@ class Peer:
         return task
 
     async def _notified(self, message: Request) -> None:
-        with contextlib.suppress(RpcError):  # a notification has no answer, not even an error
+        with contextlib.suppress(RpcError):  # a notification gets no response, not even an error
             await self._handler(message.method, message.params)
 
     async def _answer(self, message: Request, identifier: RequestId) -> None:

@@ -1,7 +1,7 @@
 """The program's own standard streams as a channel.
 
-While it serves, standard input is empty and standard output is standard error, so that nothing but the protocol
-reaches the client.
+While the channel is open, standard input is empty and standard output is redirected to standard error, so that
+only the protocol reaches the client.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from .channel import PipeChannel
 
 @contextlib.asynccontextmanager
 async def standard_channel() -> AsyncIterator[PipeChannel]:
-    """Give the channel to the client; at the end what waits is sent."""
+    """Yield the channel to the client; at the end queued data is flushed."""
     channel = PipeChannel(*_private_streams())
     try:
         yield channel

@@ -1,7 +1,8 @@
-"""The server on the MCP SDK: tools are listed and called, approvals are elicited, in both eras of the protocol.
+"""An MCP server based on the MCP SDK: tools are listed and called, approvals are elicited, in both eras of the
+protocol.
 
-A legacy client is asked within the call. A modern one is given the question as the result, and sends the call
-again with the answer; until then the call waits, with nothing run.
+A legacy client is asked within the call. A modern client gets the question as the result, and repeats the call
+with the answer; until then the call waits without running anything.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
 _ANSWER = "answer"
 _ANSWER_S = 600.0
-"""How long a modern client may take to come back with an answer."""
+"""Seconds that a modern client has to return with an answer."""
 _CLOSE_S = 15.0
 _PROGRESS_CHARS = 300
 _ELICITS = wire.ClientCapabilities(elicitation=wire.ElicitationCapability())
@@ -35,40 +36,40 @@ _INSTRUCTIONS = (
 
 
 class _Call:
-    """A call under way; what it asks waits until there is an answer."""
+    """A running call; its questions wait for answers."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.task: asyncio.Task[Outcome | None]
         self.context: Any = None
-        """Of the request that waits for it now."""
+        """The context of the request that currently waits for the call."""
         self.question: Question | None = None
         self._asked = asyncio.Event()
         self._answer: asyncio.Future[str | None] | None = None
         self._steps = 0
 
     async def ask(self, question: Question) -> str | None:
-        """Wait for the user's answer."""
+        """Ask the user and wait for the answer."""
         self.question, self._answer = question, asyncio.get_running_loop().create_future()
         self._asked.set()
         return await self._answer
 
     def answer(self, said: str | None) -> None:
-        """Deliver it."""
+        """Deliver the answer."""
         self.question = None
         self._asked.clear()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(said)
 
     async def progress(self, text: str) -> None:
-        """Report what goes on to the request that waits."""
+        """Report progress to the waiting request."""
         self._steps += 1
         line = " ".join(text.split())[-_PROGRESS_CHARS:]
         with contextlib.suppress(Exception):  # nobody listens any more
             await self.context.session.report_progress(self._steps, None, line)
 
     async def moved(self) -> None:
-        """Wait until it has ended or asks something."""
+        """Wait until the call ends or asks a question."""
         asked = asyncio.create_task(self._asked.wait())
         try:
             await asyncio.wait({self.task, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -77,12 +78,12 @@ class _Call:
 
 
 class _McpServer:
-    """Answers the requests of one client."""
+    """Handles the requests of a client."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
         self._waiting: dict[str, _Call] = {}
-        """Calls of modern clients that wait for an answer, by the token that comes back with it."""
+        """Calls of modern clients that wait for an answer, by the token returned with it."""
         self._running: set[asyncio.Task[Outcome | None]] = set()
 
     async def list_tools(self, context: Any, params: Any) -> wire.ListToolsResult:
@@ -98,7 +99,7 @@ class _McpServer:
     async def call_tool(
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult | wire.InputRequiredResult:
-        """Carry out a call, or go on with one that has asked something."""
+        """Start a call, or resume one that has asked a question."""
         call = self._resumed(params) or self._begun(context, params)
         call.context = context
         try:
@@ -116,7 +117,7 @@ class _McpServer:
             raise
 
     async def aclose(self) -> None:
-        """End the calls that run or wait."""
+        """Cancel the calls that run or wait."""
         for task in self._running:
             task.cancel()
         if self._running:
@@ -133,10 +134,10 @@ class _McpServer:
         return call
 
     def _resumed(self, params: wire.CallToolRequestParams) -> _Call | None:
-        """Return the call that a request goes on with, its answer delivered.
+        """Return the call that a request resumes, after delivering its answer.
 
         Raises:
-            MCPError: it waits no longer.
+            MCPError: the call no longer waits.
         """
         if params.request_state is None:
             return None
@@ -148,7 +149,7 @@ class _McpServer:
         return call
 
     def _returned(self, call: _Call, question: Question) -> wire.InputRequiredResult:
-        """Return a question as the result; without an answer the call is stopped after a while."""
+        """Return a question as the result; without an answer the call is cancelled after a while."""
         token = secrets.token_urlsafe(16)
         self._waiting[token] = call
         asyncio.get_running_loop().call_later(_ANSWER_S, self._give_up, token)
@@ -185,13 +186,13 @@ def _can_ask(context: Any) -> bool:
 async def _elicited(context: Any, question: Question) -> str | None:
     try:
         answer = await context.session.elicit_form(question.message, _schema(question), context.request_id)
-    except Exception:  # the client cannot ask after all, or sends what is no answer
+    except Exception:  # the client cannot ask after all, or its answer is invalid
         return None
     return _said(answer, question)
 
 
 def _said(answer: Any, question: Question | None) -> str | None:
-    """Return the user's answer, one of the options where there are some."""
+    """Return the user's answer, which must be one of the options, if there are any."""
     if question is None or getattr(answer, "action", "") != "accept":
         return None
     said = (answer.content or {}).get(_ANSWER)
@@ -206,7 +207,7 @@ def _schema(question: Question) -> dict[str, Any]:
 
 
 async def serve_stdio(served: Served, root: str) -> None:
-    """Serve one client on standard input and output, until it closes them."""
+    """Serve a client on standard input and output, until it closes them."""
     requests = _McpServer(served)
     server: Server[Any] = Server(
         "agent-cli",

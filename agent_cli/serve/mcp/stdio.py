@@ -1,4 +1,4 @@
-"""The messages of the MCP SDK on the program's own standard streams."""
+"""Messages of the MCP SDK on the program's own standard streams."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from ..jsonrpc.stdio import standard_channel
 
 @contextlib.asynccontextmanager
 async def standard_streams() -> AsyncIterator[tuple[Any, Any]]:
-    """Give the messages of the client, and where to put ours."""
+    """Yield the stream of the client's messages, and the stream for ours."""
     into_session, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     into_client, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     async with standard_channel() as channel:

@@ -1,1 +1,1 @@
-"""Sessions that several clients read at their own pace, and what opens them."""
+"""Open sessions that several clients read at their own pace, and the interface that opens them."""

@@ -1,8 +1,8 @@
 """The events of a session for any number of readers, each at its own pace.
 
-Pieces of one text that follow one another are held as one run. A reader that lags gets them joined, as one event
-with the number of the last; one that keeps up gets each. Nothing else is joined, and nothing is dropped that a
-reader who is there has not had, until the log is too long: then the readers that lag most lose their place.
+Consecutive pieces of a text are stored as one run. A reader that lags gets them joined, as one event with the
+number of the last; a reader that keeps up gets each. Nothing else is joined, and no event is dropped before every
+current reader has had it, until the log is too long: then the slowest readers lose their position.
 """
 
 import asyncio
@@ -15,17 +15,17 @@ import msgspec
 from agent_cli.protocol.events import AgentEvent, AnyEvent, ReasoningDelta, SessionClosed, TextDelta, ToolOutput
 
 _KEPT_CHARS = 1_000_000
-"""So much is held for those who come back, in characters of what the events say."""
+"""Maximum size of the events kept for returning readers, in characters of text."""
 _MOST_CHARS = 16_000_000
-"""So much is held for those who are there and lag."""
+"""Maximum size of the events kept for current readers that lag, in characters of text."""
 _RUN_CHARS = 64_000
-"""A run takes no more pieces then."""
+"""Size of a run, in characters, above which it takes no more pieces."""
 _EVENT_CHARS = 400
-"""What an event counts for beside its text."""
+"""Size that an event counts for in addition to its text."""
 
 
 class Gone(Exception):
-    """Events that were asked for are no longer held; `oldest` is the number of the first that is."""
+    """Requested events are no longer available; `oldest` is the number of the oldest that is."""
 
     def __init__(self, oldest: int) -> None:
         super().__init__(f"Events before number {oldest} are no longer held.")
@@ -33,7 +33,7 @@ class Gone(Exception):
 
 
 class _Run:
-    """Events that can be joined: one, or pieces of one text that follow one another."""
+    """Events that can be joined: a single event, or consecutive pieces of a text."""
 
     def __init__(self, event: AnyEvent) -> None:
         self._last = event
@@ -43,7 +43,7 @@ class _Run:
         self._texts = [_text(event)]
 
     def takes(self, event: AnyEvent) -> bool:
-        """Append an event, if it goes on with the same text."""
+        """Append an event if it continues the same text; return True if it does."""
         if self._source is None or self._source != _source(event) or self._ends[-1] > _RUN_CHARS:
             return False
         self._last = event
@@ -53,7 +53,7 @@ class _Run:
         return True
 
     def after(self, seq: int) -> AnyEvent:
-        """Return what comes after a number, joined."""
+        """Return the events after a number, joined."""
         if self._source is None or self.seqs[-2:-1] == array("Q", (seq,)):
             return self._last
         if len(self._texts) > 1:
@@ -67,7 +67,7 @@ class _Run:
 
 
 def _source(event: AnyEvent) -> tuple[object, ...] | None:
-    """Return what pieces of one text have in common; None for an event that is no piece."""
+    """Return the key that pieces of a text share; None for an event that is not a piece."""
     match event:
         case AgentEvent():
             inner = _source(event.event)
@@ -95,7 +95,7 @@ def _with_text(event: AnyEvent, text: str) -> AnyEvent:
 
 
 def _size(value: object) -> int:
-    """Return how many characters a value says."""
+    """Return the number of text characters in a value."""
     match value:
         case str():
             return len(value)
@@ -108,22 +108,22 @@ def _size(value: object) -> int:
 
 
 class EventLog:
-    """What a session has emitted, the newest part of it."""
+    """The newest events of a session."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Create an empty log."""
         self._runs: list[_Run] = []
         self._chars = 0
-        """Of all runs but the last, which still grows."""
+        """Size of all runs except the last, which still grows."""
         self._readers: set[Reader] = set()
         self.last = 0
-        """The number of the newest event; 0 before the first."""
+        """Number of the newest event; 0 before the first."""
         self.oldest = 1
-        """The number of the first event that is held."""
+        """Number of the oldest event available."""
         self.is_over = False
 
     def append(self, event: AnyEvent) -> None:
-        """Add the next event."""
+        """Append the next event."""
         self.last = event.seq
         self.is_over = self.is_over or isinstance(event, SessionClosed)
         if not (self._runs and self._runs[-1].takes(event)):
@@ -136,11 +136,11 @@ class EventLog:
             reader.wake()
 
     def reader(self, after: int, on_lost: Callable[[], object] = lambda: None) -> "Reader":
-        """Return a reader of all events after a number; close it at the end. `on_lost` is called when it lags too
-        far behind: whoever reads here may be waiting for something else.
+        """Return a reader of all events after a number, which the caller must close. `on_lost` is called when it
+        lags too far behind, because its user may be waiting for something else.
 
         Raises:
-            Gone: they are no longer all held.
+            Gone: not all of them are available any more.
         """
         if after + 1 < self.oldest:
             raise Gone(self.oldest)
@@ -149,14 +149,14 @@ class EventLog:
         return reader
 
     def leave(self, reader: "Reader") -> None:
-        """Hold nothing for a reader any more."""
+        """Remove a reader, so that nothing is kept for it."""
         self._readers.discard(reader)
 
     def next_after(self, seq: int) -> AnyEvent | None:
-        """Return what comes after a number, joined; None where nothing does yet.
+        """Return the events after a number, joined; None if there are none yet.
 
         Raises:
-            Gone: it is no longer held.
+            Gone: they are no longer available.
         """
         if seq >= self.last:
             return None
@@ -166,8 +166,8 @@ class EventLog:
         return self._runs[at].after(seq)
 
     def _forget(self) -> None:
-        """Drop the oldest runs that everybody has had, until the rest is half of what may be held. Where that is
-        too little, those who lag lose their place."""
+        """Drop the oldest runs that all readers have had, until half of the limit is left. If that is not enough,
+        lagging readers lose their position."""
         had = min((reader.seq for reader in self._readers), default=self.last)
         gone = 0
         for run in self._runs[:-1]:
@@ -187,35 +187,35 @@ def _last_of(run: _Run) -> int:
 
 
 class Reader:
-    """One reader's place in a log."""
+    """The position of a reader in a log."""
 
     def __init__(self, log: EventLog, after: int, on_lost: Callable[[], object]) -> None:
         """See `EventLog.reader`."""
         self._log = log
         self.seq = after
-        """The number of the last event it has had."""
+        """Number of the last event read."""
         self.lose = on_lost
         self._news = asyncio.Event()
 
     def wake(self) -> None:
-        """Say that there is more."""
+        """Wake the reader: there are new events."""
         self._news.set()
 
     def held(self) -> Iterator[AnyEvent]:
-        """Yield what is there now.
+        """Yield the events available now.
 
         Raises:
-            Gone: it lagged too far behind.
+            Gone: the reader lagged too far behind.
         """
         while (event := self._log.next_after(self.seq)) is not None:
             self.seq = event.seq
             yield event
 
     async def next(self) -> AnyEvent | None:
-        """Wait for the next event; None after the last of the session.
+        """Wait for the next event; return None after the last of the session.
 
         Raises:
-            Gone: it lagged too far behind.
+            Gone: the reader lagged too far behind.
         """
         while (event := self._log.next_after(self.seq)) is None:
             if self._log.is_over:
@@ -226,5 +226,5 @@ class Reader:
         return event
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._log.leave(self)

@@ -1,4 +1,4 @@
-"""What opens sessions, and finds and deletes saved ones: given by the composition root."""
+"""The interface that opens, finds and deletes sessions, implemented by the composition root."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from agent_cli.protocol.client import Client
 
 
 class HostError(Exception):
-    """A session cannot be opened, found or deleted; the text says what is wrong and what to do."""
+    """A session cannot be opened, found or deleted; the text says why and what to do."""
 
 
 class LoginNeeded(HostError):
@@ -18,40 +18,40 @@ class LoginNeeded(HostError):
 
 
 class Buffers(Protocol):
-    """Files as the user's editor has them, perhaps unsaved."""
+    """Files in the user's editor, perhaps unsaved."""
 
     async def text(self, path: str) -> str | None:
-        """Return the text of a file; None where the editor cannot say."""
+        """Return the text of a file; None if the editor does not provide it."""
         ...
 
     async def show(self, path: str, text: str) -> None:
-        """Give the editor the text of a file that was written."""
+        """Send the editor the text of a file that was written."""
         ...
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session to open, and how."""
+    """The parameters for opening a session."""
 
     cwd: str
-    """The absolute path of the folder to work in; empty for that of the saved session."""
+    """Absolute path of the working directory; empty for that of the saved session."""
     session_id: str = ""
-    """A saved session to go on with; empty for a new one."""
+    """A saved session to resume; empty for a new one."""
     fork: bool = False
-    """Go on with a copy."""
+    """Continue in a copy."""
     model: str | None = None
     mode: Mode | None = None
     effort: str | None = None
     folders: tuple[str, ...] = ()
-    """Absolute paths of further folders to work in."""
+    """Absolute paths of additional folders of the workspace."""
     mcp_servers: dict[str, dict[str, Any]] = {}
-    """Further MCP servers by name, in the shape of the configuration."""
+    """Additional MCP servers by name, in the format of the configuration."""
     save: bool = True
     buffers: Buffers | None = None
-    """Files in the client's editor; None: it has none."""
+    """Files in the client's editor; None if it offers none."""
 
 
 class SavedSession(msgspec.Struct, frozen=True):
-    """A session on disk."""
+    """A saved session."""
 
     session_id: str
     cwd: str
@@ -63,20 +63,20 @@ class SavedSession(msgspec.Struct, frozen=True):
 
 
 class OpenedSession(Protocol):
-    """A session whose engine runs."""
+    """A session with a running engine."""
 
     @property
     def client(self) -> Client:
-        """Submissions in, events out."""
+        """Queues of submissions and events."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to know about it."""
+        """Notes for the user on the session."""
         ...
 
     async def aclose(self) -> None:
-        """Stop what runs, save and end it."""
+        """Stop the work of the session, save and close it."""
         ...
 
 
@@ -92,7 +92,7 @@ class Host(Protocol):
         ...
 
     def find(self, session_id: str) -> str:
-        """Return the whole id of a saved session: `session_id` is that, its beginning, or its name.
+        """Return the full id of a saved session, given its id, a prefix of the id, or its name.
 
         Raises:
             HostError: there is none, or more than one.
@@ -108,7 +108,7 @@ class Host(Protocol):
         ...
 
     def delete(self, session_id: str) -> None:
-        """Delete a saved session with what lies beside it.
+        """Delete a saved session with the files beside it.
 
         Raises:
             HostError: there is none, it is open, or it cannot be deleted.

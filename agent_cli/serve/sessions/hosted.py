@@ -24,7 +24,7 @@ class HostedSession:
     """An open session that any number of clients read."""
 
     def __init__(self, opened: OpenedSession) -> None:
-        """Take over the events of an open session."""
+        """Process the events of an open session from now on."""
         self.opened = opened
         self.client: Client = opened.client
         self.notes = opened.notes
@@ -39,7 +39,7 @@ class HostedSession:
         return tuple(self._pending.values())
 
     async def aclose(self) -> None:
-        """Stop what runs, save and end it; its last events are in the log then."""
+        """Stop the work of the session, save and close it; its last events are in the log afterwards."""
         if self.client.snapshot().busy:
             await self.client.submit(Interrupt("terminated"))
         await self.opened.aclose()
@@ -62,10 +62,11 @@ class HostedSession:
 
 
 class Hub:
-    """The open sessions of a process. Nobody can open one twice: whoever resumes an open one shares it."""
+    """The open sessions of a process. A session is never opened twice: clients that resume an open session share
+    it."""
 
     def __init__(self, host: Host) -> None:
-        """`host` opens what is not open yet."""
+        """`host` opens sessions that are not open yet."""
         self._host = host
         self._open: dict[str, HostedSession] = {}
         self._opening: dict[str, asyncio.Task[HostedSession]] = {}
@@ -75,16 +76,16 @@ class Hub:
 
     @property
     def open_sessions(self) -> tuple[HostedSession, ...]:
-        """The sessions that are open, the oldest first."""
+        """The open sessions, oldest first."""
         return tuple(each for each in self._open.values() if not each.log.is_over)
 
     def find(self, session_id: str) -> HostedSession | None:
-        """Return an open session; None where none has the id."""
+        """Return an open session; None if no open session has the id."""
         found = self._open.get(session_id)
         return found if found is not None and not found.log.is_over else None
 
     async def open(self, opening: Opening) -> HostedSession:
-        """Open a session, or return the one that is open.
+        """Open a session, or return it if it is open.
 
         Raises:
             HostError: it cannot be opened.
@@ -93,7 +94,7 @@ class Hub:
             raise HostError("The server is shutting down.")
         if not opening.session_id or opening.fork:
             return await asyncio.shield(self._begin(opening))
-        if (found := self.find(opening.session_id)) is not None:  # it may not be saved
+        if (found := self.find(opening.session_id)) is not None:  # the open session may be unsaved
             return found
         identifier = self._host.find(opening.session_id)
         if (closing := self._closing.get(identifier)) is not None:
@@ -106,7 +107,7 @@ class Hub:
         return await asyncio.shield(task)
 
     async def close(self, session_id: str) -> bool:
-        """End a session; return whether it was open."""
+        """Close a session; return True if it was open."""
         session = self._open.pop(session_id, None)
         if session is None:
             return False
@@ -116,7 +117,7 @@ class Hub:
         return True
 
     async def aclose(self) -> None:
-        """End all sessions; those that are just being opened are not opened."""
+        """Close all sessions; those still being opened are cancelled."""
         self._is_closed = True
         for task in self._tasks:
             task.cancel()

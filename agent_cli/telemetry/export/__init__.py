@@ -1,1 +1,1 @@
-"""Spans written to files and sent to collectors."""
+"""Write spans to files and send them to collectors."""

@@ -1,5 +1,5 @@
-"""The Trace Event Format of Chrome, which Perfetto opens: complete events in microseconds, a track a sub-agent,
-and further tracks for tools that run side by side. Pure: no file is touched."""
+"""The Trace Event Format of Chrome, which Perfetto opens: complete events in microseconds, one track per
+sub-agent, and more tracks for tools that run in parallel. Pure: no file is touched."""
 
 from typing import Any
 
@@ -9,29 +9,29 @@ from .. import conventions as names
 from ..span import Span
 
 BEGINNING = b'[\n{"name":"process_name"'
-"""How a file of ours begins."""
+"""First bytes of a file of ours."""
 _TRACKS = 100
-"""Numbers kept for one sub-agent: the first is its own, the others are for tools."""
+"""Track numbers reserved for a sub-agent: the first is its own, the others are for tools."""
 _TOOL_KINDS = frozenset({"tool", "approval", "queue"})
 
 
 class ChromeTrace:
-    """Places spans on tracks. Events on one track must lie within each other, which parallel tools do not."""
+    """Assigns spans to tracks. Events on a track must be nested, which parallel tools are not."""
 
     def __init__(self, process: int) -> None:
         self._process = process
         self._agents: dict[str, int] = {}
         self._busy: dict[int, list[float]] = {}
-        """Until when the tracks for tools of an agent are taken, in seconds since the epoch."""
+        """End times of the tool tracks of an agent, in seconds since the epoch."""
         self._reserved: dict[str, int] = {}
-        """Tracks of tools of which only a part has ended."""
+        """Tool tracks on which a call is not finished yet."""
 
     def beginning(self) -> list[bytes]:
-        """Return what stands before the first span."""
+        """Return the events before the first span."""
         return [self._named("process_name", 0, f"agent {self._process}")]
 
     def events(self, span: Span) -> list[bytes]:
-        """Return the events of a span; the first on a track comes with the track's name."""
+        """Return the events of a span, preceded by the name of its track if that is new."""
         agent = str(span.attributes.get(names.AGENT_ID, ""))
         events = []
         if agent not in self._agents:
@@ -61,7 +61,7 @@ class ChromeTrace:
         return [*events, msgspec.json.encode(event)]
 
     def _tool_place(self, first: int, span: Span) -> tuple[int, bool]:
-        """Return which track for tools a span goes on, from 1, and whether it is the first there."""
+        """Return the number of a span's tool track, from 1, and True if the track is new."""
         busy = self._busy.setdefault(first, [])
         key = span.span_id if span.kind == "tool" else span.parent_id
         place = self._reserved.pop(key, None)
@@ -84,8 +84,8 @@ class ChromeTrace:
 
 
 def trimmed_length(tail: bytes) -> int:
-    """Return how much of the end of a Chrome trace stays when more is written behind it: without its closing
-    bracket, and without an event that was cut off."""
+    """Return how much of the end of a Chrome trace is kept when more is appended: without its closing bracket, and
+    without an incomplete event."""
     text = tail.rstrip()
     if text.endswith(b"]") and text[:-1].rstrip().endswith(b"}"):
         return len(text[:-1].rstrip())

@@ -1,6 +1,5 @@
-"""Send spans to a collector, behind the session's back: a bounded queue, one request at a time, and a file for
-what could not be sent. A collector that is dead, slow or refuses costs no turn anything, and the end at most two
-seconds."""
+"""Send spans to a collector in the background: a bounded queue, one request at a time, and a file for spans that
+could not be sent. A dead, slow or refusing collector delays no turn, and the end by at most two seconds."""
 
 import asyncio
 import contextlib
@@ -30,42 +29,42 @@ from .otlp_settings import OtlpSettings, shown_address
 from .trace_file import append_requests
 
 FLUSH_S = 2.0
-"""How long the end of a session may wait for a collector."""
+"""Seconds that the end of a session may wait for a collector."""
 MOST_QUEUED = 2048
-"""More spans than that go to the file."""
+"""Maximum number of queued spans; further ones go to the file."""
 _BATCH = 256
-"""Spans in one request."""
+"""Maximum number of spans in a request."""
 MOST_BYTES = 4 << 20
-"""Of one request; collectors refuse those that are much longer."""
+"""Maximum size of a request in bytes; collectors refuse much longer ones."""
 _MOST_QUEUED_BYTES = 32 << 20
 PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""Between requests; the further ones after that many failures in a row."""
+"""Pauses between requests, indexed by the number of failures in a row."""
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
-"""With these a collector says that it would take the same later."""
+"""Status codes for which a collector accepts a retry."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_ANSWER = 65_536
 _MOST_ADDRESS = 200
 
 
 class NotTakenError(Exception):
-    """A collector did not take spans; the text is why."""
+    """A collector did not accept spans; the text says why."""
 
     def __init__(
         self, why: str, *, lasting: bool = False, hangs: bool = False, status: int = 0, hint: Hint | None = None
     ) -> None:
         super().__init__(why)
         self.lasting = lasting
-        """It would not take them later either."""
+        """True if a retry would also fail."""
         self.hangs = hangs
-        """Nothing was heard of it in time."""
+        """True if there was no response in time."""
         self.status = status
-        """Of HTTP; 0 where there was no answer."""
+        """HTTP status; 0 if there was no response."""
         self.hint = hint
-        """What the user can do."""
+        """Advice for the user."""
 
 
 class CollectorLink:
-    """Posts requests to one collector."""
+    """Posts requests to a collector."""
 
     def __init__(self, settings: OtlpSettings, resolve: Callable[[str, int], object] = getaddrinfo) -> None:
         """`resolve` looks up the addresses of a host; it may hang."""
@@ -73,13 +72,13 @@ class CollectorLink:
         self._resolve = resolve
         self._connection: Connection | None = None
         self.rejected = 0
-        """Spans that were refused among others that were taken."""
+        """Number of spans rejected from requests that were accepted."""
 
     async def send(self, request: bytes) -> None:
-        """Send one request in JSON, in the encoding that is asked for.
+        """Send a request given in JSON, in the configured encoding.
 
         Raises:
-            NotTakenError: it was not taken.
+            NotTakenError: it was not accepted.
         """
         is_json = self.settings.protocol == "http/json"
         try:
@@ -100,7 +99,7 @@ class CollectorLink:
             raise NotTakenError(type(error).__name__) from error
         if not 200 <= status < 300:
             raise _not_taken(status, self.settings, location)
-        with contextlib.suppress(Exception):  # whatever else it says, it has taken them
+        with contextlib.suppress(Exception):  # the spans are accepted, whatever else the response says
             self.rejected += _rejected(answer) if is_json else _rejected_protobuf(answer)
 
     async def aclose(self) -> None:
@@ -120,7 +119,7 @@ class CollectorLink:
 
 
 class Collector:
-    """Sends the spans of one session."""
+    """Sends the spans of a session."""
 
     def __init__(
         self,
@@ -129,7 +128,7 @@ class Collector:
         unsent: Callable[[], Path],
         pauses_s: Sequence[float] = PAUSES_S,
     ) -> None:
-        """`unsent` makes the file for what could not be sent; it is asked only when there is something."""
+        """`unsent` creates the file for unsent spans; it is called only when needed."""
         self._pauses_s = pauses_s
         self._link = link
         self._envelope = envelope
@@ -142,16 +141,16 @@ class Collector:
         self._failures = 0
         self._failure: NotTakenError | None = None
         self._since: float | None = None
-        """When the request under way began, on the clock of the event loop."""
+        """Start time of the running request, on the clock of the event loop."""
         self._is_closing = False
         self.kept = 0
-        """Spans that went to the file."""
+        """Number of spans written to the file."""
         self.lost = 0
-        """Spans that could not be written to it either."""
+        """Number of spans that could not be written to the file either."""
         self.file: Path | None = None
 
     def add(self, span: bytes) -> None:
-        """Take a span, encoded in JSON; never waits."""
+        """Add a span, encoded in JSON; never blocks."""
         self._queue.append(span)
         self._queued_bytes += len(span)
         if self._queued_bytes > _MOST_QUEUED_BYTES:
@@ -166,8 +165,8 @@ class Collector:
             self._keep(self._taken(MOST_QUEUED // 2))
 
     async def aclose(self) -> None:
-        """Send what is left, for at most `FLUSH_S`, and keep the rest in the file. A request that has hung for
-        longer than that is not waited for again."""
+        """Send the remaining spans, for at most `FLUSH_S`, and write the rest to the file. A request that has
+        already hung for longer is not awaited."""
         self._is_closing = True
         self._woken.set()
         if self._task is None and self._queue and self._failure is None:
@@ -182,7 +181,7 @@ class Collector:
 
     @property
     def report(self) -> str:
-        """What to tell the user at the end; empty where all was taken."""
+        """Message for the user at the end; empty if all spans were accepted."""
         place = self._link.settings.place
         said = []
         if self.kept:
@@ -213,7 +212,7 @@ class Collector:
                 return
 
     async def _sent(self) -> bool:
-        """Send one batch; False when no more are to be tried."""
+        """Send a batch; return False if no more are to be sent."""
         self._since = asyncio.get_running_loop().time()
         try:
             await self._link.send(self._envelope.around(self._sending))
@@ -230,7 +229,7 @@ class Collector:
         return True
 
     async def _pause(self) -> None:
-        """Wait until there is enough to send, or for long enough after a failure."""
+        """Wait until there is enough to send, or for the pause after a failure."""
         pause_s = self._pauses_s[min(self._failures, len(self._pauses_s) - 1)]
         until = asyncio.get_running_loop().time() + pause_s
         while not self._is_closing and (left_s := until - asyncio.get_running_loop().time()) > 0:
@@ -242,13 +241,13 @@ class Collector:
                 return
 
     def _taken(self, count: int) -> list[bytes]:
-        """Take spans out of the queue, the oldest first."""
+        """Take spans from the queue, oldest first."""
         found = [self._queue.popleft() for _ in range(count)]
         self._queued_bytes -= sum(map(len, found))
         return found
 
     def _keep(self, spans: list[bytes]) -> None:
-        """Write spans to the file, one request each, so that `deliver` can divide them for any collector."""
+        """Write spans to the file, one request each, so that `deliver` can regroup them for any collector."""
         left = deque(spans)
         while left:
             part = [left.popleft() for _ in range(_together(left))]
@@ -260,7 +259,7 @@ class Collector:
                 self.kept += len(part)
 
     def _append(self, lines: bytes) -> None:
-        """Add lines to the file; to a new one where another program is sending it, so that nothing waits.
+        """Append lines to the file, or to a new one if another program is sending it, so that nothing blocks.
 
         Raises:
             OSError: they cannot be written.
@@ -273,7 +272,7 @@ class Collector:
 
 
 def _together(spans: Iterable[bytes]) -> int:
-    """Return how many of the first spans go into one request."""
+    """Return how many of the first spans fit into one request."""
     count = size = 0
     for span in spans:
         size += len(span)
@@ -284,8 +283,8 @@ def _together(spans: Iterable[bytes]) -> int:
 
 
 def _not_taken(status: int, settings: OtlpSettings, location: str) -> NotTakenError:
-    """Return what a status means. A redirect is not followed: the headers may hold a key for the one address that
-    the user has named."""
+    """Return the error for a status. A redirect is not followed: the headers may contain a key meant only for the
+    configured address."""
     why = f"HTTP status {status}"
     if status in _REDIRECTS:
         why += f", a redirect, which is not followed{_leads_to(settings.endpoint, location)}"
@@ -304,8 +303,8 @@ def _leads_to(endpoint: str, location: str) -> str:
 
 
 async def _in_a_thread(look_up: Callable[[], object]) -> None:
-    """Wait for what may hang for long, in a thread that the end of the program does not wait for, unlike those of
-    the event loop. A failure comes again when it is done in earnest."""
+    """Run a lookup that may hang, in a thread that does not delay the end of the program, unlike the event loop's
+    threads. A failure is ignored: it recurs in the actual request."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
@@ -320,10 +319,10 @@ async def _in_a_thread(look_up: Callable[[], object]) -> None:
 
 
 def unsent_file(folder: Path, session_id: str) -> Path:
-    """Return a new file for spans that could not be sent, in a folder that is made.
+    """Return the path of a new file for unsent spans, and create its folder.
 
     Raises:
-        OSError: the folder cannot be made.
+        OSError: the folder cannot be created.
     """
     from agent_cli.fs.files import make_private
 

@@ -1,5 +1,5 @@
-"""Deliver trace files that were written before: to the collector that the standard variables name. A file of any
-size is read in parts, each of which is one request."""
+"""Deliver existing trace files to the collector that the standard variables name. A file of any size is read in
+parts, each sent as one request."""
 
 import contextlib
 import os
@@ -15,25 +15,25 @@ from .otlp_settings import OtlpSettings
 from .trace_file import RequestLine, RequestReader, TraceFileError, lock_in_place
 
 _TOGETHER = 256
-"""Lines of a file that are sent in one request."""
+"""Maximum number of lines sent in a request."""
 _TOO_LONG = 413
 _PART_BYTES = 1 << 20
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """What became of one file."""
+    """The result for a file."""
 
     path: Path
     sent: int
-    """Spans of it that were taken."""
+    """Number of accepted spans."""
     left: int
-    """Spans that were not."""
+    """Number of spans that were not accepted."""
     damaged: int
-    """Lines that are no requests, such as one that was cut off by a crash."""
+    """Number of lines that are not requests, such as one cut off by a crash."""
     rejected: int = 0
-    """Spans that were refused among others that were taken; the same would happen again."""
+    """Number of spans rejected from requests that were accepted; a retry would not help."""
     failure: NotTakenError | None = None
-    """Why not all were taken."""
+    """Why not all spans were accepted."""
 
 
 class BusyError(TraceFileError):
@@ -53,12 +53,12 @@ class _Group(msgspec.Struct):
 
 
 async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery:
-    """Send a file. One of our own in the folder `kept_in` is removed once all of it was taken; of one that was
-    taken in part the rest stays. Other files stay as they are.
+    """Send a file. A file of ours in the folder `kept_in` is removed once all of it was accepted; if only a part
+    was accepted the rest stays. Other files stay unchanged.
 
     Raises:
-        TraceFileError: it cannot be read, is no file of traces, or cannot be removed once it was sent.
-        BusyError: another program is sending what lies in that folder.
+        TraceFileError: it cannot be read, is not a trace file, or cannot be removed after sending.
+        BusyError: another program is sending the files of that folder.
     """
     link = CollectorLink(settings)
     sending = _Sending(link)
@@ -84,12 +84,12 @@ async def deliver(path: Path, settings: OtlpSettings, kept_in: Path) -> Delivery
 
 
 def is_kept(path: Path, folder: Path) -> bool:
-    """Return whether a file lies in the folder for what could not be sent, however it is named."""
+    """Return True if a file is in the folder for unsent spans, under any name."""
     return os.path.realpath(path.parent) == os.path.realpath(folder)
 
 
 def kept_files(folder: Path) -> list[Path]:
-    """Return the files with what could not be sent, oldest first."""
+    """Return the files with unsent spans, oldest first."""
     found: list[tuple[float, str, Path]] = []
     for path in folder.glob("*.jsonl") if folder.is_dir() else ():
         with contextlib.suppress(FileNotFoundError):  # another program has just sent it
@@ -98,7 +98,7 @@ def kept_files(folder: Path) -> list[Path]:
 
 
 def grouped(lines: Iterable[RequestLine]) -> Iterator[list[RequestLine]]:
-    """Yield the lines that go into one request together; no more are held."""
+    """Yield groups of lines that fit into one request; only one group is held in memory."""
     group: list[RequestLine] = []
     size = 0
     for line in lines:
@@ -112,20 +112,20 @@ def grouped(lines: Iterable[RequestLine]) -> Iterator[list[RequestLine]]:
 
 
 class _Sending:
-    """Sends lines, and knows how far it has come."""
+    """Sends lines and tracks the progress."""
 
     def __init__(self, link: CollectorLink) -> None:
         self._link = link
         self.sent = 0
-        """Spans that were taken."""
+        """Number of accepted spans."""
         self.end = 0
-        """Where in the file what was not taken begins, in bytes."""
+        """Offset in the file, in bytes, of the first request that was not accepted."""
 
     async def send(self, group: Sequence[RequestLine]) -> None:
         """Send lines as one request, or as several if one is too long for the collector.
 
         Raises:
-            NotTakenError: not all of them were taken.
+            NotTakenError: not all of them were accepted.
         """
         try:
             await self._link.send(_one(group))
@@ -143,10 +143,10 @@ class _Sending:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let no other program send what lies in the folder, or the same spans would be sent twice.
+    """Lock the folder against other programs, so that no span is sent twice.
 
     Raises:
-        BusyError: one is at it.
+        BusyError: another program holds the lock.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | PLAIN)
     try:
@@ -161,7 +161,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _leave_rest(reader: RequestReader, start: int) -> None:
-    """Let a file of ours begin at a byte, or remove it where no request is behind that.
+    """Truncate the beginning of a file of ours up to `start`, or remove the file if no request follows.
 
     Raises:
         TraceFileError: it cannot be written or removed.
@@ -202,6 +202,6 @@ def _spans_in_line(line: RequestLine) -> int:
     parts = msgspec.json.decode(line.data, type=_Request).resourceSpans
     try:
         groups = [msgspec.json.decode(part, type=_Group) for part in parts]
-    except msgspec.ValidationError:  # of another program; the collector judges it
+    except msgspec.ValidationError:  # spans of another program, left to the collector
         return 0
     return sum(len(scope.spans) for group in groups for scope in group.scopeSpans)

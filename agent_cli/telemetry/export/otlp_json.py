@@ -1,5 +1,5 @@
-"""OTLP in its JSON encoding: ids in hexadecimal, 64-bit integers as strings. One line holds a whole request, so
-that a file of lines can be appended to, cut anywhere and sent as it is."""
+"""OTLP in its JSON encoding: ids in hexadecimal, 64-bit integers as strings. Each line is a whole request, so that
+a file of lines can be appended to, cut anywhere and sent unchanged."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
@@ -14,9 +14,9 @@ from ..span import Attribute, Span, SpanKind
 _FAILED = 2
 _KINDS = frozenset(get_args(SpanKind))
 _MOST_TIME = 1 << 34
-"""Seconds since 1970 that nanoseconds in 64 bits can hold."""
+"""Maximum time, in seconds since the epoch, that fits into 64 bits as nanoseconds."""
 BEGINNING = b'{"resourceSpans":['
-"""How each line begins."""
+"""First bytes of each line."""
 
 
 def encoded(span: Span) -> bytes:
@@ -39,7 +39,7 @@ def encoded(span: Span) -> bytes:
 
 
 class Envelope:
-    """What stands around spans: who sends them, and by which conventions."""
+    """The envelope of spans in a request: the sender, and the conventions used."""
 
     def __init__(self, resource: Mapping[str, Attribute]) -> None:
         """`resource` are attributes of the program, such as `service.name`."""
@@ -50,22 +50,22 @@ class Envelope:
         self._after = b'],"schemaUrl":%b}],"schemaUrl":%b}]}' % (url, url)
 
     def around(self, spans: Iterable[bytes]) -> bytes:
-        """Return one request with some encoded spans."""
+        """Return a request with some encoded spans."""
         return b"".join((self._before, b",".join(spans), self._after))
 
 
 def resource_of(extra: Mapping[str, str] | None = None) -> dict[str, Attribute]:
-    """Return what is said of this program; `extra` is what the user adds or says otherwise."""
+    """Return the resource attributes of this program; `extra` adds to or replaces them."""
     return {names.SERVICE_NAME: names.SERVICE, names.SERVICE_VERSION: __version__, **(extra or {})}
 
 
 def nanoseconds(time: float) -> str:
-    """Return seconds as nanoseconds, in the digits that a float holds."""
+    """Return seconds as nanoseconds, with the precision of a float."""
     return str(int(time * 1e6) * 1000)
 
 
 def spans_in(requests: Iterable[Mapping[str, Any]]) -> Iterator[Span]:
-    """Yield the spans of decoded requests that are ours, each once; others, and what is damaged, are left out."""
+    """Yield our spans in decoded requests, each once; other and damaged spans are skipped."""
     seen: set[str] = set()
     for request in requests:
         for group in _listed(request, "resourceSpans"):

@@ -1,5 +1,5 @@
-"""OTLP in its protobuf encoding, made of the JSON that is written anyway. Needs the extra `otel`; loaded only for
-a collector that is sent protobuf."""
+"""OTLP in its protobuf encoding, converted from JSON. Needs the extra `otel`; imported only for a collector that
+gets protobuf."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,10 +12,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 
 def to_protobuf(request: bytes) -> bytes:
-    """Return a request in JSON as protobuf.
+    """Convert a request from JSON to protobuf.
 
     Raises:
-        ValueError: it is no request.
+        ValueError: it is not a request.
     """
     made = ExportTraceServiceRequest()
     for group in msgspec.json.decode(request)["resourceSpans"]:
@@ -32,10 +32,10 @@ def to_protobuf(request: bytes) -> bytes:
 
 
 def rejected_spans(response: bytes) -> int:
-    """Return how many spans a collector that took the others has refused.
+    """Return the number of spans rejected in an accepted request.
 
     Raises:
-        Exception: it is no answer of a collector.
+        Exception: it is not a collector's response.
     """
     return int(ExportTraceServiceResponse.FromString(response).partial_success.rejected_spans)
 

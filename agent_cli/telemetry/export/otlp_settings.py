@@ -1,5 +1,5 @@
-"""Where OTLP goes, by the standard variables. They are read only where the user has switched the export on: set
-for the program that is worked on, they mean nothing here."""
+"""OTLP settings from the standard variables. They are read only if the user has enabled the export: variables set
+for the program under development do not count here."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -21,29 +21,29 @@ HELP = (
 
 
 class OtlpError(Exception):
-    """The export cannot be done as it is asked for; the text says what helps."""
+    """The export cannot work as configured; the text says what helps."""
 
 
 class OtlpSettings(msgspec.Struct, frozen=True):
-    """Where spans are sent, and how."""
+    """The destination of spans, and the transport."""
 
     endpoint: str
-    """The whole address."""
+    """The whole URL."""
     protocol: Protocol
     headers: dict[str, str] = {}
     timeout_s: float = _TIMEOUT_S
 
     @property
     def place(self) -> str:
-        """Return the address as it may be shown."""
+        """The URL in a form that may be shown."""
         return shown_address(self.endpoint)
 
 
 def shown_address(url: str) -> str:
-    """Return an address as it may be shown: without user, password and query.
+    """Return a URL without user, password and query, so that it may be shown.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a URL.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -52,17 +52,18 @@ def shown_address(url: str) -> str:
 
 
 def is_switched_on(configured: bool, env: Mapping[str, str]) -> bool:
-    """Return whether the user wants spans sent: by the configuration, or by AGENT_OTEL, which wins."""
+    """Return True if the user has enabled sending: in the configuration, or by AGENT_OTEL, which takes
+    precedence."""
     asked = env.get(SWITCH, "").strip().lower()
     wanted = asked in _YES if asked else configured
     return wanted and env.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"
 
 
 def otlp_settings(env: Mapping[str, str], *, protobuf: bool) -> OtlpSettings:
-    """Return where spans are sent. Without a protocol it is protobuf where that is installed, else JSON.
+    """Return the settings. The default protocol is protobuf if that is installed, else JSON.
 
     Raises:
-        OtlpError: a variable cannot be used, or needs what is not installed.
+        OtlpError: a variable is invalid, or needs a missing package.
     """
     endpoint = env.get(f"{_PREFIX}TRACES_ENDPOINT", "").strip()
     if not endpoint:
@@ -83,7 +84,8 @@ def otlp_settings(env: Mapping[str, str], *, protobuf: bool) -> OtlpSettings:
 
 
 def has_protobuf() -> bool:
-    """Return whether the extra for protobuf is installed; parts of OpenTelemetry may be without it."""
+    """Return True if the extra for protobuf is installed; other parts of OpenTelemetry may be installed without
+    it."""
     try:
         return importlib.util.find_spec("opentelemetry.proto.collector") is not None
     except ModuleNotFoundError:
@@ -91,7 +93,7 @@ def has_protobuf() -> bool:
 
 
 def resource_attributes(env: Mapping[str, str]) -> dict[str, str]:
-    """Return what OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say of this program."""
+    """Return the resource attributes in OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME."""
     found = _pairs(env.get("OTEL_RESOURCE_ATTRIBUTES", ""))
     if name := env.get("OTEL_SERVICE_NAME", "").strip():
         found["service.name"] = name
@@ -99,12 +101,12 @@ def resource_attributes(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(value: str) -> str:
-    """Return a text without bytes that are no UTF-8, which a variable may hold."""
+    """Return a text without invalid UTF-8, which a variable may contain."""
     return value.encode("utf-8", "replace").decode()
 
 
 def _given(env: Mapping[str, str], name: str) -> str:
-    """Return a variable for traces, else that for all signals."""
+    """Return a variable for traces, else the one for all signals."""
     return env.get(f"{_PREFIX}TRACES_{name}", "").strip() or env.get(f"{_PREFIX}{name}", "").strip()
 
 
@@ -129,7 +131,7 @@ def _headers(text: str) -> dict[str, str]:
 
 
 def _timeout_s(text: str) -> float:
-    """Return the limit of one request; the variable is in milliseconds."""
+    """Return the timeout of a request in seconds; the variable is in milliseconds."""
     if not text:
         return _TIMEOUT_S
     if not text.isascii() or not text.isdigit() or len(text) > 6 or not 0 < int(text) <= 600_000:
@@ -138,6 +140,7 @@ def _timeout_s(text: str) -> float:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Return `key=value,key=value` as a dictionary; values are percent-encoded, what has no key is left out."""
+    """Parse `key=value,key=value` into a dictionary; values are percent-encoded, entries without a key are
+    skipped."""
     pairs = (each.partition("=") for each in text.split(","))
     return {unquote(key.strip()): unquote(value.strip()) for key, equals, value in pairs if equals and key.strip()}

@@ -1,5 +1,5 @@
-"""Trace files: OTLP as JSON lines, or a Chrome trace for Perfetto where the name ends in `.json`. A span is
-written when it ends, so that what ended is on disk however the program ends."""
+"""Trace files: OTLP as JSON lines, or a Chrome trace for Perfetto if the name ends in `.json`. A span is written
+when it ends, so that finished spans are on disk however the program ends."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -16,11 +16,11 @@ from .chrome_trace import BEGINNING as CHROME_BEGINNING
 from .chrome_trace import ChromeTrace, trimmed_length
 
 _TAIL_BYTES = 1 << 20
-"""Of a Chrome trace that is gone on with; no event is as long."""
+"""Bytes read at the end of a Chrome trace that is continued; no event is that long."""
 _LONGEST_LINE = 32 << 20
-"""Bytes; our own lines are much shorter."""
+"""Maximum line length in bytes; our own lines are much shorter."""
 _LOCK_S = 5.0
-"""How long the rest of a file may take to be copied."""
+"""Seconds allowed for copying the rest of a file."""
 
 
 class TraceFileError(Exception):
@@ -33,7 +33,7 @@ class SpanFile(Protocol):
     path: Path
 
     def add(self, span: Span, encoded: bytes) -> None:
-        """Write a span that has ended; `encoded` is what OTLP makes of it.
+        """Write a span that has ended; `encoded` is its OTLP form.
 
         Raises:
             OSError: it cannot be written.
@@ -41,12 +41,12 @@ class SpanFile(Protocol):
         ...
 
     def close(self) -> None:
-        """End the file."""
+        """Finish and close the file."""
         ...
 
 
 def open_trace(path: Path, resource: Mapping[str, Any]) -> SpanFile:
-    """Open a file for spans, or go on with one that is a trace already.
+    """Open a file for spans, or continue one that is a trace already.
 
     Raises:
         TraceFileError: it is something else, or cannot be written.
@@ -61,7 +61,7 @@ def open_trace(path: Path, resource: Mapping[str, Any]) -> SpanFile:
     except OSError as error:
         raise TraceFileError(f"--trace {path}: {error.strerror}") from error
     try:
-        os.close(open_regular(path, follow=True))  # no pipe, which could make a turn wait
+        os.close(open_regular(path, follow=True))  # not a pipe, which could block a turn
         beginning = os.pread(descriptor, 64, 0)
         if beginning and not beginning.startswith(CHROME_BEGINNING if is_chrome else otlp_json.BEGINNING):
             form = "Chrome trace" if is_chrome else "file of traces"
@@ -94,7 +94,8 @@ class _LineFile:
 
 
 class _ChromeFile:
-    """A JSON array without its end until it is closed: viewers take it so, and a file that was cut off too."""
+    """A JSON array that lacks its end until it is closed; viewers accept it in this form, and a truncated file,
+    too."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -123,8 +124,8 @@ class _ChromeFile:
 
 
 def append_requests(path: Path, data: bytes, patience_s: float = _LOCK_S) -> None:
-    """Add lines to a file of requests that could not be sent, readable by the user alone. `agent trace send` may
-    replace or remove the file meanwhile.
+    """Append lines to a file of unsent requests, readable only by the user. `agent trace send` may replace or
+    remove the file meanwhile.
 
     Raises:
         TimeoutError: another program holds the file for longer than `patience_s`.
@@ -141,7 +142,7 @@ def append_requests(path: Path, data: bytes, patience_s: float = _LOCK_S) -> Non
 
 
 def lock_in_place(descriptor: int, path: Path, patience_s: float = _LOCK_S) -> bool:
-    """Lock an open file until it is closed, and return whether it is still what lies at its path.
+    """Lock an open file until it is closed; return True if it is still the file at its path.
 
     Raises:
         TimeoutError: another program holds the lock for longer than `patience_s`.
@@ -163,21 +164,21 @@ class RequestLine(msgspec.Struct, frozen=True):
 
     data: bytes
     end: int
-    """Where the next line begins, in bytes."""
+    """Offset of the next line in bytes."""
 
 
 class RequestReader:
-    """Reads a trace file line by line, so that one of any size fits into memory. Use as a context manager."""
+    """Reads a trace file line by line, so that a file of any size fits into memory. Use as a context manager."""
 
     def __init__(self, path: Path, start: int = 0) -> None:
-        """Open the file, at a byte at which a line begins.
+        """Open the file, at the offset of the beginning of a line.
 
         Raises:
             TraceFileError: it cannot be read.
         """
         self.path = path
         self.damaged = 0
-        """Lines that are no requests, such as one that was cut off by a crash."""
+        """Number of lines that are not requests, such as one cut off by a crash."""
         self._is_any = False
         try:
             self._file = os.fdopen(open_regular(path, follow=True), "rb")
@@ -193,16 +194,16 @@ class RequestReader:
 
     @property
     def descriptor(self) -> int:
-        """Return the open file."""
+        """The file descriptor."""
         return self._file.fileno()
 
     @property
     def size(self) -> int:
-        """Return how long the file is now, in bytes."""
+        """The current size of the file in bytes."""
         return os.fstat(self.descriptor).st_size
 
     def skip_to_last(self, size: int) -> bool:
-        """Leave out what comes before the lines of the last `size` bytes; returns whether that is anything."""
+        """Skip the lines before the last `size` bytes; return True if there are any."""
         if self.size <= size:
             return False
         self._file.seek(self.size - size - 1)
@@ -213,7 +214,7 @@ class RequestReader:
         """Yield the lines that are whole requests.
 
         Raises:
-            TraceFileError: it cannot be read further.
+            TraceFileError: reading fails.
         """
         try:
             while line := self._line():
@@ -226,7 +227,7 @@ class RequestReader:
             raise TraceFileError(f"{self.path}: {error.strerror}") from error
 
     def check(self) -> None:
-        """Judge what was read.
+        """Check that the file read is a trace.
 
         Raises:
             TraceFileError: none of its lines was a request.
@@ -235,7 +236,7 @@ class RequestReader:
             raise TraceFileError(f"{self.path}: no file of traces, which has one OTLP request in JSON a line")
 
     def _line(self) -> bytes:
-        """Return the next line; of one that is too long only its beginning."""
+        """Return the next line; of a line that is too long only the beginning."""
         line = self._file.readline(_LONGEST_LINE + 1)
         rest = line
         while len(rest) > _LONGEST_LINE and not rest.endswith(b"\n"):
@@ -252,10 +253,10 @@ def _is_request(line: bytes) -> bool:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Write at the end of a file, all of it or nothing.
+    """Append to a file, all or nothing.
 
     Raises:
-        OSError: it does not fit.
+        OSError: the disk is full.
     """
     written = 0
     try:

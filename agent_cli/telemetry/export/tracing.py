@@ -1,5 +1,5 @@
-"""The tracing of one session: its spans built, and written and sent where the user wants them. Loaded only where
-something is to be traced; no failure in here reaches the session."""
+"""The tracing of a session: build its spans, and write and send them as configured. Imported only if something is
+traced; no failure in here reaches the session."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """Follows one session, and tells its spans to a file, a collector or both."""
+    """Observes a session, and exports its spans to a file, a collector or both."""
 
     def __init__(
         self, builder: Callable[[Callable[[Span], None]], SpanBuilder], file: "SpanFile | None" = None,
@@ -35,35 +35,35 @@ class Tracing:
         self._file = file
         self._collector = collector
         self.notes = notes
-        """What to say when the session opens."""
+        """Messages for the user when the session opens."""
         self._unwritten = 0
-        """Spans that are not in the file."""
+        """Number of spans missing in the file."""
         self._problem = ""
-        """Why they are not, and what else went wrong with it."""
+        """Why they are missing, or another problem with the file."""
         self._failure = ""
 
     def event(self, event: AnyEvent) -> None:
-        """Take an event. Never raises."""
+        """Process an event. Never raises."""
         if isinstance(event, TextDelta | ReasoningDelta | ToolOutput):
             return
         try:
             self._builder.event(event)
-        except Exception as error:  # tracing changes no turn
+        except Exception as error:  # tracing must not affect a turn
             self._failure = type(error).__name__
 
     def book(self, entry: ModelCalled) -> None:
-        """Take an entry of the session's ledger. Never raises."""
+        """Process an entry of the session's ledger. Never raises."""
         try:
             self._builder.book(entry)
         except Exception as error:
             self._failure = type(error).__name__
 
     def environment(self, agent_id: str, env: Mapping[str, str], call_id: str) -> dict[str, str]:
-        """Return the environment of a command: with the span of its tool call as parent of its own spans."""
+        """Return the environment of a command, with the span of its tool call as parent of its own spans."""
         return command_env(env, *self._builder.ids_of(agent_id, call_id))
 
     async def aclose(self) -> str:
-        """End what is open, and deliver it, within two seconds; returns what to tell the user."""
+        """End open spans and deliver everything within two seconds; return a message for the user."""
         with contextlib.suppress(Exception):
             self._builder.close(time.time())
         said = [self._closed_file()]
@@ -87,7 +87,7 @@ class Tracing:
             self._collector.add(data)
 
     def _closed_file(self) -> str:
-        """Close the file; returns what it lacks."""
+        """Close the file; return a message about missing spans."""
         if self._file is None:
             return ""
         file, self._file = self._file, None
@@ -105,8 +105,8 @@ def open_tracing(
     trace_file: str | None, otlp: bool, content: Collection[ContentKind], state: Path, session_id: str,
     env: Mapping[str, str] = os.environ,
 ) -> Tracing | None:  # fmt: skip
-    """Return the tracing that is asked for; None where none is. A collector that cannot be used as it is asked for
-    is a note, no reason not to work.
+    """Return the requested tracing; None if there is none. An unusable collector causes only a note, so that work
+    can continue.
 
     Raises:
         trace_file.TraceFileError: the file cannot be written.

@@ -1,1 +1,1 @@
-"""Spans and figures out of session files."""
+"""Spans and figures from session files."""

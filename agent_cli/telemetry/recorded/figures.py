@@ -1,5 +1,5 @@
-"""Reduce a session to figures that are small enough to be cached: tokens, money and time by the quarter of an
-hour, by model and by tool. All tables of `agent stats` are sums of them. Pure."""
+"""Reduce a session to figures that are small enough to be cached: tokens, cost and time per quarter of an hour, by
+model and by tool. All tables of `agent stats` are sums of them. Pure."""
 
 import math
 from collections.abc import Iterable
@@ -12,31 +12,31 @@ from agent_cli.protocol.usage import Totals
 from agent_cli.session.timing import FINISHES, Stretch, Timing, by_turn, shares_of
 
 SLOT_S = 900
-"""Seconds: every zone's midnight lies between two slots."""
+"""Slot length in seconds: in every time zone midnight is a boundary of slots."""
 _RATIO = 1.05
 _SHORTEST_S = 0.001
 FIGURES = "2"
-"""Changes whenever the figures of the same session would."""
+"""Version of the figures; must change whenever the figures of the same session would."""
 
 
 class Durations(msgspec.Struct):
-    """How long many calls took: counts by steps of 5 %, so that percentiles of sums can be had."""
+    """Durations of many calls: a histogram in steps of 5 %, so that percentiles of sums can be computed."""
 
     counts: dict[int, int] = {}
 
     def add(self, duration_s: float) -> None:
-        """Count one call."""
+        """Count a call."""
         step = max(0, math.ceil(math.log(max(duration_s, _SHORTEST_S) / _SHORTEST_S, _RATIO)))
         self.counts[step] = self.counts.get(step, 0) + 1
 
     def merge(self, other: "Durations") -> None:
-        """Count the calls of another."""
+        """Add the calls of another histogram."""
         for step, count in other.counts.items():
             self.counts[step] = self.counts.get(step, 0) + count
 
     def percentile(self, share: float) -> float:
         """Return the duration in seconds that `share` (0 to 1) of the calls did not exceed, at most 5 % too long;
-        0 for no call."""
+        0 for no calls."""
         left = math.ceil(sum(self.counts.values()) * share)
         for step in sorted(self.counts):
             left -= self.counts[step]
@@ -46,48 +46,48 @@ class Durations(msgspec.Struct):
 
 
 class ModelFigures(msgspec.Struct):
-    """Calls of one model in one slot."""
+    """Calls of a model in a slot."""
 
     totals: Totals = Totals()
     duration_s: float = 0.0
-    """Of all calls, those of sub-agents included."""
+    """Total of all calls, including those of sub-agents."""
     failed: int = 0
     first_token: Durations = msgspec.field(default_factory=Durations)
 
 
 class ToolFigures(msgspec.Struct):
-    """Calls of one tool in one slot, those of sub-agents included."""
+    """Calls of a tool in a slot, including those of sub-agents."""
 
     calls: int = 0
     agents: dict[str, int] = {}
-    """Of these, how many were made by sub-agents, by their type."""
+    """Number of calls made by sub-agents, by their type."""
     failed: int = 0
     """Calls that failed or were stopped."""
     denied: int = 0
     total_s: float = 0.0
     waited_s: float = 0.0
-    """For the user, beside `total_s`."""
+    """Time spent waiting for the user, in addition to `total_s`."""
     durations: Durations = msgspec.field(default_factory=Durations)
 
 
 class TurnFigures(msgspec.Struct):
-    """Turns that began in one slot."""
+    """Turns that began in a slot."""
 
     turns: int = 0
-    """Those with a prompt of the user."""
+    """Number of turns with a user prompt."""
     shares: dict[str, float] = {}
     """Seconds by `session/timing.py: Share`."""
 
 
 class SessionFigures(msgspec.Struct):
-    """What `agent stats` needs of one session. Keys begin with the slot: whole quarters of an hour since the
+    """The figures of a session for `agent stats`. The keys are slots: whole quarters of an hour since the
     epoch."""
 
     models: dict[int, dict[str, ModelFigures]] = {}
     tools: dict[int, dict[str, ToolFigures]] = {}
     turns: dict[int, TurnFigures] = {}
     damaged: int = 0
-    """Lines of the file that cannot be read."""
+    """Number of unreadable lines in the file."""
 
 
 def figures_of(records: Iterable[AnyRecord], damaged: int = 0) -> SessionFigures:
@@ -106,8 +106,8 @@ def figures_of(records: Iterable[AnyRecord], damaged: int = 0) -> SessionFigures
 
 
 def add_agent(figures: SessionFigures, agent_type: str, records: Iterable[AnyRecord]) -> None:
-    """Add the tools that a sub-agent used. Its model calls are booked in the session above it already, and its
-    time is that of the call which waited for it."""
+    """Add the tool calls of a sub-agent. Its model calls are already recorded in the parent session, and its time
+    is part of the call that waited for it."""
     for record in records:
         if isinstance(record, ToolResult):
             found = _add_tool(figures, record)

@@ -1,5 +1,5 @@
-"""Tell records whose figures can be true from those of a damaged or made-up session file, which would spoil every
-sum that they are in. Pure."""
+"""Separate plausible records from those of a damaged or forged session file, which would spoil every sum that
+includes them. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,17 +8,17 @@ import msgspec
 from agent_cli.protocol.records import AnyRecord, Header
 
 _MOST_TIME = float(1 << 34)
-"""Seconds since the epoch."""
+"""Maximum time in seconds since the epoch."""
 _MOST = 1e9
-"""Seconds or US dollars of one record."""
+"""Maximum seconds or US dollars of a record."""
 _MOST_TOKENS = 1 << 40
 _AMOUNTS = ("duration_s", "waited_s", "first_token_s", "cost_usd", "at_most_usd")
 _TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
 def plausible(records: Iterable[AnyRecord]) -> tuple[tuple[AnyRecord, ...], int]:
-    """Return the records that can be true, and how many cannot. The header is among the former, with its time put
-    right."""
+    """Return the plausible records, and the number of others. The header is always kept, with its time
+    corrected."""
     found: list[AnyRecord] = []
     left_out = 0
     for record in records:

@@ -1,5 +1,5 @@
-"""Build spans out of the records of a session file and of its sub-agents' files, as `telemetry/spans.py` does out
-of events. Ids follow from the records, so that the same file always has the same spans."""
+"""Build spans from the records of a session file and of its sub-agents' files, as `telemetry/spans.py` does from
+events. Ids are derived from the records, so that the same file always yields the same spans."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ from .plausible import plausible
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """The records of a session, and those of the sub-agents it started."""
+    """The records of a session and of its sub-agents."""
 
     records: tuple[AnyRecord, ...]
     children: tuple["Recorded", ...] = ()
@@ -43,7 +43,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def recorded(path: Path) -> Recorded:
-    """Return a session file and the files of its sub-agents; those that cannot be read are left out.
+    """Read a session file and the files of its sub-agents; unreadable sub-agent files are skipped.
 
     Raises:
         StoreError: the session itself cannot be read.
@@ -72,8 +72,9 @@ def _children(path: Path) -> Iterator[Recorded]:
 
 
 def spans_of(session: Recorded) -> list[Span]:
-    """Return the spans of a session, by their beginning. Tokens and cost of the `model` spans add up to what the
-    session's ledger says: calls of a sub-agent stand where its own file has them, else in the turn that paid."""
+    """Return the spans of a session, by their start. Tokens and cost of the `model` spans add up to those of the
+    session's ledger: a call of a sub-agent appears where the sub-agent's file records it, else in the turn that
+    paid for it."""
     found = _Builder(session.header.session_id, _sessions(session.children)).spans(session)
     return sorted(found, key=lambda span: (span.start, -span.end))
 
@@ -86,7 +87,7 @@ def _sessions(children: Iterable[Recorded]) -> frozenset[str]:
 
 
 class _Builder:
-    """Makes the spans of one conversation."""
+    """Builds the spans of a conversation."""
 
     def __init__(self, conversation: str, agents: frozenset[str]) -> None:
         self._conversation = conversation
@@ -94,7 +95,7 @@ class _Builder:
         """Sessions of sub-agents whose own calls are known."""
 
     def spans(self, session: Recorded) -> list[Span]:
-        """Return all of them, in no order."""
+        """Return all spans, unordered."""
         timing = Timing(session.records)
         ends = _ends(session.records)
         found: list[Span] = []
@@ -141,7 +142,8 @@ class _Builder:
         return found
 
     def _inside(self, stretches: Sequence[Stretch], trace_id: str, root: str, agent_id: str) -> Iterator[Span]:
-        """Yield what lies in a turn. The attempts of one model call are one span, the pauses lie in it."""
+        """Yield the spans inside a turn. The attempts of a model call form a single span, which contains the
+        pauses."""
         common: dict[str, Attribute] = {names.AGENT_ID: agent_id} if agent_id else {}
         call: OpenModelCall | None = None
         pauses: list[Stretch] = []

@@ -1,4 +1,4 @@
-"""Sum the figures of many sessions, and group them: by model, project, tool, day or session."""
+"""Sum the figures of many sessions, and group them by model, project, tool, day or session."""
 
 import contextlib
 import time
@@ -34,18 +34,18 @@ _decoder = msgspec.msgpack.Decoder(SessionFigures)
 
 
 class Row(msgspec.Struct):
-    """The sums of one group: a model, a project, a tool, a day, a session, or everything."""
+    """The sums of a group: a model, a project, a tool, a day, a session, or everything."""
 
     key: str
-    """What tells groups apart: a model's name, a folder, a tool's name, a day as `2026-11-23`, a session's id."""
+    """Key of the group: a model's name, a folder, a tool's name, a day as `2026-11-23`, or a session's id."""
     title: str = ""
-    """What people call it, where that is something else."""
+    """Display name, if it differs from the key."""
     sessions: int = 0
     turns: int = 0
-    """Prompts of the user."""
+    """Number of user prompts."""
     totals: Totals = Totals()
     model_s: float = 0.0
-    """Of all model calls together, those of sub-agents included."""
+    """Total seconds of all model calls, including those of sub-agents."""
     model_failed: int = 0
     first_token: Durations = msgspec.field(default_factory=Durations)
     tools: dict[str, ToolFigures] = {}
@@ -54,12 +54,12 @@ class Row(msgspec.Struct):
 
     @property
     def wall_s(self) -> float:
-        """Return how long all turns took together, in seconds."""
+        """Total duration of all turns, in seconds."""
         return sum(self.shares.values())
 
     @property
     def calls(self) -> ToolFigures:
-        """Return the sum over all tools."""
+        """The sum over all tools."""
         whole = ToolFigures()
         for each in self.tools.values():
             add_tool(whole, each)
@@ -67,23 +67,23 @@ class Row(msgspec.Struct):
 
 
 class Statistics(msgspec.Struct):
-    """All sessions of a time."""
+    """All sessions of a period."""
 
     total: Row
     rows: dict[Grouping, list[Row]] = {}
-    """In the order they are to be shown: days by date, tools by time, the others by money and tokens."""
+    """In display order: days by date, tools by time, others by cost and tokens."""
     damaged: int = 0
-    """Sessions with lines that cannot be read; the rest of them counts."""
+    """Number of sessions with unreadable lines; their other lines count."""
     unreadable: int = 0
-    """Files that are called like sessions and are none that can be read; they count nowhere."""
+    """Number of unreadable files named like sessions; they are not counted elsewhere."""
     first: float = 0.0
-    """Beginning of the first slot, seconds since the epoch; 0 where nothing was found."""
+    """Beginning of the first slot, in seconds since the epoch; 0 if nothing was found."""
     last: float = 0.0
 
 
 def statistics(sessions: Sessions, groupings: Sequence[Grouping], since: float | None = None) -> Statistics:
-    """Return the sums over all saved sessions, since a moment (seconds since the epoch, rounded down to a quarter
-    of an hour).
+    """Return the sums over all saved sessions since a time (seconds since the epoch, rounded down to a quarter of
+    an hour).
 
     Raises:
         StoreError: the folder of the sessions cannot be read.
@@ -110,9 +110,9 @@ def statistics(sessions: Sessions, groupings: Sequence[Grouping], since: float |
 
 
 def _made(path: Path) -> bytes:
-    """Return the figures of a session file and of its sub-agents' files, behind a line with the stamp of the
-    latter; empty for one that cannot be read."""
-    stamp = _stamp(path)  # first: what is added meanwhile is read again next time
+    """Return the figures of a session file and of its sub-agents' files, preceded by a line with the stamp of the
+    latter; empty if it cannot be read."""
+    stamp = _stamp(path)  # first: later additions are read again next time
     try:
         loaded = read_session(path)
     except (StoreError, OSError):
@@ -137,12 +137,12 @@ def _damaged(loaded: Loaded) -> int:
 
 
 def _is_current(path: Path, value: bytes) -> bool:
-    """Return whether the files of sub-agents are as they were; that of the session itself is."""
+    """Return True if the files of sub-agents are unchanged; that of the session itself is."""
     return not value or value.partition(b"\n")[0] == _stamp(path)
 
 
 def _stamp(path: Path) -> bytes:
-    """Return what changes whenever a file of a sub-agent does; empty where there is none."""
+    """Return a stamp that changes whenever a file of a sub-agent does; empty if there is none."""
     count = size = latest = 0
     for file in agent_files(path):
         with contextlib.suppress(OSError):
@@ -165,7 +165,7 @@ def add_tool(whole: ToolFigures, part: ToolFigures) -> None:
 def _add_to_groups(
     figures: SessionFigures, first: int, by: Grouping, info: SessionInfo, rows: dict[str, Row]
 ) -> None:
-    """Add a session to the groups that it belongs to."""
+    """Add a session to its groups."""
     seen: set[str] = set()
 
     def group(slot: int, name: str) -> Row:
@@ -185,8 +185,8 @@ def _add_to_groups(
 def _add(
     figures: SessionFigures, first: int, by: Grouping | Literal["total"], row_of: Callable[[int, str], Row]
 ) -> None:
-    """Add the slots from `first` on to the row of each. By model nothing is known of turns and tools, by tool
-    nothing of models: no record says to which of several they belong."""
+    """Add the slots from `first` on to their rows. Grouped by model there are no turns and tools, grouped by tool
+    no models: no record tells which of several they belong to."""
     for slot, models in figures.models.items():
         for model, part in models.items() if slot >= first and by != "tool" else ():
             _add_model(row_of(slot, model), part)
@@ -228,6 +228,6 @@ def _order(by: Grouping) -> Callable[[Row], tuple[float, ...] | str]:
 
 
 def tokens_of(totals: Totals) -> int:
-    """Return all tokens sent and answered."""
+    """Return the total of all tokens, input and output."""
     fields = (totals.input, totals.output, totals.cache_read, totals.cache_write)
     return sum(count or 0 for count in fields)

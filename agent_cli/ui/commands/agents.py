@@ -1,4 +1,4 @@
-"""`/agents`: the sub-agents of this session, what one has done so far, and what can be done about it."""
+"""`/agents`: list the sub-agents of this session, show one, or control it."""
 
 import asyncio
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ async def agents(context: CommandContext, argument: str) -> None:
 
 
 def agent_names(context: CommandContext) -> Iterable[str]:
-    """Offer the sub-agents, and what can be done with them."""
+    """Return completions: the names of the sub-agents, alone and after each action."""
     found = [each.name for each in context.client.snapshot().agents]
     return (*found, *(f"{action} {name}" for action in _ACTIONS for name in found), "types")
 
@@ -52,7 +52,7 @@ async def _control(context: CommandContext, action: Literal["stop", "send", "mer
 
 
 async def _merges(context: CommandContext, agent: AgentLine) -> bool:
-    """Show what a merge would change, and ask once; without a worktree the engine says what is wrong."""
+    """Show the changes that a merge would make and ask once. Without a worktree the engine reports the error."""
     if not agent.worktree:
         return True
     from ..render.diff_view import render_diff
@@ -65,7 +65,8 @@ async def _merges(context: CommandContext, agent: AgentLine) -> bool:
 
 
 def _named(context: CommandContext, name: str) -> AgentLine | None:
-    """Return the sub-agent with this id or name, or whose id begins so; say so where there is none."""
+    """Return the sub-agent with this id or name, or with this prefix of its id; print a message if there is
+    none."""
     known = context.client.snapshot().agents
     found = [each for each in known if name in (each.id, each.name)]
     found = found or [each for each in known if name and each.id.startswith(name)]
@@ -93,7 +94,7 @@ def _rows(agent: AgentLine, context: CommandContext) -> list[str]:
 
 
 async def _show(context: CommandContext, name: str) -> None:
-    """Print one with what its session holds so far."""
+    """Print a sub-agent with the transcript of its session so far."""
     if (agent := _named(context, name)) is None:
         return
     facts = {"session": agent.session_path or "not saved", "worktree": agent.worktree, "now": agent.line}

@@ -1,4 +1,4 @@
-"""What a slash command is, and what it works with."""
+"""The interface of a slash command: its table row, its context and its results."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
@@ -14,112 +14,113 @@ from ..text.theme import Theme
 
 
 class ExitReason(msgspec.Struct, frozen=True):
-    """Why the REPL ended, for the composition root."""
+    """The reason why the REPL ended, for the composition root."""
 
     kind: Literal["quit", "new", "resume", "fork", "interrupted", "terminated"]
-    """`fork`: to go on in a copy of a session; `interrupted`: by SIGINT; `terminated`: by another signal."""
+    """`fork`: continue in a copy of a session; `interrupted`: by SIGINT; `terminated`: by another signal."""
     session_id: str = ""
     turn_id: str = ""
-    """The copy ends before this turn; empty for all of it."""
+    """The copy ends before this turn; empty to copy the whole session."""
     add_dir: str = ""
     """A folder to add to the workspace of the same session."""
     signal: int = 0
-    """The signal that has ended it, which the exit code tells; 0 for none."""
+    """Number of the signal that ended the REPL, used for the exit code; 0 for none."""
 
     @classmethod
     def by_signal(cls, number: int) -> "ExitReason":
-        """Return the reason where a signal ends the program."""
+        """Return the reason for a program that a signal ends."""
         from signal import SIGINT
 
         return cls("interrupted" if number == SIGINT else "terminated", signal=int(number))
 
     @property
     def is_final(self) -> bool:
-        """Whether the program ends, and no other session is opened."""
+        """True if the program ends and no other session is opened."""
         return self.kind == "quit" or bool(self.signal)
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the program, as a shell counts it."""
+        """Exit code of the program, by the convention of shells."""
         return 128 + self.signal if self.signal else 0
 
 
 class FirstInput(msgspec.Struct, frozen=True):
-    """What the REPL begins with: the prompt of the command line, and text that was piped in."""
+    """First input of the REPL: the prompt from the command line, and piped text."""
 
     text: str = ""
     is_data: bool = False
-    """Whether piped text is in it: it is sent as a prompt, and never read as a command."""
+    """True if it contains piped text, which is sent as a prompt and never read as a command."""
     has_prompt: bool = False
-    """Whether the user wrote a prompt before it, in which names are followed."""
+    """True if the user wrote a prompt before the piped text; names in such a prompt are followed."""
 
 
 NOTHING = FirstInput()
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One row to pick from."""
+    """A row to pick from."""
 
     value: str
     label: str
-    """What is shown, safe already, and searched as somebody types."""
+    """The text shown, already safe to print; the search matches it."""
     detail: str = ""
-    """Shown behind it, muted."""
+    """Shown after the label, muted."""
     key: str = ""
-    """The letter that picks it. Where rows have letters, typing does not search, and none is selected yet."""
+    """The letter that picks the row. If rows have letters, typing does not search and no row is selected at
+    first."""
 
 
 Group = Literal["Conversation", "Context", "Files and undo", "Model", "Session", "Settings", "Help"]
 
 
 class CommandContext(Protocol):
-    """What a command works with."""
+    """The context in which a command runs."""
 
     client: Client
     host: Host
     theme: Theme
     keys: tuple[str, ...]
-    """What keys do and what else can be typed, a line each."""
+    """Help on keys and other input, one line each."""
 
     @property
     def columns(self) -> int:
-        """Columns that a line may have."""
+        """Maximum width of a line in columns."""
         ...
 
     async def submit(self, operation: Operation) -> None:
-        """Hand an operation to the engine."""
+        """Submit an operation to the engine."""
         ...
 
     def say(self, text: str, wrap: bool = True) -> None:
-        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        """Print lines that are already safe to print. Without `wrap`, do not break lines between words."""
         ...
 
     def propose(self, text: str, note: str) -> None:
-        """Put text where the user types, to be changed and sent; `note` says so where that is possible."""
+        """Put text into the input line for the user to change and send; `note` says so if that is possible."""
         ...
 
     def summary(self) -> str:
-        """The summary that was shown last; empty when there was none."""
+        """Return the summary shown last; empty if there was none."""
         ...
 
     def expand(self) -> None:
-        """Print in full what was shortened last; asked again, what was before it."""
+        """Print the text shortened last in full; a second call prints the one before it."""
         ...
 
     def show_turns(self, turns: Iterator[Sequence[AnyEvent]], count: int) -> None:
-        """Print the newest of `count` turns, given newest first; those before them are folded."""
+        """Print the newest of `count` turns, given newest first; the earlier turns are folded."""
         ...
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
-        """Have the user pick one; gives its value, empty when they do not want any."""
+        """Have the user pick a choice; returns its value, empty if the user cancels."""
         ...
 
     def use_theme(self, theme: Theme) -> None:
-        """Other colours from now on."""
+        """Use other colours from now on."""
         ...
 
     def to_clipboard(self, text: str) -> bool:
-        """Ask the terminal to keep a text for pasting (OSC 52); False where there is no terminal to ask."""
+        """Ask the terminal to copy a text to the clipboard (OSC 52); False if there is no terminal."""
         ...
 
     def leave(self, leaving: ExitReason) -> None:
@@ -128,22 +129,22 @@ class CommandContext(Protocol):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """One row of the table."""
+    """A row of the table of commands."""
 
     group: Group
-    """Where `/help` lists it."""
+    """The group that `/help` lists it under."""
     name: str
     arguments: str
     help: str
     run: Callable[[CommandContext, str], Awaitable[None]]
     values: Callable[[CommandContext], Iterable[str]] | None = None
-    """What completion offers as the argument."""
+    """Completions for the argument."""
     idle: bool = False
-    """Only when no turn runs."""
+    """True if the command runs only while no turn is running."""
     is_long: bool = False
-    """Whether it works for minutes: Esc stops it."""
+    """True if the command runs for minutes: Esc stops it."""
 
     @property
     def needs_argument(self) -> bool:
-        """Whether it does nothing without an argument."""
+        """True if the command does nothing without an argument."""
         return bool(self.arguments) and not self.arguments.startswith("[")

@@ -1,5 +1,4 @@
-"""Slash commands about the conversation itself: what fills the window, what is folded away, taking back and going
-back, and what stays for later ones."""
+"""Slash commands on the conversation itself: context window, compaction, undo, rewind and memory."""
 
 from typing import get_args
 
@@ -29,12 +28,12 @@ _LARGEST = 8
 _MARKS: dict[str, Mark] = {"drop": "dropped", "pin": "pinned", "keep": ""}
 _DECIDED: tuple[Decided, ...] = get_args(Decided)
 _OTHER_WORDS = {"keep": "mine", "take": "old"}
-"""Other words for them, as other programs say."""
+"""Words that other programs use for the same choices."""
 
 
 async def compact(context: CommandContext, argument: str) -> None:
-    """`/compact [FOCUS|preview[: FOCUS]|edit|keep[: TEXT]|undo]`: shorten the conversation; see, change or take
-    back the summary. A word of these counts alone or before a colon: all else is what to pay attention to."""
+    """`/compact [FOCUS|preview[: FOCUS]|edit|keep[: TEXT]|undo]`: compact the conversation; show, change or undo
+    the summary. These words count only alone or before a colon: any other text is the focus of the summary."""
     word, colon, rest = argument.partition(":")
     match word:
         case "undo" if not colon:
@@ -56,7 +55,7 @@ async def compact(context: CommandContext, argument: str) -> None:
 
 
 async def context(context: CommandContext, argument: str) -> None:
-    """`/context [drop|pin|keep N]`: what fills the window, and what may go."""
+    """`/context [drop|pin|keep N]`: show what fills the context window and what may be dropped."""
     picture = context.client.context()
     word, _, number = argument.partition(" ")
     if not word:
@@ -77,7 +76,7 @@ def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None
 
 
 def render_context(picture: ContextPicture, context: CommandContext) -> list[str]:
-    """The window as a picture made of characters: how full it is, what fills it, what could go."""
+    """Draw the context window as text: its usage, its contents, and what could be dropped."""
     width = context.columns
 
     def muted(text: str) -> list[str]:
@@ -106,7 +105,7 @@ def render_context(picture: ContextPicture, context: CommandContext) -> list[str
 
 
 def _fullness(picture: ContextPicture, width: int) -> str:
-    """Return how full the window is, as a bar and in numbers."""
+    """Return the usage of the context window, as a bar and in numbers."""
     whole = picture.window or picture.budget
     share = f" ({100 * picture.tokens // whole}%)" if picture.window else ""
     said = f"{lines.count(picture.tokens)} of {lines.count(picture.window)}{share}"
@@ -151,11 +150,11 @@ _WHATS: dict[Rewound, str] = {
     "code": "only the files",
     "conversation": "only the conversation",
 }
-"""What a rewind may take back, in words."""
+"""The parts that a rewind can restore, in words."""
 
 
 async def rewind(context: CommandContext, argument: str) -> None:
-    """`/rewind [N] [code|conversation]`: go back to before an earlier prompt."""
+    """`/rewind [N] [code|conversation]`: go back to the state before an earlier prompt."""
     points = context.client.rewind_points()
     number, _, what = argument.partition(" ")
     if not points:
@@ -196,7 +195,7 @@ async def init(context: CommandContext, argument: str) -> None:
 
 
 async def memory(context: CommandContext, argument: str) -> None:
-    """`/memory [BLOCK|undo]`: what is kept for later conversations; `undo` takes the last `#note` back."""
+    """`/memory [BLOCK|undo]`: show the memory kept for later conversations; `undo` removes the last `#note`."""
     if argument == "undo":
         context.say(context.host.undo_note())
         return

@@ -1,5 +1,5 @@
-"""What was paid for, as a picture made of characters beside the table: one bar for each cause and model, by money
-where all of it is known and by tokens where not, and one for what the prompts were made of."""
+"""The costs as a bar chart in text, beside the table. There is one bar for each cause and model, by money if every
+price is known and otherwise by tokens, and one for the parts of the prompts."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _PROMPT_PARTS = (
 
 
 def render_chart(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
-    """The rows of the picture; none where nothing is known that could be drawn."""
+    """Return the rows of the chart; none if nothing that is known can be drawn."""
     return [*_bars(totals, parts, theme), *_prompts(totals, theme)]
 
 
@@ -43,7 +43,7 @@ def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
 
 
 def _prompts(totals: Totals, theme: Theme) -> list[str]:
-    """What all that was sent was made of; nothing where no cache was reported."""
+    """Return the chart of the prompt tokens by cache use; nothing if no cache use was reported."""
     counts = [getattr(totals, field) or 0 for field, _, _ in _PROMPT_PARTS]
     whole = sum(counts)
     if not whole or (totals.cache_read is None and totals.cache_write is None):

@@ -1,5 +1,5 @@
-"""Commands that the user or the project has written as files: a name for a prompt, with places for what is typed
-behind it. What it stands for is sent as if it had been typed; shell commands in it run like those of the model."""
+"""Commands that the user or the project defines in files: a name for a prompt, with placeholders for the
+arguments. The prompt is sent as if typed; shell commands in it run like those of the model."""
 
 import asyncio
 import shlex
@@ -14,7 +14,7 @@ _YES = "yes"
 
 
 async def run(context: CommandContext, name: str, argument: str) -> bool:
-    """Send what a command stands for; False when there is none of that name."""
+    """Send the prompt that a command stands for; return False if there is no command of this name."""
     found = await asyncio.to_thread(context.host.own_prompt, name, argument)
     if found is None and ":" in name:
         found = await context.host.server_prompt(name, _words(argument))
@@ -28,7 +28,7 @@ async def run(context: CommandContext, name: str, argument: str) -> bool:
 
 
 async def _agreed(context: CommandContext, name: str, found: OwnPrompt) -> bool:
-    """Show what a command of a project or a server would send, and ask once for this very text."""
+    """Show the text that a command of a project or a server would send, and ask once for exactly this text."""
     shown = "\n".join(f"  {row}" for row in visible(found.text).split("\n"))
     place = lines.one_line(found.place.removeprefix(f"{context.client.snapshot().cwd}/"), 200)
     whose = "is not your own text" if found.source == "server" else "comes with this project"
@@ -45,7 +45,7 @@ async def _agreed(context: CommandContext, name: str, found: OwnPrompt) -> bool:
 
 
 def _words(argument: str) -> list[str]:
-    """As a shell would tell them apart; where a quote is not closed, by the blanks."""
+    """Split as a shell does; if a quote is not closed, split at blanks."""
     try:
         return shlex.split(argument)
     except ValueError:

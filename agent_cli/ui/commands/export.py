@@ -1,5 +1,4 @@
-"""Slash commands that take something out of the conversation: to the clipboard, into a file, into a report of a
-fault."""
+"""Slash commands that export from the conversation: to the clipboard, to a file, or as a bug report."""
 
 import re
 
@@ -9,11 +8,11 @@ from .api import CommandContext
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TERMINALS_KEEP_BYTES = 70_000
-"""What most terminals take for pasting; a few take less, some more."""
+"""Most terminals accept this many bytes for the clipboard (OSC 52); a few accept less, some more."""
 
 
 async def copy(context: CommandContext, argument: str) -> None:
-    """`/copy [last|code|N]`: the last answer as it was written, its last block of code, or its N-th."""
+    """`/copy [last|code|N]`: copy the last answer as written, its last code block, or its N-th."""
     answer = context.client.snapshot().last_answer
     if not answer.strip():
         context.say("There is no answer to copy yet.")
@@ -35,7 +34,7 @@ async def copy(context: CommandContext, argument: str) -> None:
 
 
 def code_blocks(answer: str) -> list[str]:
-    """What stands in the fenced and indented blocks of a Markdown text, in order."""
+    """Return the contents of the fenced and indented code blocks of a Markdown text, in order."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(answer)
@@ -43,7 +42,7 @@ def code_blocks(answer: str) -> list[str]:
 
 
 async def _copied(context: CommandContext, text: str, what: str) -> None:
-    """Without a line break at the end, with which a shell would run at once what is pasted."""
+    """Copy a text without its final line break, which would make a shell run it as soon as it is pasted."""
     text = text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n")
     plain = _CONTROLS.sub("", text).strip("\n")
     count = plain.count("\n") + 1
@@ -62,7 +61,7 @@ async def _copied(context: CommandContext, text: str, what: str) -> None:
 
 
 async def export(context: CommandContext, argument: str) -> None:
-    """`/export [FILE]`: the session as Markdown, HTML or JSON."""
+    """`/export [FILE]`: write the session as Markdown, HTML or JSON."""
     if not context.client.snapshot().session_path:
         context.say("This session is not saved, so there is nothing to export.")
         return
@@ -70,6 +69,6 @@ async def export(context: CommandContext, argument: str) -> None:
 
 
 async def bug(context: CommandContext, argument: str) -> None:
-    """`/bug`: a file with what somebody needs to find a fault; nothing is sent."""
+    """`/bug`: write a bug report to a file; nothing is sent."""
     context.say("Writing a report; nothing is sent…")
     context.say(clean(await context.host.bug({"colours": "yes" if context.theme.colour else "no"})), wrap=False)

@@ -1,4 +1,4 @@
-"""`/mcp`, `/hooks`, `/skills` and `/plugins`: what the user has added, and what can be done about it."""
+"""`/mcp`, `/hooks`, `/skills` and `/plugins`: list and control the extensions that the user has added."""
 
 import asyncio
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ async def mcp(context: CommandContext, argument: str) -> None:
 
 
 def server_names(context: CommandContext) -> Iterable[str]:
-    """Offer the servers, and what can be done with them."""
+    """Return completions: the names of the servers, alone and after each action."""
     found = [each.name for each in context.host.servers()[0]]
     return (*found, *(f"{change} {name}" for change in _CHANGES for name in found))
 
@@ -108,7 +108,7 @@ async def hooks(context: CommandContext, argument: str) -> None:
 
 
 async def plugins(context: CommandContext, argument: str) -> None:
-    """`/plugins`: list the plug-ins. They are changed from the shell."""
+    """`/plugins`: list the plug-ins. They are managed from the shell."""
     found = context.host.plugins()
     if not found:
         context.say(f"No plug-in is installed. {_HOW_PLUGINS}")
@@ -125,7 +125,7 @@ def _plugin_rows(plugin: PluginLine, theme: Theme) -> list[str]:
 
 
 def hook_names(context: CommandContext) -> Iterable[str]:
-    """Offer what can be done with the hooks there are."""
+    """Return completions: `on` and `off` for each hook."""
     return (f"{word} {hook.name}" for word in ("off", "on") for hook in context.host.hooks()[0])
 
 

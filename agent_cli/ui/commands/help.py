@@ -1,4 +1,4 @@
-"""Slash commands that help: the list of commands, the keys, and the checks of `agent doctor`."""
+"""Slash commands for help: the list of commands, the keys, and the checks of `agent doctor`."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from .registry import OTHER_NAMES, TABLE, problem_of
 
 _WIDEST = 80
 _NAMES = 24
-"""Columns of the names; what does not fit stands above its explanation."""
+"""Width of the column of names; a longer name has its own line above its explanation."""
 _NARROWEST = 60
-"""With fewer columns every explanation stands below its name."""
+"""In a narrower terminal every explanation is below its name."""
 
 
 async def show_commands(context: CommandContext, argument: str) -> None:
-    """`/help`: the commands by group, and the user's own."""
+    """`/help`: list the commands by group, and the user's own."""
     width = min(context.columns, _WIDEST)
     rows: list[str] = []
     for group in get_args(Group):
@@ -34,7 +34,7 @@ async def show_commands(context: CommandContext, argument: str) -> None:
 
 
 def other_names(command: Command) -> list[str]:
-    """Other names of a command."""
+    """Return the other names of a command."""
     return [other for other, name in OTHER_NAMES.items() if name == command.name]
 
 
@@ -44,7 +44,7 @@ def _explained(command: Command) -> str:
 
 
 def _row(name: str, arguments: str, text: str, width: int, theme: Theme) -> Iterator[str]:
-    """A command with its explanation behind it; further lines of it below its first."""
+    """Yield the rows of a command: its explanation after it, continued below the first line of the explanation."""
     is_narrow = width < _NARROWEST
     indent = 6 if is_narrow else _NAMES + 2
     head = lines.truncate(f"  /{name} {arguments}".rstrip(), width)
@@ -59,7 +59,8 @@ def _row(name: str, arguments: str, text: str, width: int, theme: Theme) -> Iter
 
 
 async def _own_commands(context: CommandContext, width: int) -> list[str]:
-    """Rows of the user's own commands: where each comes from, and what is wrong with the rest."""
+    """Return the rows of the user's own commands: the origin of each, and the problems of those that do not
+    work."""
     every = await asyncio.to_thread(context.host.own_commands)
     found = [each for each in every if not each.is_skill]
     count = len(every) - len(found)
@@ -80,12 +81,12 @@ async def _own_commands(context: CommandContext, width: int) -> list[str]:
 
 
 async def show_keys(context: CommandContext, argument: str) -> None:
-    """`/keys`, or a lone `?`: what the keys do, and what else can be typed."""
+    """`/keys`, or a lone `?`: show the keys and other kinds of input."""
     context.say("\n".join(context.keys))
 
 
 async def doctor(context: CommandContext, argument: str) -> None:
-    """`/doctor`: what `agent doctor` checks, line by line as it is found."""
+    """`/doctor`: run the checks of `agent doctor`, and print each line as it comes."""
     context.say("Checking…")
     async with aclosing(context.host.doctor()) as found:
         async for line in found:

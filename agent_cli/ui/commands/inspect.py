@@ -1,5 +1,5 @@
-"""Slash commands that only show something: the session's state, what was paid for, what has changed, what runs and
-what waits."""
+"""Slash commands that show the state of the session: settings, costs, changes, plan, background commands and
+queued prompts."""
 
 from contextlib import aclosing
 from typing import Literal
@@ -16,7 +16,7 @@ _JOBS_USAGE = "/jobs stop N ends one, /jobs keep N keeps it running after the se
 
 
 async def status(context: CommandContext, argument: str) -> None:
-    """`/status`: session, model, mode, sandbox."""
+    """`/status`: show session, model, mode and sandbox."""
     now = context.client.snapshot()
     facts = {
         "session": f"{now.session_id} {now.title}",
@@ -36,7 +36,7 @@ async def status(context: CommandContext, argument: str) -> None:
 
 
 async def cost(context: CommandContext, argument: str) -> None:
-    """`/cost`: tokens and money so far, as a table and as a picture."""
+    """`/cost`: show tokens and money so far, as a table and as a chart."""
     from .cost_chart import render_chart
 
     now = context.client.snapshot()
@@ -45,7 +45,7 @@ async def cost(context: CommandContext, argument: str) -> None:
 
 
 async def diff(context: CommandContext, argument: str) -> None:
-    """`/diff`: all changes since the session began."""
+    """`/diff`: show all changes since the session began."""
 
     from ..render.diff_view import render_diff
 
@@ -59,19 +59,19 @@ async def diff(context: CommandContext, argument: str) -> None:
 
 
 async def review(context: CommandContext, argument: str) -> None:
-    """`/review`: findings on a change, beside the conversation."""
+    """`/review`: report findings about a change, outside the conversation."""
     async with aclosing(context.host.review(argument)) as found:
         async for line in found:
             context.say(line)
 
 
 async def plan(context: CommandContext, argument: str) -> None:
-    """`/plan`: the model's plan."""
+    """`/plan`: show the model's plan."""
     context.say("\n".join(lines.plan(context.client.snapshot().plan, context.theme)) or "There is no plan.")
 
 
 async def jobs(context: CommandContext, argument: str) -> None:
-    """`/jobs [stop|keep N]`: commands that run in the background."""
+    """`/jobs [stop|keep N]`: list or control the commands that run in the background."""
     word, _, number = argument.partition(" ")
     for action in _JOB_ACTIONS:
         if word == action and number.strip():
@@ -93,7 +93,8 @@ async def jobs(context: CommandContext, argument: str) -> None:
 
 
 async def queue(context: CommandContext, argument: str) -> None:
-    """`/queue [TEXT]`: a prompt for afterwards; without one, what waits, to take something back."""
+    """`/queue [TEXT]`: queue a prompt for after the turn; without a text, list the queued prompts and take one
+    back."""
     if argument:
         await context.submit(UserInput(argument))
         return

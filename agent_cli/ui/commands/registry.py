@@ -1,9 +1,9 @@
-"""Slash commands: one table that drives completion, `/help` and what happens.
+"""The table of slash commands: it drives completion, `/help` and dispatch.
 
-A command that is not in the table, and that nobody has written as a file, is never sent to the model; the nearest
-names are shown instead. Only a first word like `/name` counts as a command, so a prompt may begin with a path.
-The beginning of a name stands for it where only one name begins so. What a command does lies in a module of its
-own kind, imported when it is first used.
+A command that is neither in the table nor defined in a file is never sent to the model; the nearest names are
+shown instead. Only a first word like `/name` counts as a command, so a prompt may begin with a path. An
+unambiguous prefix of a name stands for it. Each command is implemented in the module of its group, which is
+imported on first use.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ _SKILL = lazy_regex(rf"\$({_NAME})(?:\s+(.*))?$", re.DOTALL)
 
 _NOTE = lazy_regex(r"#(?![#!])[^\n]*[^\W\d][^\n]*")
 _WORDS = {"exit": "quit", "quit": "quit", "?": "keys", "/": "help"}
-"""Lines without a slash and a name that are commands where nothing else stands in the line."""
+"""Lines that are commands without a slash and a name, if nothing else is in the line."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 def parse(text: str) -> tuple[str, str] | None:
-    """Name and argument of a command line, or None for anything else."""
+    """Return the name and argument of a command line, or None for any other line."""
     found = _COMMAND.match(text.strip())
     return (found.group(1).lower(), (found.group(2) or "").strip()) if found else None
 
 
 def parse_input(text: str) -> tuple[str, str] | None:
-    """As `parse`, for a line typed at the prompt, where some words and signs are commands as well."""
+    """Parse a line typed at the prompt: like `parse`, but some words and signs are commands as well."""
     word = _WORDS.get(text.strip().lower())
     return (word, "") if word else parse(text)
 
@@ -49,7 +49,7 @@ def skill_call(text: str) -> tuple[str, str] | None:
 
 
 def is_command(text: str, own: Collection[str] = ()) -> bool:
-    """Whether `text` is a line for a command that has this name, or another name for it, or for one of `own`."""
+    """Return True if `text` is a line for the command of this name, of a synonym for it, or of one in `own`."""
     parsed = parse(text)
     if parsed is None:
         return False
@@ -58,23 +58,25 @@ def is_command(text: str, own: Collection[str] = ()) -> bool:
 
 
 def is_note(text: str) -> bool:
-    """Return whether a line is a note for the memory: a single line that begins with one `#` and has words."""
+    """Return True if a line is a note for the memory: a single line that begins with one `#` and contains
+    words."""
     return bool(_NOTE.fullmatch(text.strip()))
 
 
 def is_built_in(name: str) -> bool:
-    """Whether the table has a command of this name, or another name for one."""
+    """Return True if the table has a command of this name or alias."""
     return ALIASES.get(name, name) in TABLE
 
 
 def is_long(name: str) -> bool:
-    """Return whether a command works for minutes."""
+    """Return True if a command runs for minutes."""
     command = TABLE.get(ALIASES.get(name, name))
     return command is not None and command.is_long
 
 
 def beginning(begun: str, own: Iterable[str] = ()) -> list[str]:
-    """Return the names that begin so: those of the table; else those of `own`; else what other names stand for."""
+    """Return the names with this prefix: those of the table; else those of `own`; else the targets of other
+    names."""
     for names in (TABLE, own):
         if found := [name for name in names if name.startswith(begun)]:
             return found
@@ -82,7 +84,7 @@ def beginning(begun: str, own: Iterable[str] = ()) -> list[str]:
 
 
 async def run(context: CommandContext, name: str, argument: str) -> None:
-    """Carry out one command, or say what is wrong with it."""
+    """Run a command, or print what is wrong with it."""
     from .custom import run as run_own
 
     if command := TABLE.get(ALIASES.get(name, name)):
@@ -99,7 +101,7 @@ async def _run_row(context: CommandContext, command: Command, argument: str) -> 
 
 
 async def _run_other(context: CommandContext, name: str, argument: str) -> None:
-    """A name that no command has: what another agent calls one, or the beginning of one."""
+    """Handle a name that no command has: another agent's name for a command, or a prefix."""
     if name in SYNONYMS:
         await run(context, SYNONYMS[name], argument)
         return
@@ -129,12 +131,12 @@ def _unknown(context: CommandContext, name: str) -> None:
 
 
 async def _more(context: CommandContext, argument: str) -> None:
-    """`/more`: what was shortened last, in full."""
+    """`/more`: print the text shortened last in full."""
     context.expand()
 
 
 def _in(module: str, name: str) -> Callable[[CommandContext, str], Awaitable[None]]:
-    """A command that lies in a module which is imported when it is first used."""
+    """Return a command from a module that is imported on first use."""
 
     async def run(context: CommandContext, argument: str) -> None:
         await getattr(importlib.import_module(f".{module}", __package__), name)(context, argument)
@@ -143,7 +145,7 @@ def _in(module: str, name: str) -> Callable[[CommandContext, str], Awaitable[Non
 
 
 def _numbers(context: CommandContext) -> list[str]:
-    """Of the prompts one can go back to, the newest first."""
+    """Return the numbers of the prompts to which `/rewind` can go back, newest first."""
     return [str(point.number) for point in reversed(context.client.rewind_points())]
 
 
@@ -332,7 +334,7 @@ SYNONYMS = {
     "todos": "plan",
     "tokens": "context",
 }
-"""Names that other agents have for them. A command of the user's own with such a name comes first."""
+"""Names that other agents use. A user command with one of these names takes precedence."""
 ANSWERS = {
     "about": "`agent --version` shows the version, /status the session, /doctor checks what works.",
     "add": "Write @PATH in a prompt to attach a file. /add-dir PATH adds a folder to the workspace.",
@@ -352,13 +354,13 @@ ANSWERS = {
     "verbose": "/more prints in full what was shortened; `--debug` writes a log.",
     "vim": "`agent config set ui.vi_mode true` turns vi keys on, from the next start.",
 }
-"""Further names of theirs, and how the same is done here, in one line."""
+"""Further names that other agents use, and how to do the same here, in one line."""
 OTHER_NAMES = {**ALIASES, **SYNONYMS}
-"""Every other name of a command."""
+"""Every alias and synonym of a command."""
 
 
 def problem_of(command: OwnCommand) -> str:
-    """Why a command cannot be used; empty when it can."""
+    """Return why a command cannot be used; empty if it can."""
     if not command.problem and is_built_in(command.name):
         return f"there is a built-in /{command.name}"
     return command.problem

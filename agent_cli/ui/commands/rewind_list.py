@@ -1,4 +1,4 @@
-"""The prompts that one can go back to, as a list and as something to pick from."""
+"""The prompts to which `/rewind` can go back, as a list and as choices."""
 
 from agent_cli.protocol.client import RewindPoint
 
@@ -9,12 +9,12 @@ _MAX_ROWS = 40
 
 
 def find_point(points: tuple[RewindPoint, ...], number: str) -> RewindPoint | None:
-    """The prompt of this number."""
+    """Return the rewind point with this number."""
     return next((each for each in points if str(each.number) == number.strip()), None)
 
 
 def render_points(points: tuple[RewindPoint, ...]) -> list[str]:
-    """A row for each, oldest first: the newest stands beside where the number is typed."""
+    """Return a row for each rewind point, oldest first, so that the newest is next to the input line."""
     rows = [f"  … and {len(points) - _MAX_ROWS} earlier ones"] if len(points) > _MAX_ROWS else []
     for each in points[-_MAX_ROWS:]:
         prompt = lines.one_line(each.prompt, 70)
@@ -23,7 +23,7 @@ def render_points(points: tuple[RewindPoint, ...]) -> list[str]:
 
 
 def choices(points: tuple[RewindPoint, ...]) -> list[Choice]:
-    """The same to pick from, newest first; the value is the number."""
+    """Return the rewind points as choices, newest first; the value is the number."""
     return [
         Choice(
             str(each.number),

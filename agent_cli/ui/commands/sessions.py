@@ -1,5 +1,4 @@
-"""Slash commands about sessions as a whole: the list of them, opening another one, a new one or a copy, a name,
-and finding what was said in any of them."""
+"""Slash commands on whole sessions: list, open, create, fork, rename and search them."""
 
 from pathlib import Path
 
@@ -20,7 +19,7 @@ _RUNS = "A turn is running: stop it with Ctrl-C before you leave this session."
 
 
 async def sessions(context: CommandContext, argument: str) -> None:
-    """`/sessions`: those of this directory, one of which can be opened when nothing runs."""
+    """`/sessions`: list the sessions of this directory; open one if no turn is running."""
     found = context.host.sessions()[:_MAX_ROWS]
     if not found:
         context.say(_NONE)
@@ -73,12 +72,12 @@ def _facts(line: SessionLine, is_open: bool = False) -> str:
 
 
 async def new(context: CommandContext, argument: str) -> None:
-    """`/new`: a new session."""
+    """`/new`: start a new session."""
     context.leave(ExitReason("new"))
 
 
 async def add_dir(context: CommandContext, argument: str) -> None:
-    """`/add-dir PATH`: open this session again with one more folder in its workspace."""
+    """`/add-dir PATH`: reopen this session with one more folder in its workspace."""
     now = context.client.snapshot()
     folder = Path(now.cwd, Path(argument).expanduser())
     if not argument:
@@ -94,12 +93,12 @@ async def add_dir(context: CommandContext, argument: str) -> None:
 
 
 async def leave(context: CommandContext, argument: str) -> None:
-    """`/quit`: the end."""
+    """`/quit`: end the program."""
     context.leave(ExitReason("quit"))
 
 
 async def rename(context: CommandContext, argument: str) -> None:
-    """`/rename [NAME]`: a name of the user's own."""
+    """`/rename [NAME]`: give the session a name."""
     if argument:
         await context.submit(Rename(argument))
     else:
@@ -126,7 +125,7 @@ def _how_to_fork(points: tuple[RewindPoint, ...], argument: str) -> list[str]:
 
 
 async def search(context: CommandContext, argument: str) -> None:
-    """`/search WORDS`: what was said, in all sessions."""
+    """`/search WORDS`: search the text of all sessions."""
     if not argument:
         context.say("/search WORDS finds what was said, in all sessions.")
         return

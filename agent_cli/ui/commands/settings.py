@@ -1,4 +1,4 @@
-"""Slash commands about what is chosen: model, effort, mode, colours, and what the configuration says."""
+"""Slash commands on settings: model, effort, mode, colours, permissions, tools and configuration."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -20,7 +20,7 @@ MODES: dict[Mode, str] = {
     "auto-edit": "edits freely, commands run in the sandbox",
     "yolo": "asks for next to nothing",
 }
-"""What each means, in a few words."""
+"""Short explanation of each mode."""
 _OTHER_MODES: dict[str, Mode] = {
     "default": "ask",
     "acceptedits": "auto-edit",
@@ -28,7 +28,7 @@ _OTHER_MODES: dict[str, Mode] = {
     "bypasspermissions": "yolo",
     "read-only": "plan",
 }
-"""Names that other agents give to modes, in small letters."""
+"""Names that other agents use for modes, in lower case."""
 EFFORTS: tuple[str, ...] = get_args(Effort)
 _MAX_ROWS = 40
 _BUILT_IN = "built in"
@@ -36,7 +36,7 @@ _NO_MATCH = "No known model has that in its name. Any name of a provider can be 
 
 
 async def confirms_yolo(context: CommandContext) -> bool:
-    """Ask once before the mode that asks for next to nothing; True where it holds already."""
+    """Ask once before switching to mode yolo, which asks for next to nothing; return True if it is already on."""
     now = context.client.snapshot().mode
     choices = (Choice("yes", "Switch to yolo", key="y"), Choice("no", f"Stay in {now}", key="n"))
     asked = "Mode yolo runs commands and changes files without asking. Switch?"
@@ -44,13 +44,13 @@ async def confirms_yolo(context: CommandContext) -> bool:
 
 
 def themes() -> tuple[str, ...]:
-    """The names that `ui.theme` may have."""
+    """Return the values that `ui.theme` accepts."""
     (found,) = (field.type for field in msgspec.structs.fields(Ui) if field.name == "theme")
     return get_args(found)
 
 
 async def model(context: CommandContext, argument: str) -> None:
-    """`/model [NAME]`: a name, or enough of one."""
+    """`/model [NAME]`: show or change the model; an unambiguous part of a name is enough."""
     if not argument:
         argument = await _picked_model(context)
         if argument:
@@ -80,7 +80,7 @@ async def _picked_model(context: CommandContext) -> str:
 
 
 def _facts(line: ModelLine, now: str) -> str:
-    """What is known of a model, in a few words."""
+    """Return the known facts about a model, in a few words."""
     facts = ["now"] if line.name == now else []
     facts += [f"{lines.count(line.window)} context"] if line.window else []
     if line.input_usd is not None and line.output_usd is not None:
@@ -90,7 +90,7 @@ def _facts(line: ModelLine, now: str) -> str:
 
 
 async def mode(context: CommandContext, argument: str) -> None:
-    """`/mode [MODE]`: what is allowed without asking."""
+    """`/mode [MODE]`: show or change what is allowed without asking."""
     now = context.client.snapshot().mode
     if not argument:
         argument = await _picked(context, f"Select mode (now: {now})", MODES, now)
@@ -144,7 +144,7 @@ async def _picked(context: CommandContext, title: str, known: dict[str, str] | d
 
 
 async def permissions(context: CommandContext, argument: str) -> None:
-    """`/permissions [remove [RULE]]`: the rules in force, or one saved rule less."""
+    """`/permissions [remove [RULE]]`: list the rules in force, or remove a saved rule."""
     verb, _, rule = argument.partition(" ")
     if verb == "remove":
         await _remove_rule(context, rule.strip())
@@ -192,7 +192,7 @@ async def tools(context: CommandContext, argument: str) -> None:
 
 
 async def config(context: CommandContext, argument: str) -> None:
-    """`/config [KEY]`: what differs from the defaults, or one key, with its place."""
+    """`/config [KEY]`: show the values that differ from the defaults, or one key, with where they are set."""
     everything = context.host.config()
     shown = _of(everything, argument) if argument else [line for line in everything if not line.is_default]
     if argument and not shown:
@@ -216,7 +216,7 @@ def _of(known: Sequence[ConfigLine], key: str) -> list[ConfigLine]:
 
 
 def _chosen_here(context: CommandContext, shown: Sequence[ConfigLine]) -> list[str]:
-    """What this session has otherwise than the configuration says."""
+    """Return the settings of this session that differ from the configuration."""
     now = context.client.snapshot()
     here = {"model": now.model, "mode": now.mode, "effort": now.effort}
     said = {line.key: line.value.strip('"') for line in shown}

@@ -1,4 +1,4 @@
-"""`/trace`: where the time of a turn went, as one bar, as a waterfall and as a list of what took longest."""
+"""`/trace`: show where the time of a turn went, as a bar, a waterfall and a list of the slowest calls."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from .api import CommandContext
 _MOST_ROWS = 30
 _SLOWEST = 5
 _TOOK = 7
-"""Columns for how long it took."""
+"""Width of the column of durations."""
 _ROLES: dict[str, Role] = {
     "model": "accent", "tool": "ok", "approval": "warning", "question": "warning", "retry": "error",
     "agent": "muted", "hook": "muted", "compaction": "muted",
@@ -25,7 +25,7 @@ _WORDS = {
 
 
 async def trace(context: CommandContext, argument: str) -> None:
-    """`/trace [N|all]`: the last turn, the one of prompt N, or all of them."""
+    """`/trace [N|all]`: show the last turn, the turn of prompt N, or all turns."""
     word = argument.strip().lower()
     if word and word != "all" and not word.isdecimal():
         context.say(f"{lines.one_line(argument, 40)!r} is not a turn. /trace shows the last turn, /trace N the "
@@ -46,7 +46,7 @@ async def trace(context: CommandContext, argument: str) -> None:
 
 
 def render_turn(turn: TracedTurn, theme: Theme, width: int, most: int = _MOST_ROWS) -> list[str]:
-    """Return the rows of one turn, none wider than `width` columns, with at most so many spans."""
+    """Return the rows of a turn, none wider than `width` columns, with at most `most` spans."""
     title = lines.wrap(_title(turn), width - 2)
     rows = [*(theme.paint("strong", f"  {row}") for row in title), *render_shares(turn.shares, width, theme, "  ")]
     shown = _chosen(turn.spans, most)
@@ -87,7 +87,7 @@ def _title(turn: TracedTurn) -> str:
 
 
 def _chosen(spans: Sequence[TracedSpan], most: int) -> list[TracedSpan]:
-    """Return the longest spans, in the order they began."""
+    """Return the longest spans, in order of their start."""
     longest = sorted(range(len(spans)), key=lambda at: spans[at].start_s - spans[at].end_s)[:most]
     return [spans[at] for at in sorted(longest)]
 
@@ -99,7 +99,7 @@ def _slowest(spans: Sequence[TracedSpan], theme: Theme, width: int) -> list[str]
 
 
 def _took(span: TracedSpan) -> float:
-    """Return how long a call itself took, in seconds."""
+    """Return the duration of a call without waiting time, in seconds."""
     return span.end_s - span.start_s - span.waited_s
 
 
@@ -108,7 +108,7 @@ def _name(span: TracedSpan) -> str:
 
 
 def _bar(span: TracedSpan, whole_s: float, width: int) -> str:
-    """Return where a span lies in its turn: a model's part before its first token is lighter."""
+    """Return the bar of a span within its turn; a model's time before the first token is lighter."""
     if whole_s <= 0:
         return ""
     start = min(width - 1, max(0, int(span.start_s / whole_s * width)))

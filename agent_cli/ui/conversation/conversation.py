@@ -1,6 +1,6 @@
-"""One user's conversation with the engine: lines become operations, events are followed until the end.
+"""A user's conversation with the engine: input lines become operations, and events are followed until the end.
 
-Owns no screen: a REPL reads input, calls this, and draws. Both REPLs share it.
+Owns no screen: a REPL reads input, calls this class, and draws. Both REPLs share it.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from ..commands.api import Choice, CommandContext, ExitReason, FirstInput
 from ..text import lines
 
 CYCLED_MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit")
-"""The modes that one key goes through; the one that asks nothing is chosen by its name alone."""
+"""The modes that one key cycles through; mode yolo, which asks for next to nothing, must be chosen by name."""
 
 
 class LooserModeError(Exception):
-    """A front end that may only tighten the mode asked for a looser one."""
+    """A front end that may only tighten the mode requested a looser mode."""
 
 
 class Conversation:
-    """What a REPL does with a line, a key or an event, whatever it looks like."""
+    """The REPL's response to lines, keys and events, independent of how it draws."""
 
     def __init__(
         self,
@@ -47,23 +47,23 @@ class Conversation:
         may_loosen: bool = True,
         may_steer: bool = True,
     ) -> None:
-        """`on_submit` is called once an operation is submitted. Without `may_loosen` the mode is only tightened;
-        without `may_steer` a line during a turn is a prompt for afterwards."""
+        """`on_submit` is called after each submitted operation. Without `may_loosen` the mode can only be
+        tightened; without `may_steer` a line sent during a turn becomes the next prompt."""
         self.exit_reason = ExitReason("quit")
         self.open: set[str] = set()
-        """Submissions without a terminal event yet."""
+        """Submissions without a terminal event so far."""
         self._context, self._on_submit = context, on_submit
         self._may_loosen, self._may_steer = may_loosen, may_steer
         self._ended: set[str] = set()
         self._closing = False
         self._command: asyncio.Task[UserCommand | None] | None = None
-        """The user's own shell command, or a slash command that takes long, while it runs."""
+        """The user's own shell command, or a long slash command, while it runs."""
         self._background: asyncio.Event | None = None
-        """Set to continue it in the background; None where it may not."""
+        """Set to continue the shell command in the background; None if it must stay in the foreground."""
         self._commands: tuple[UserCommand, ...] = ()
-        """What the user ran since the last prompt."""
+        """The user's shell commands since the last prompt."""
         self._carried: dict[str, tuple[UserCommand, ...]] = {}
-        """The same, by the prompt that brings it and has not begun."""
+        """The shell commands that go with each prompt that has not begun, by submission."""
         self._begun = ""
         """The prompt that began last."""
 
@@ -72,10 +72,10 @@ class Conversation:
         return self._context.client.snapshot()
 
     async def submit(self, operation: Operation) -> None:
-        """Hand an operation to the engine.
+        """Submit an operation to the engine.
 
         Raises:
-            LooserModeError: it would loosen the mode, which this front end may not.
+            LooserModeError: it would loosen the mode, which this front end must not do.
         """
         if not self._may_loosen and isinstance(operation, ChangeSettings) and operation.mode:
             order = get_args(Mode)
@@ -97,21 +97,21 @@ class Conversation:
         self._on_submit(operation)
 
     async def carry_on(self) -> None:
-        """Go on with calls that the last run of the program left open."""
+        """Continue the tool calls that the last run of the program left open."""
         if self.snapshot().open_calls:
             self._context.say("The last turn did not finish: carrying on with its open calls.")
             await self.submit(UserInput(""))
 
     async def begin(self, first_input: FirstInput) -> None:
-        """Send what the program was started with."""
+        """Send the first input of the program."""
         if first_input.is_data:
             await self.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
         elif first_input.text.strip():
             await self.send(first_input.text)
 
     def send(self, text: str, images: tuple[Image, ...] = ()) -> Coroutine[None, None, None]:
-        """Carry out a line: a slash command, the user's own shell command, guidance for a running turn, or a
-        prompt. Which of them it is depends on the moment of the call; guidance cannot bring images along."""
+        """Handle an input line: a slash command, the user's own shell command, guidance for a running turn, or a
+        prompt. The kind is decided when this is called; guidance cannot carry images."""
         if command := registry.parse_input(text):
             return self._slash(*command)
         if shell := shell_command(text):
@@ -130,8 +130,8 @@ class Conversation:
         return self.submit(UserInput(text, images))
 
     async def _skill(self, name: str, argument: str, text: str, images: tuple[Image, ...]) -> None:
-        """Call a skill by `$name`; a line that names none is a prompt. Whether a turn runs is asked first: it may
-        be over before the skills are known."""
+        """Call a skill by `$name`; a line that names no skill is a prompt. The prompt is prepared first, because
+        the turn that it may steer can end before the skills are loaded."""
         prompt = self._prompt(text, images)
         try:
             is_skill = await asyncio.to_thread(self._is_skill, name)
@@ -151,11 +151,11 @@ class Conversation:
         try:
             work = registry.run(self._context, name, argument)
             await (self._stoppable(work) if registry.is_long(name) else work)
-        except Exception as problem:  # whatever it is, the next line is read
+        except Exception as problem:  # report any error, so that the next line is read
             self._context.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
 
     async def _stoppable(self, work: Coroutine[None, None, None]) -> None:
-        """Carry out a slash command that Esc stops."""
+        """Run a slash command that Esc can stop."""
         if self._command is not None:
             work.close()
             self._context.say("A command is running already; Esc stops it.")
@@ -174,27 +174,27 @@ class Conversation:
 
     @property
     def runs_command(self) -> bool:
-        """Whether a command runs that Esc stops."""
+        """True if a command is running that Esc can stop."""
         return self._command is not None
 
     def stop_command(self) -> bool:
-        """Stop the command that runs; False when none does."""
+        """Stop the running command; return False if none is running."""
         return self._command is not None and self._command.cancel()
 
     @property
     def may_move_command(self) -> bool:
-        """Whether the user's own shell command runs and can continue in the background."""
+        """True if the user's own shell command is running and can continue in the background."""
         return self.runs_command and self._background is not None
 
     def move_command_to_background(self) -> None:
-        """Continue the user's own shell command as a background job, or say why it cannot."""
+        """Continue the user's own shell command as a background job, or print why it cannot continue there."""
         if self._background is not None:
             self._background.set()
         else:
             self._context.say("This stays in the foreground: the model could read a job's output.")
 
     async def _note(self, text: str) -> None:
-        """Ask where a line `#note` belongs: a `#` may begin a prompt, too."""
+        """Ask where to store a line `#note`, because a prompt may also begin with `#`."""
         note = text.removeprefix("#").strip()
         match await self._context.pick(f"Remember: {lines.one_line(note, 60)}", _NOTE_PLACES):
             case "project" | "user" as scope:
@@ -224,11 +224,11 @@ class Conversation:
             self._command = None
 
     async def interrupt(self) -> None:
-        """Stop what runs, and have what waits handed back."""
+        """Interrupt the running turn and get its queued prompts back."""
         await self.submit(Interrupt())
 
     def take_back(self) -> Coroutine[None, None, None] | None:
-        """Take back what was handed in last and still waits; None when nothing does."""
+        """Take back the newest queued prompt; return None if none is queued."""
         return self.submit(TakeBack()) if self.snapshot().waiting else None
 
     async def cycle_mode(self) -> None:
@@ -238,7 +238,7 @@ class Conversation:
         await self.submit(ChangeSettings(mode=CYCLED_MODES[at % len(CYCLED_MODES)]))
 
     async def events(self) -> AsyncIterator[AnyEvent]:
-        """Yield the engine's events; while the session closes only its notices."""
+        """Yield the engine's events; while the session closes, only its notices."""
         async for event in self._context.client.events():
             if isinstance(event, TurnStarted):
                 self._begun = event.submission_id
@@ -251,7 +251,7 @@ class Conversation:
                 yield _worded(event, self.snapshot())
 
     async def close(self, consumer: "asyncio.Future[None]") -> None:
-        """Shut the engine down and wait for `consumer`, which shows its last notices."""
+        """Shut the engine down and wait for `consumer`, which shows the last notices."""
         self._closing = True
         self.stop_command()
         if self.exit_reason.kind in ("interrupted", "terminated"):
@@ -261,7 +261,7 @@ class Conversation:
 
 
 def _worded(event: AnyEvent, now: Snapshot) -> AnyEvent:
-    """Return an event whose error, if it has one, says what to do next in the REPL's words."""
+    """Return an event whose error, if any, has advice in the REPL's words."""
     if getattr(event, "error", None) is None:
         return event
     from ..text.hints import with_advice
@@ -284,7 +284,7 @@ class ShellLine(msgspec.Struct, frozen=True):
 
     command: str
     is_private: bool
-    """Whether the model is not shown its output."""
+    """True if its output is hidden from the model."""
 
 
 def shell_command(text: str) -> ShellLine | None:

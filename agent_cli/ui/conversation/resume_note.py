@@ -1,6 +1,6 @@
-"""What is said to somebody who comes back to a session: where it stood, and what was never sent.
+"""The messages on resuming a session: its state, and input that was never sent.
 
-Apart from both front ends, which say the same.
+Shared by both front ends.
 """
 
 from agent_cli.protocol.client import Snapshot
@@ -15,8 +15,8 @@ _STOPPED = "The last turn was interrupted when the program was ended; /retry con
 
 
 def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
-    """Title, prompts, the last prompt and the beginning of its answer, in rows of about `width` columns; empty for
-    a session without a prompt."""
+    """Return the title, the number of prompts, the last prompt and the beginning of its answer, in rows of about
+    `width` columns; empty for a session without a prompt."""
     if not now.turns:
         return ""
     room = max(20, width - 2)
@@ -36,24 +36,24 @@ def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
 
 
 def what_stopped(now: Snapshot) -> str:
-    """What is said when the last turn was stopped because the program was ended; empty when it was not."""
+    """Return a message if the last turn stopped because the program was ended; empty otherwise."""
     return _STOPPED if now.stopped and not now.open_calls else ""
 
 
 def resume_line(snapshot: Snapshot) -> str:
-    """How to come back to this session; empty when there is nothing to come back to."""
+    """Return the command that resumes this session; empty if there is nothing to resume."""
     return f"agent resume {snapshot.session_id}" if snapshot.session_path and snapshot.turns else ""
 
 
 def what_was_queued(now: Snapshot) -> str:
-    """What stands in the input line after the program ended with prompts in its queue."""
+    """Return a message about queued prompts that are in the input line after the program ended."""
     if len(now.unsent) == 1:
         return "What was queued when the program ended is in the input line; Enter sends it."
     return f"{len(now.unsent)} queued prompts are in the input line; Enter sends them as one."
 
 
 def never_sent(now: Snapshot, drafts: list[str]) -> tuple[str, str]:
-    """What is said of prompts and drafts that were never sent, and the text that stands in the line for them."""
+    """Return a message about prompts and drafts that were never sent, and the text to put into the input line."""
     said = [what_was_queued(now)] if now.unsent else []
     said += ["What you were typing when the program ended is in the input line."] if drafts else []
     return "\n".join(said), "\n\n".join((*now.unsent, *drafts))

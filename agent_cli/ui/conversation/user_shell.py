@@ -1,4 +1,4 @@
-"""Run the shell commands that the user types behind `!`, print their output and capture it for the model."""
+"""Run the shell commands that the user types after `!`, print their output and capture it for the model."""
 
 import asyncio
 
@@ -9,17 +9,18 @@ from ..commands.api import CommandContext
 from ..text import lines
 
 _CAPTURE_CHARS = 500_000
-"""Kept of the beginning of an output, and of its end."""
+"""Maximum number of characters kept at each end of an output."""
 
 
 class _Capture:
-    """The beginning and the end of an output, the middle of one that is too large for any window left out."""
+    """The beginning and the end of an output; the middle of an output too large for any context window is left
+    out."""
 
     def __init__(self) -> None:
         self._head, self._tail, self._left_out = "", "", False
 
     def feed(self, text: str) -> None:
-        """Take a piece."""
+        """Append a piece of output."""
         room = _CAPTURE_CHARS - len(self._head)
         self._head += text[:room]
         self._tail += text[room:] if room < len(text) else ""
@@ -27,16 +28,17 @@ class _Capture:
             self._tail, self._left_out = self._tail[-_CAPTURE_CHARS:], True
 
     def text(self) -> str:
-        """Return what was kept."""
+        """Return the captured text."""
         return self._head + ("\n[… left out …]\n" if self._left_out else "") + self._tail
 
 
 async def run_shell_command(
     command: str, context: CommandContext, background: asyncio.Event | None
 ) -> UserCommand:
-    """Run the user's own shell command until it ends, is cancelled, or continues as a job because `background` was
-    set. Without `background` it is private: the model is not shown its output. What it prints keeps its colours
-    and does not control the terminal; returns it without colours, with how it ended."""
+    """Run the user's own shell command until it ends, is cancelled, or continues in the background because
+    `background` was set. Without `background` its output is hidden from the model. The printed output keeps its
+    colours and does not control the terminal; the returned output has no colours, and says how the command
+    ended."""
     theme = context.theme
     context.say(theme.paint("prompt", "! ") + lines.one_line(command, 500), wrap=False)
     sanitizer, plain, partial, captured = Sanitizer(keep_sgr=theme.colour), Sanitizer(), "", _Capture()
@@ -55,8 +57,8 @@ async def run_shell_command(
         end = await context.host.run_command(command, emit, background)
         ended = f"continues as job {end.job}" if end.job else f"exit {end.exit_code}"
     except asyncio.CancelledError:
-        pass  # stopped by the user: what it had printed counts
-    except Exception as problem:  # whatever it is, the prompt comes back
+        pass  # stopped by the user: the output so far counts
+    except Exception as problem:  # report any error, so that the prompt comes back
         ended = f"failed: {lines.one_line(str(problem)) or type(problem).__name__}"
     finally:
         emit("", final=True)

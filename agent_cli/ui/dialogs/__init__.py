@@ -1,1 +1,1 @@
-"""Questions as pure state: keys in, answers out."""
+"""Dialogs as pure state: keys in, answers out."""

@@ -1,7 +1,7 @@
-"""What a typed answer to a question means, the same in both front ends.
+"""The interpretation of typed answers to questions, shared by both front ends.
 
-A letter, a word or a number decides only when it is all there is in the answer; any other text is the user's own
-words. Pure: texts in, meanings out.
+A letter, a word or a number decides only if it is the whole answer; any other text is the user's own words. Pure:
+texts in, meanings out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,20 +19,20 @@ Name = Literal[
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One way to answer."""
+    """A possible answer."""
 
     name: Name
     key: str
-    """The letter, as it is shown."""
+    """The letter, as shown."""
     label: str
     number: str = ""
     words: frozenset[str] = frozenset()
     effect: str = ""
-    """What Enter does then."""
+    """Effect of Enter when this answer is chosen."""
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What a text says: one of the choices, one that is not on offer, a command, words, or nothing."""
+    """The meaning of a typed text: a choice, a choice that is not offered, a command, free text, or nothing."""
 
     kind: Literal["choice", "not offered", "command", "words", "nothing"]
     choice: Choice | None = None
@@ -54,9 +54,9 @@ CALL = (
             "accepts it, and all edits from now on (mode auto-edit)"),
     _choice("risk", "?", "details", "", "risk details", "shows what it could do at worst"),
 )  # fmt: skip
-"""Answers to the question whether a call may run. A capital letter counts only where several calls are left."""
+"""Answers to the question whether a call may run. A capital letter counts only if several calls are left."""
 MAIN: tuple[Name, ...] = ("yes", "always", "no")
-"""The answers that have a row of their own."""
+"""The answers that have their own row."""
 SCOPE = (
     _choice("session", "s", "This session", "1", "session", "saves the rule for this session, and runs it"),
     _choice("project", "p", "This project", "2", "project", "saves the rule for this project, and runs it"),
@@ -64,7 +64,7 @@ SCOPE = (
     _choice("rule", "e", "edit the rule", "4", "edit", "edits the rule"),
     _choice("back", "b", "back", "5", "back n no", "goes back"),
 )
-"""Where a rule is saved."""
+"""The scopes in which a rule can be saved."""
 HUNK = (
     _choice("take", "y", "accept", "", "yes accept", "accepts this hunk"),
     _choice("leave", "n", "skip", "", "no skip", "skips this hunk"),
@@ -72,15 +72,15 @@ HUNK = (
     _choice("leave the rest", "d", "skip rest", "", "none", "skips this hunk and the rest"),
     _choice("back", "b", "back", "", "back", "goes back"),
 )
-"""What becomes of one hunk of a change."""
+"""Decisions on a hunk of a change."""
 
 
 OwnNames = Callable[[], Iterable[str]]
-"""Gives the names of the user's own slash commands."""
+"""Returns the names of the user's own slash commands."""
 
 
 def meaning(text: str, offered: Sequence[Choice], known: Sequence[Choice]) -> Meaning:
-    """Return what a text says where some of the `known` choices are offered."""
+    """Return the meaning of a text, given the choices on offer and all `known` choices."""
     typed = text.strip()
     if not typed:
         return Meaning("nothing")
@@ -95,7 +95,7 @@ def meaning(text: str, offered: Sequence[Choice], known: Sequence[Choice]) -> Me
 
 
 def _named(typed: str, choices: Sequence[Choice]) -> Choice | None:
-    """Return the choice with this letter as it is, else with this letter, word or number whatever the case."""
+    """Return the choice with exactly this letter; else the one with this letter, word or number, ignoring case."""
     low = typed.lower()
     exact = (choice for choice in choices if typed == choice.key)
     other = (c for c in choices if low in (c.key, c.number) or low in c.words)
@@ -106,11 +106,11 @@ ANYTIME = frozenset((
     "help", "mode", "model", "effort", "permissions", "more", "diff", "plan", "jobs", "status", "cost", "context",
     "agents", "memory", "sessions", "search", "tools", "mcp", "hooks", "plugins", "theme", "config",
 ))  # fmt: skip
-"""Slash commands that run while a question is open: they show something, or change a setting."""
+"""Slash commands that run while a question is open: they only show something or change a setting."""
 
 
 def runs_now(text: str) -> bool:
-    """Return whether a line is a command that runs while a question is open."""
+    """Return True if a line is a command that runs while a question is open."""
     text = text.strip()
     if text.startswith("!"):
         return bool(text.lstrip("!").strip())
@@ -119,9 +119,9 @@ def runs_now(text: str) -> bool:
 
 
 def is_command_line(text: str, own: OwnNames = tuple, *, any_name: bool = True) -> bool:
-    """Return whether a line is a command, of the program or of the user's shell, which no question takes for an
-    answer. `any_name`, at an approval: whatever stands behind a slash is one, whether it is known or not, and
-    so is a note for the memory."""
+    """Return True if a line is a slash command or a shell command, which no question takes for an answer. With
+    `any_name`, used at approvals, every name after a slash counts, known or not, and so does a note for the
+    memory."""
     text = text.strip()
     if text.startswith("!") or (any_name and registry.is_note(text)):
         return True

@@ -1,9 +1,8 @@
 """The question whether calls may run, as a dialog of the full screen.
 
-Pure state: keys and lines of text go in, lines to show and finally one operation come out; the screen is
-somebody else's. Whatever can be printed goes into the answer line, and nothing in there decides before Enter,
-which decides only what the whole line says. What Enter will do is shown beside the line. Two chords, which begin
-no words, decide at once.
+Pure state: keys and lines of text go in, lines to show and finally one operation come out; drawing is done
+elsewhere. Every printable key goes into the answer line. It decides nothing before Enter, and Enter decides only
+by the whole line; the effect of Enter is shown beside the line. Two chords, which begin no words, decide at once.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -35,16 +34,16 @@ if TYPE_CHECKING:
 
 _NOTHING_CHOSEN = "nothing selected: type a number or letter, or ↑↓, then ⏎"
 _BLOCK = " " * 4
-"""Before the rows of a command: deeper than the answers, which no row of it can look like then."""
+"""Indent of the rows of a command: deeper than the answers, so that no row can look like an answer."""
 Stage = Literal["call", "scope", "hunks", "edit", "rule"]
-"""What the answer line is for."""
+"""The purpose of the answer line."""
 _CHOICES: dict[Stage, tuple[Choice, ...]] = {
     "call": answers.CALL, "scope": answers.SCOPE, "hunks": answers.HUNK, "edit": (), "rule": (),
 }  # fmt: skip
 
 
 def _reason(item: ApprovalItem, width: int) -> list[str]:
-    """Return why it asks and the rule that asks, each to be seen however long the other is."""
+    """Return the reason for asking and the rule that asks; each stays visible however long the other is."""
     whole = lines.wrap_limited(f"{reason(item)} [{item.rule}]".lstrip(), width, 5)
     if len(whole) < 5:
         return whole
@@ -57,7 +56,7 @@ def _warning(text: str, theme: Theme, width: int) -> list[str]:
 
 
 class ApprovalDialog:
-    """Decides the calls of one request, one after another."""
+    """Collects decisions on the calls of a request, one after another."""
 
     def __init__(self, request: ApprovalRequested, now: float) -> None:
         self.request_id, self.agent_name = request.request_id, request.agent_name
@@ -67,31 +66,31 @@ class ApprovalDialog:
         self.before_answer: tuple[Operation, ...] = ()
         self._stage: Stage = "call"
         self._chosen = -1
-        """Which of the choices the arrows have reached; -1 for none."""
+        """Index of the choice selected with the arrows; -1 for none."""
         self._note = ""
-        """Said beside the empty line."""
+        """A message shown beside the empty line."""
         self._rule = ""
-        """The rule about to be saved, while its scope is asked for."""
+        """The rule about to be saved, while the dialog asks for its scope."""
         self._hunks: HunkChoice | None = None
         self._shows_risk = False
         self._guard = self._chords = Guard(now)
 
     @property
     def is_over(self) -> bool:
-        """Whether all calls are decided."""
+        """True if all calls are decided."""
         return self.answer is not None
 
     def appear(self, now: float) -> None:
-        """The dialog is shown from now on, which is when its guard begins."""
+        """Start the guard: the dialog is visible from now on."""
         self._guard = self._chords = Guard(now)
 
     def is_new(self, now: float) -> bool:
-        """Return whether it has not stood long enough for keys to be meant for it."""
+        """Return True if the dialog is too new for keys to be meant for it."""
         return self._guard.is_armed(now)
 
     @property
     def may_accept_edits(self) -> bool:
-        """Whether this edit can be accepted together with all that follow."""
+        """True if this edit can be accepted together with all later edits."""
         return any(choice.name == "accept edits" for choice in self._offered())
 
     @property
@@ -99,17 +98,16 @@ class ApprovalDialog:
         return self._calls.item
 
     def _offered(self) -> tuple[Choice, ...]:
-        """Return what can be chosen now."""
+        """Return the choices on offer now."""
         if self._stage != "call":
             return _CHOICES[self._stage]
         return tuple(each for each in self._calls.offered() if each.name != "risk" or not self._shows_risk)
 
-    # What is shown
+    # Drawing
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the question with what it holds of the call, the reason with the rule that asks, and the choices,
-        all within `width` columns; or the rule about to be saved. Of a batch as many calls are listed as `rows`
-        leave room for."""
+        """Return the question with the call, the reason with the rule that asks, and the choices, all within
+        `width` columns; or the rule about to be saved. Lists as many calls of a batch as fit into `rows`."""
         head = self._head(theme, width)
         if self._stage == "hunks" and self._hunks is not None:
             choices = self._choices(theme, width, rows)
@@ -123,7 +121,7 @@ class ApprovalDialog:
         return out
 
     def _head(self, theme: Theme, width: int) -> list[str]:
-        """Return what is asked. A command that is not printed above stands in it, as it is."""
+        """Return the question. A command that is not printed above is included unchanged."""
         question, block = self._question(width)
         limit = 8 if self._stage in ("scope", "rule") else 2
         fits = lines.cells(question) <= width - 2
@@ -148,8 +146,8 @@ class ApprovalDialog:
         return question(item, width - 2, holds_command=holds, note=edit, agent=self.agent_name)
 
     def _facts(self, theme: Theme, width: int) -> list[str]:
-        """Return why it asks, how far the call reaches and, once asked for, what it could do at worst. None of
-        that is known of an edited call."""
+        """Return the reason for asking, the reach of the call and, on request, its worst effect. All of this is
+        unknown for an edited call."""
         item = self._item
         if self._calls.is_edited:
             return [f"  {row}" for row in lines.wrap_limited(JUDGED_ANEW, width - 2, 3)]
@@ -159,7 +157,7 @@ class ApprovalDialog:
         return rows + (_warning(f"At worst: {item.risk}", theme, width) if self._shows_risk else [])
 
     def _choices(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return what can be chosen, that which the arrows have reached marked."""
+        """Return the rows of the choices, with the selected one marked."""
         main: list[Row] = []
         further: list[Row] = []
         for choice in self._offered():
@@ -170,7 +168,7 @@ class ApprovalDialog:
         return draw_choices(main, further, self._chosen, theme, width, rows)
 
     def _batch(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the calls of a batch, with what is decided; each whole where the question holds the commands."""
+        """Return the calls of a batch with the decisions so far; in full if the question contains the commands."""
         if commands_in_question(self._calls.items):
             listed = [row for at in range(len(self._calls.items)) for row in self._rows(at, theme, width)]
             if len(listed) <= rows:
@@ -183,7 +181,8 @@ class ApprovalDialog:
         return range(first, first + shown)
 
     def _rows(self, at: int, theme: Theme, width: int) -> list[str]:
-        """Return one call of a batch: a command as it is, in as many rows as it needs, any other by its name."""
+        """Return the rows of one call of a batch: a command unchanged, in as many rows as it needs; any other by
+        name."""
         item = self._calls.items[at]
         mark = {None: " ", True: "✓", False: "✗"}[self._calls.allowed(at)]
         head = f"{'❯' if at == self._calls.at else ' '} {mark} {at + 1}/{len(self._calls.items)} "
@@ -194,7 +193,7 @@ class ApprovalDialog:
         return [theme.paint(role, head) + first, *(" " * len(head) + row for row in rest)]
 
     def hint(self, text: str) -> str:
-        """Return what Enter would do with this text in the line."""
+        """Return the effect of Enter with this text in the line."""
         if self._stage == "edit":
             return "⏎ keeps the edit; nothing runs yet"
         if self._stage == "rule":
@@ -223,10 +222,10 @@ class ApprovalDialog:
             case _:
                 return "⏎ goes back, with your words"
 
-    # What is pressed and entered
+    # Keys and lines
 
     def press(self, key: str, now: float) -> str:
-        """Take an arrow in the empty line, or a chord; returns text to print for good, if any."""
+        """Handle an arrow in the empty line, or a chord; return text to print permanently, if any."""
         offered = self._offered()
         match key:
             case "up" | "down" if offered:
@@ -246,7 +245,7 @@ class ApprovalDialog:
         return ""
 
     def entered(self, text: str) -> str:
-        """Take the line when Enter is pressed; returns text to print for good, if any."""
+        """Handle the line on Enter; return text to print permanently, if any."""
         match self._stage:
             case "edit":
                 return self._keep_edit(text)
@@ -278,7 +277,7 @@ class ApprovalDialog:
         return ""
 
     def _take(self, name: Name) -> str:
-        """Do what was chosen; returns text to print for good, if any."""
+        """Apply the choice; return text to print permanently, if any."""
         match name:
             case "yes" | "no":
                 self._decide(name == "yes")
@@ -322,7 +321,7 @@ class ApprovalDialog:
         self._decided()
 
     def _go(self, stage: Stage, text: str = "") -> None:
-        """Ask something else, with an empty line or some text in it."""
+        """Go to another stage, with an empty line or with text in it."""
         self._stage, self._chosen, self._note = stage, -1, ""
         self.entry = Entry("answer", ANSWER_LABEL, text)
 
@@ -337,7 +336,7 @@ class ApprovalDialog:
         return "Edited, y runs it:\n" + "\n".join("  " + line for line in visible(text).split("\n"))
 
     def back(self) -> bool:
-        """Esc: leave the inner question; False when there was none."""
+        """Handle Esc: leave the inner question; return False if there is none."""
         if self._stage == "call":
             return False
         self._go("scope" if self._stage == "rule" else "call")

@@ -1,4 +1,4 @@
-"""The user's decisions on the calls of one approval request, as both REPLs collect them. Pure state."""
+"""The user's decisions on the calls of an approval request, shared by both REPLs. Pure state."""
 
 import re
 
@@ -20,7 +20,8 @@ _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def split_hunks(diff: str) -> list[str]:
-    """Split a unified diff into its hunks; one of several files has the names of its file above each."""
+    """Split a unified diff into its hunks. If it covers several files, each hunk begins with the names of its
+    file."""
     hunks: list[str] = []
     names: list[str] = []
     files = old = new = 0
@@ -42,20 +43,20 @@ def split_hunks(diff: str) -> list[str]:
 
 
 def not_offered(text: str, otherwise: str) -> str:
-    """Return what to say to an answer that is not on offer."""
+    """Return the message for an answer that is not on offer."""
     return _NO_RULE if text.strip().lower() in ("a", "2", "always") else otherwise
 
 
 class ApprovalDecisions:
-    """One decision for each call of a request; the next undecided call is in turn."""
+    """A decision for each call of a request; after each decision the next undecided call is current."""
 
     def __init__(self, request: ApprovalRequested, *, may_change_mode: bool = True) -> None:
         self.items = request.items
         self.agent_name, self.agent_task = request.agent_name, request.agent_task
-        """The sub-agent that made the calls, and its task; empty for the session's own model."""
+        """Name and task of the sub-agent that made the calls; empty for the main agent."""
         self.may_change_mode = may_change_mode and not request.agent_name
         self.at = 0
-        """The call in turn."""
+        """Index of the current call."""
         self._request_id = request.request_id
         self._accepts_edits = False
         self._decisions: dict[int, Decision] = {}
@@ -63,35 +64,35 @@ class ApprovalDecisions:
 
     @property
     def item(self) -> ApprovalItem:
-        """The call in turn."""
+        """The current call."""
         return self.items[self.at]
 
     @property
     def count(self) -> int:
-        """How many calls are decided."""
+        """Number of decided calls."""
         return len(self._decisions)
 
     @property
     def so_far(self) -> ApprovalAnswer:
-        """What is decided; what is not counts as refused."""
+        """The decisions so far; undecided calls count as refused."""
         return ApprovalAnswer(self._request_id, tuple(value for _, value in sorted(self._decisions.items())))
 
     @property
     def answer(self) -> ApprovalAnswer | None:
-        """What was decided, once all is."""
+        """The complete answer, once all calls are decided."""
         return self.so_far if self.count == len(self.items) else None
 
     def allowed(self, at: int) -> bool | None:
-        """Return whether a call was allowed; None before it is decided."""
+        """Return True if a call was allowed, False if it was refused, None if it is undecided."""
         decision = self._decisions.get(at)
         return None if decision is None else decision.allow
 
     def undecided(self) -> list[int]:
-        """Return the places of the calls that are not decided."""
+        """Return the indices of the undecided calls."""
         return [at for at in range(len(self.items)) if at not in self._decisions]
 
     def offered(self) -> tuple[Choice, ...]:
-        """Return the answers that fit the call in turn."""
+        """Return the answers that fit the current call."""
         item = self.item
         names: set[Name] = {"yes", "no"}
         names |= {"always"} if item.grant and not self.is_edited else set()
@@ -103,35 +104,35 @@ class ApprovalDecisions:
         return tuple(choice for choice in CALL if choice.name in names)
 
     def label(self, choice: Choice) -> str:
-        """Return what a choice is called for the call in turn."""
+        """Return the label of a choice for the current call."""
         if choice.name == "session" and self.agent_name:
             return f"{choice.label}, with its sub-agents"
         return choice.label.format(rule=self.item.grant, count=len(self.undecided()))
 
     def effect(self, choice: Choice) -> str:
-        """Return what a choice does for the call in turn."""
+        """Return the effect of a choice for the current call."""
         return choice.effect.format(count=len(self.undecided()))
 
     @property
     def mode_change(self) -> tuple[ChangeSettings, ...]:
-        """Return what is submitted before the answer: mode `auto-edit`, where all later edits are accepted too."""
+        """The operation to submit before the answer: mode `auto-edit` if all later edits are accepted too."""
         return (ChangeSettings(mode="auto-edit"),) if self._accepts_edits else ()
 
     @property
     def shown(self) -> ApprovalItem:
-        """The call in turn, its command as the user has edited it."""
+        """The current call, with its command as edited by the user."""
         if not self.is_edited or self.item.preview_kind != "command":
             return self.item
         return msgspec.structs.replace(self.item, preview=self._edited[self.at], reach="inside")
 
     @property
     def is_edited(self) -> bool:
-        """Whether the user has edited the call in turn."""
+        """True if the user has edited the current call."""
         return self.at in self._edited
 
     @property
     def editable(self) -> str | None:
-        """The text of the call in turn that a person may edit, as it is now; None when there is none."""
+        """Current editable text of the call; None if it has none."""
         if self.is_edited:
             return self._edited[self.at]
         import json
@@ -143,17 +144,17 @@ class ApprovalDecisions:
         return value if isinstance(value, str) else None
 
     def edit(self, text: str) -> None:
-        """Replace the text that may be edited."""
+        """Replace the editable text."""
         self._edited[self.at] = text
 
     def decide_all(self, allow: bool) -> None:
-        """Allow or refuse every call that is left."""
+        """Allow or refuse every undecided call."""
         for at in self.undecided():
             self.at = at
             self.decide(allow)
 
     def accept_edits(self) -> None:
-        """Allow the call in turn and every other edit that is left, and all edits from now on."""
+        """Allow the current call, every other undecided edit, and all edits from now on."""
         self._accepts_edits = True
         for at in [self.at, *self.undecided()]:
             if self.items[at].is_edit and at in self.undecided():
@@ -161,7 +162,7 @@ class ApprovalDecisions:
                 self.decide(True)
 
     def decide_hunks(self, chosen: tuple[int, ...]) -> None:
-        """Allow the call in turn with some of its hunks, by their numbers from 0; refuse it without any."""
+        """Allow the current call with the chosen hunks, numbered from 0; refuse it if there are none."""
         is_whole = len(chosen) == self.item.hunks
         self.decide(bool(chosen), hunks=None if is_whole or not chosen else chosen)
 
@@ -174,7 +175,7 @@ class ApprovalDecisions:
         scope: GrantScope = "session",
         hunks: tuple[int, ...] | None = None,
     ) -> None:
-        """Allow or refuse the call in turn, and go to the next."""
+        """Allow or refuse the current call, and go to the next."""
         item, arguments = self.item, None
         if allow and self.is_edited:
             import json

@@ -1,5 +1,4 @@
-"""What dialogs have in common: the screen's view of them, and the guard that keeps keys off that were meant for
-something else."""
+"""Common parts of dialogs: the screen's interface to them, and the guard against keys meant for something else."""
 
 from typing import Protocol
 
@@ -10,45 +9,44 @@ from agent_cli.protocol.operations import Operation
 from ..text.theme import Theme
 
 GUARD_S = 0.5
-"""Keys this soon after a dialog has appeared are meant for something else."""
+"""Keys pressed within this many seconds after a dialog has appeared are meant for something else."""
 _QUIET_S = 0.3
 
 ANSWER_LABEL = "› "
-"""Stands before the answer line."""
+"""Label of the answer line."""
 
 
 def answer_first(stop_key: str) -> str:
-    """Return what a slash command gets in place of an answer; `stop_key` stops the turn."""
+    """Return the message for a slash command typed as an answer; `stop_key` stops the turn."""
     return f"Answer first, or stop the turn with {stop_key}."
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A line of text the dialog wants: what to ask, and what stands there at first."""
+    """A text field of a dialog: its purpose, label and initial text."""
 
     purpose: str
     label: str
     initial: str = ""
     editor: bool = False
-    """Whether $EDITOR, where there is one, is the better place."""
+    """True to prefer $EDITOR, if it is set."""
 
 
 class Dialog(Protocol):
-    """What the screen needs of any dialog."""
+    """The screen's interface to a dialog."""
 
     request_id: str
     agent_name: str
-    """The sub-agent that asks; empty where none does."""
+    """The sub-agent that asks; empty for the main agent."""
     entry: Entry | None
-    """The line of text that is asked for; another one begins with another line. Without one, keys come one by
-    one."""
+    """The text field; a new `Entry` starts a new line. Without one, the dialog gets single keys."""
     answer: Operation | None
-    """What was decided, for the engine."""
+    """The answer for the engine."""
     before_answer: tuple[Operation, ...]
-    """What the engine gets before it."""
+    """Operations to submit before the answer."""
 
     @property
     def is_over(self) -> bool:
-        """Whether all is decided."""
+        """True if everything is decided."""
         ...
 
     def appear(self, now: float) -> None: ...
@@ -61,17 +59,17 @@ class Dialog(Protocol):
 
 
 class Guard:
-    """Holds keys off while a dialog is new."""
+    """Ignores keys while a dialog is new."""
 
     def __init__(self, now: float) -> None:
         self._armed_at = now + GUARD_S
 
     def is_armed(self, now: float) -> bool:
-        """Return whether it still holds keys off."""
+        """Return True if keys are still ignored."""
         return now < self._armed_at
 
     def ignores_key(self, now: float) -> bool:
-        """Return whether a key pressed now is to be ignored; typing that goes on keeps the guard up."""
+        """Return True if a key pressed now must be ignored; continued typing extends the guard."""
         if now >= self._armed_at:
             return False
         self._armed_at = max(self._armed_at, now + _QUIET_S)
@@ -79,5 +77,5 @@ class Guard:
 
 
 def move_selection(at: int, key: str, count: int) -> int:
-    """Return the row that an arrow, `up` or `down`, reaches among `count`, all round; -1 stands for none."""
+    """Return the index after an arrow `up` or `down` among `count` rows, wrapping around; -1 is no row."""
     return (at + 1) % count if key == "down" else (at if at > 0 else count) - 1

@@ -1,4 +1,4 @@
-"""The answers to a question as rows: the main ones under each other, further keys in a dim row below them."""
+"""The answers to a question as rows: the main ones one below another, other keys in a dim row below them."""
 
 from collections.abc import Sequence
 
@@ -11,19 +11,19 @@ SELECTED = "❯"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One answer as it is shown."""
+    """An answer as shown."""
 
     keys: tuple[str, ...]
     label: str
     short: str = ""
-    """In place of the label where rows are few."""
+    """Replaces the label if there are few rows."""
 
 
 def draw_choices(
     main: Sequence[Row], further: Sequence[Row], selected: int, theme: Theme, width: int, rows: int
 ) -> list[str]:
-    """Return the answers within `width` columns; the main ones side by side where they would need more than `rows`
-    rows. `selected` counts through both, -1 for none."""
+    """Return the answers within `width` columns; the main ones side by side if they would need more than `rows`
+    rows. `selected` is an index into `main`, then `further`; -1 for none."""
     more = _side_by_side(further, selected - len(main), theme, width)
     if len(main) + len(more) <= rows:
         return [*(_own_row(row, at == selected, theme, width) for at, row in enumerate(main)), *more]
@@ -40,7 +40,7 @@ def _own_row(row: Row, is_selected: bool, theme: Theme, width: int) -> str:
 
 
 def _side_by_side(choices: Sequence[Row], selected: int, theme: Theme, width: int) -> list[str]:
-    """Return choices with dots between them, in as few rows as they need."""
+    """Return choices separated by dots, in as few rows as possible."""
     rows: list[str] = []
     used = 0
     for at, choice in enumerate(choices):

@@ -1,7 +1,7 @@
-"""The open questions, of which one at a time has the keys; the others wait for it.
+"""The queue of open questions: one at a time has the keys, the others wait.
 
-Apart from the REPL, which brings them, and from the screen, which shows the one in turn. A question never takes
-the keys of somebody who is typing: it waits until the line is sent or empty.
+Separate from the REPL, which adds questions, and from the screen, which shows the current one. A question never
+takes keys from a user who is typing: it waits until the line is sent or empty.
 """
 
 import time
@@ -17,7 +17,7 @@ _READ_FIRST = "Typed before the question appeared: press Enter again to send it.
 
 
 class Line(Protocol):
-    """Where the user types."""
+    """The user's input line."""
 
     @property
     def is_typing(self) -> bool: ...
@@ -31,13 +31,13 @@ class Line(Protocol):
 
 
 class Say(Protocol):
-    """Prints lines that are safe already."""
+    """Prints lines that are already safe to print."""
 
     def __call__(self, text: str, wrap: bool = True) -> None: ...
 
 
 class DialogQueue:
-    """Keys and texts in, answers out."""
+    """Passes keys and texts to dialogs, and submits their answers."""
 
     def __init__(
         self,
@@ -48,36 +48,36 @@ class DialogQueue:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.dialog: Dialog | None = None
-        """The one that has the keys."""
+        """The dialog that has the keys."""
         self._line, self._say, self._submit, self._changed = line, say, submit, changed
         self._clock = clock
         self._open: list[Dialog] = []
         self._has_early = False
-        """Whether some of the answer was typed before its question could be read."""
+        """True if part of the answer was typed before its question could be read."""
 
     @property
     def waits(self) -> bool:
-        """Whether a question is open and none has the keys."""
+        """True if a question is open and none has the keys."""
         return bool(self._open) and self.dialog is None
 
     def ask(self, dialog: Dialog) -> None:
-        """One more question."""
+        """Add a question."""
         self._open.append(dialog)
         self.tick()
 
     def pick(self, picker: Picker) -> None:
-        """A choice that the user has asked for takes the keys at once."""
+        """Give the keys at once to a choice that the user has requested."""
         self._open.insert(0, picker)
         self.dialog = picker
         self._refresh()
 
     def tick(self) -> None:
-        """Time has passed: the next question takes the keys when nobody is typing."""
+        """Give the keys to the next question if the user is not typing; called regularly."""
         if self.waits and not self._line.is_typing:
             self.answer_now()
 
     def answer_now(self) -> bool:
-        """Put the next question in place of the draft, which is kept; False when there is none."""
+        """Put the next question in place of the draft, which is kept; return False if there is none."""
         if not self.waits:
             return False
         self.dialog, self._has_early = self._open[0], False
@@ -86,21 +86,22 @@ class DialogQueue:
         return True
 
     def resolved(self, request_id: str) -> None:
-        """A question has been answered, here or elsewhere."""
+        """Close a question that has been answered, here or elsewhere."""
         self._leave([dialog for dialog in self._open if dialog.request_id != request_id])
 
     def clear(self, background: Collection[str] = ()) -> None:
-        """The turn is over, and so are its questions; a choice of the user's own stays, and so do those of
-        sub-agents in the `background`."""
+        """Close the questions of the turn that has ended. A choice that the user has requested stays open, and so
+        do questions of sub-agents in the `background`."""
         self._leave([each for each in self._open if isinstance(each, Picker) or each.agent_name in background])
 
     def agent_ended(self, name: str) -> None:
-        """A sub-agent has ended, and so have its questions."""
+        """Close the questions of a sub-agent that has ended."""
         if any(dialog.agent_name == name for dialog in self._open):
             self._leave([dialog for dialog in self._open if dialog.agent_name != name])
 
     def _leave(self, left: list[Dialog]) -> None:
-        """Close all questions but some. The next one takes the keys at once after one that was answered."""
+        """Close all questions but those in `left`. After an answered question the next one takes the keys at
+        once."""
         self._open = left
         self._return_to_draft()
         if (closed := self.dialog) is not None and closed not in left:
@@ -112,18 +113,18 @@ class DialogQueue:
         self._refresh()
 
     def _return_to_draft(self) -> None:
-        """A question that ends without its answer leaves what was typed for it in the draft."""
+        """Move text typed for a question that ends without an answer into the draft."""
         if self.dialog and self.dialog not in self._open and not self.dialog.is_over:
             self._line.rescue()
 
     @property
     def is_new(self) -> bool:
-        """Whether the open question could not be read yet."""
+        """True if the open question is too new to have been read."""
         return bool(self.dialog and self.dialog.is_new(self._clock()))
 
     def type_early(self, text: str) -> None:
-        """A text typed before the open question could be read was meant for the draft. Where the keys before it
-        have answered another question it stands in the answer line, and has to be sent twice."""
+        """Put text typed before the open question could be read into the draft. If the keys before it answered
+        another question, the text goes into the answer line and must be sent twice."""
         if not self._line.is_answering:
             self.dialog = None
             self._refresh()
@@ -133,12 +134,12 @@ class DialogQueue:
             self._line.type_answer(text)
 
     def press(self, key: str) -> None:
-        """A key for the open dialog that is no text, such as an arrow."""
+        """Pass a key that is not text, such as an arrow, to the open dialog."""
         if self.dialog and not self.is_new:
             self._settle(self.dialog.press(key, self._clock()))
 
     def entered(self, text: str) -> None:
-        """A text for the open dialog."""
+        """Pass a line of text to the open dialog."""
         early, self._has_early = self._has_early, False
         if self.dialog and early and text.strip():
             self._settle(_READ_FIRST)
@@ -146,13 +147,13 @@ class DialogQueue:
             self._settle(self.dialog.entered(text))
 
     def back(self) -> bool:
-        """Esc in a dialog: one level up; False at the top."""
+        """Handle Esc in a dialog: go one level up; return False at the top."""
         moved = self.dialog.back() if self.dialog else False
         self._settle("")
         return moved
 
     def _settle(self, said: str) -> None:
-        """After a dialog has moved on: print what it said, submit what it decided."""
+        """Print the message of a dialog and submit its decision, after it has handled input."""
         if said:
             self._say(said, wrap=False)
         if self.dialog and self.dialog.is_over:
@@ -164,12 +165,12 @@ class DialogQueue:
         self._refresh()
 
     def give_up(self) -> None:
-        """Nobody will answer any more: what was to be picked is not."""
+        """Cancel all pickers: nobody will answer any more."""
         for dialog in self._open:
             if isinstance(dialog, Picker):
                 dialog.back()
 
     def _refresh(self) -> None:
-        """The line follows at once: the next key may be here already, and is for what stands now."""
+        """Update the line at once: the next key may have arrived already, and is meant for what is shown now."""
         self._line.follow()
         self._changed()

@@ -1,4 +1,4 @@
-"""Review a diff hunk by hunk: which hunk is in turn, and what was decided on those before."""
+"""Review a diff hunk by hunk: the current hunk, and the decisions on the earlier ones."""
 
 from agent_cli.protocol.sanitize import visible
 
@@ -10,7 +10,7 @@ from .approval_decisions import split_hunks
 
 
 class HunkChoice:
-    """One decision for each hunk of a unified diff."""
+    """A decision for each hunk of a unified diff."""
 
     def __init__(self, text: str) -> None:
         self._hunks = split_hunks(text)
@@ -20,11 +20,11 @@ class HunkChoice:
 
     @property
     def chosen(self) -> tuple[int, ...] | None:
-        """The numbers, from 0, of the accepted hunks; None until all are decided."""
+        """Indices of the accepted hunks; None until all are decided."""
         return tuple(self._chosen) if self._at >= len(self._hunks) else None
 
     def take(self, name: Name) -> None:
-        """What becomes of the hunk in question, and perhaps of those behind it."""
+        """Decide the current hunk, and for some choices all later ones."""
         count = len(self._hunks)
         match name:
             case "take":
@@ -41,7 +41,7 @@ class HunkChoice:
                 raise ValueError(f"{name} is not a decision on a hunk")
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the hunk that stands to be decided, as much of it as there is room for."""
+        """Return the current hunk, shortened to the available rows."""
         whole = self._rows(theme, width)
         room = max(2, rows - 1)
         shown = (
@@ -51,7 +51,7 @@ class HunkChoice:
         return [head, *shown]
 
     def _rows(self, theme: Theme, width: int) -> list[str]:
-        """Return all of the hunk, drawn once and not for each frame."""
+        """Return all rows of the hunk, rendered once and not for each frame."""
         if self._drawn[:3] != (self._at, theme, width):
             text = without_emoji_sequences(visible(self._hunks[self._at])).rstrip("\n").split("\n")
             self._drawn = (self._at, theme, width, diff_view.render_diff(text, theme, width))

@@ -1,8 +1,8 @@
-"""A list to pick from, as a dialog: arrows or typing find the row, Enter selects it, Esc cancels. Where rows have
-letters, as where yes or no is asked, one key decides.
+"""A list to pick from, as a dialog: arrows or typing find the row, Enter selects it, Esc cancels. If rows have
+letters, as in a yes/no question, one key decides.
 
-A list that the user has asked for needs no guard against keys that were meant for something else; one whose
-letters decide does.
+A list that the user has opened needs no guard against keys meant for something else; a list whose letters decide
+does.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from .base import Entry, Guard, move_selection
 
 _ids = itertools.count(1)
 _MOST_ROWS = 10
-"""A list that takes the whole window pushes away what it is about."""
+"""A list that fills the whole window would push its context off the screen."""
 _KEYS = "↑↓ or type to search · Enter select · Esc cancel"
 _LETTER_KEYS = "a letter, or ↑↓ and Enter · Esc cancel"
 
 
 class Picker:
-    """A `Dialog` whose answer is for whoever opened it: the value picked, empty for none."""
+    """A `Dialog` whose answer goes to its caller: the picked value, empty for none."""
 
     def __init__(self, title: str, choices: Sequence[Choice], now: float = 0.0) -> None:
         self.request_id, self.agent_name = f"pick-{next(_ids)}", ""
@@ -40,22 +40,22 @@ class Picker:
 
     @property
     def is_over(self) -> bool:
-        """Whether something, or nothing, was picked."""
+        """True if the user has picked a row or cancelled."""
         return self.picked.done()
 
     def appear(self, now: float) -> None:
-        """It is shown as soon as it is there."""
+        """Do nothing: the dialog is shown on creation."""
 
     def is_new(self, now: float) -> bool:
-        """Return whether letters that decide could not be meant for it yet."""
+        """Return True if letters that decide cannot be meant for this dialog yet."""
         return self._has_letters and self._guard.is_armed(now)
 
     def hint(self, text: str) -> str:
-        """Return the keys stand below the rows."""
+        """Return nothing: the keys are shown below the rows."""
         return ""
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the title with what was typed, the rows around the present one, and the keys."""
+        """Return the title with the search text, the rows around the selected one, and the keys."""
         found = self._found()
         head = f"{theme.paint('warning', '?')} {theme.paint('strong', lines.one_line(self._title, width - 2))}"
         if self._query:
@@ -80,7 +80,7 @@ class Picker:
         return f"  {theme.paint('key', key)}{label}{detail}"
 
     def _found(self) -> list[Choice]:
-        """Return the rows that have every word typed in them."""
+        """Return the rows that contain every word of the search text."""
         words = self._query.lower().split()
         return [
             choice
@@ -89,7 +89,7 @@ class Picker:
         ]
 
     def press(self, key: str, now: float) -> str:
-        """Return a key, by its name or as text."""
+        """Handle a key, given by its name or as text."""
         found = self._found()
         match key:
             case _ if self.is_new(now):
@@ -114,11 +114,11 @@ class Picker:
         return ""
 
     def entered(self, text: str) -> str:
-        """No text is ever asked for."""
+        """Do nothing: the dialog has no text field."""
         return ""
 
     def back(self) -> bool:
-        """Esc: nothing is picked."""
+        """Handle Esc: cancel."""
         self._end("")
         return True
 

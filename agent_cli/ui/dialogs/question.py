@@ -1,4 +1,4 @@
-"""A question of the model's own, as a dialog."""
+"""A question of the model, as a dialog."""
 
 from agent_cli.protocol.events import QuestionAsked
 from agent_cli.protocol.operations import Operation, QuestionAnswer
@@ -11,7 +11,7 @@ from .choice_list import SELECTED
 
 
 class QuestionDialog:
-    """A question of the model: one of its options, or any text. Nothing is sent before Enter."""
+    """A question of the model, answered by one of its options or by any text. Nothing is sent before Enter."""
 
     def __init__(self, request: QuestionAsked, now: float, own: OwnNames = tuple) -> None:
         self.request_id, self.agent_name = request.request_id, request.agent_name
@@ -22,25 +22,25 @@ class QuestionDialog:
         self._own = own
         """Names of the user's own slash commands."""
         self._chosen = -1
-        """Which of the options the arrows have reached; -1 for none."""
+        """Index of the option selected with the arrows; -1 for none."""
         self._guard = Guard(now)
 
     @property
     def is_over(self) -> bool:
-        """Whether there is an answer."""
+        """True if there is an answer."""
         return self.answer is not None
 
     def appear(self, now: float) -> None:
-        """The dialog is shown from now on, which is when its guard begins."""
+        """Start the guard: the dialog is visible from now on."""
         self._guard = Guard(now)
 
     def is_new(self, now: float) -> bool:
-        """Return whether it has not stood long enough for keys to be meant for it."""
+        """Return True if the dialog is too new for keys to be meant for it."""
         return self._guard.is_armed(now)
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the options, each in a few rows of `width` columns; the question itself stands in full above. A
-        sub-agent's is named again, since other questions may stand between."""
+        """Return the options, each in a few rows of `width` columns; the question itself is printed in full above.
+        A sub-agent's question is named again, because other questions may be in between."""
         each = max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
         asked = lines.one_line(f"{self.agent_name} asks: {self._request.question}", width - 2)
         out = [theme.paint("muted", f"  {asked}")] if self.agent_name else []
@@ -56,7 +56,7 @@ class QuestionDialog:
         return [*out, *(theme.paint("muted", f"  {row}") for row in keys)]
 
     def hint(self, text: str) -> str:
-        """Return what Enter would do with this text in the line."""
+        """Return the effect of Enter with this text in the line."""
         if is_command_line(text, self._own, any_name=False):
             return "⏎ runs it; the question stays" if runs_now(text) else "⏎ does nothing: answer first"
         answer = self._answer(text)
@@ -65,13 +65,13 @@ class QuestionDialog:
         return "⏎ sends your answer" if answer == text else f"⏎ answers: {lines.one_line(answer, 60)}"
 
     def press(self, key: str, now: float) -> str:
-        """Take an arrow in the empty line."""
+        """Handle an arrow in the empty line."""
         if key in ("up", "down") and self._request.options:
             self._chosen = move_selection(self._chosen, key, len(self._request.options))
         return ""
 
     def entered(self, text: str) -> str:
-        """Take the line when Enter is pressed; returns text to print for good, if any."""
+        """Handle the line on Enter; return text to print permanently, if any."""
         if is_command_line(text, self._own, any_name=False):
             return answer_first("Esc")
         if (answer := self._answer(text)).strip():
@@ -79,8 +79,8 @@ class QuestionDialog:
         return ""
 
     def _answer(self, text: str) -> str:
-        """Return what a text answers: itself, or the option it is the number of; the empty one, the option
-        chosen."""
+        """Return the answer for a text: the text itself, the option with this number, or for an empty text the
+        selected option."""
         options = self._request.options
         if not text.strip() and self._chosen >= 0:
             return options[self._chosen]
@@ -89,5 +89,5 @@ class QuestionDialog:
         return text
 
     def back(self) -> bool:
-        """Esc: there is nothing to leave but the question itself."""
+        """Handle Esc: return False, because there is no inner question to leave."""
         return False

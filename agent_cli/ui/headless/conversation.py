@@ -1,8 +1,8 @@
-"""A run that a program steers: operations in as JSON lines, events out, and one result for each prompt.
+"""A run steered by another program: operations in as JSON lines, events out, and a result for each prompt.
 
 Prompts go straight to the engine, which queues them, so that an interrupt or a crash finds them there. The end of
-the input, or a reader who leaves, means that no more comes: what was handed in is finished, and what is asked is
-refused.
+the input, or a reader that goes away, means that no more operations come: submitted work is finished, and approval
+requests and questions are refused.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from .operation_lines import OperationLine
 from .runner import GRACE_S, Output, Run, RunResult, Stopper, refusal
 
 _DRAIN_S = 2.0
-"""How long a reader may take for the last lines after a signal."""
+"""Seconds that a reader has for the last lines after a signal."""
 
 
 class OperationTaken(ev.Event, frozen=True, kw_only=True, tag="operation_taken"):
-    """A line of standard input was handed in. Events with the same `submission_id` belong to it."""
+    """A line of standard input was submitted. Events with the same `submission_id` belong to it."""
 
     line: int
     """Number of the line, from 1."""
     operation: str
-    """Its `type`."""
+    """The `type` of the operation."""
 
 
 async def run_conversation(
@@ -47,10 +47,10 @@ async def run_conversation(
     schema: dict[str, Any] | None = None,
     stopper: Stopper,
 ) -> RunResult:
-    """Carry out `task` and what `lines` bring, to the end of both, and return the last result.
+    """Run `task` and the operations in `lines` to the end of both, and return the last result.
 
-    `structure` turns an answer into data that fits `schema`, as in `run_task`. A stop from outside interrupts what
-    runs and ends the conversation. The engine is shut down at the end.
+    `structure` turns an answer into data that fits `schema`, as in `run_task`. An external stop interrupts the
+    running turn and ends the conversation. The engine is shut down at the end.
     """
     conversation = Conversation(client, out, err, quiet, structure, schema, stopper)
     work = asyncio.ensure_future(conversation.converse(task, lines))
@@ -76,7 +76,7 @@ async def run_conversation(
 
 
 class Conversation(Run):
-    """What has been seen of it so far."""
+    """The state of a steered run so far."""
 
     def __init__(
         self,
@@ -94,28 +94,28 @@ class Conversation(Run):
         if structure is not None:
             self.show_partial_answers()
         self._is_open = True
-        """Somebody may still hand in operations, and answer."""
+        """True while operations and answers may still arrive."""
         self._ends = asyncio.Event()
         """Set when the running turn is the last one."""
         self._has_ended = False
-        """That turn is over."""
+        """True once the last turn has ended."""
         self._open: set[str] = set()
         """Submissions that have not ended."""
         self._refusals: dict[str, Operation] = {}
-        """For each thing that is asked and not answered, what refuses it."""
+        """The operation that refuses each open request, by request id."""
         self._correction = self._corrected = ""
-        """The submission that asks for a second answer, and the one whose answer that is."""
+        """The submission that asks for a second answer, and the submission whose answer it corrects."""
         self._lines_taken = 0
         self._last: RunResult | None = None
         self._last_is_result = False
-        """Whether the last line that was written is one."""
+        """True if the last line written is a result."""
 
     def end_after_turn(self) -> None:
-        """Make the running turn the last one; end at once where none runs."""
+        """Make the running turn the last one; end at once if none is running."""
         self._ends.set()
 
     async def converse(self, task: UserInput | None, lines: AsyncIterator[OperationLine]) -> None:
-        """Take operations and events until there are no more of either."""
+        """Process operations and events until both have ended."""
         if task is not None:
             await self._submit(task)
         events = self._client.events()
@@ -125,7 +125,7 @@ class Conversation(Run):
         try:
             while True:
                 waited = {upcoming, *(each for each in (feeding, *over) if not each.done())}
-                # What the engine has said before it fell idle is there at once.
+                # The engine's events up to idle are available at once.
                 timeout_s = 0.0 if (is_over := self._is_over()) else None
                 await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
                 if feeding.done():
@@ -165,14 +165,14 @@ class Conversation(Run):
             )
 
     async def _stop_listening(self) -> None:
-        """Nobody is there any more: what is asked is refused."""
+        """Stop accepting input and refuse every open request: nobody is left to answer."""
         self._is_open = False
         for answer in self._refusals.values():
             await self._submit(answer)
 
     def _is_over(self) -> bool:
-        """Return whether nothing runs, and nothing more is to begin. Guidance that came too late for its turn
-        becomes a prompt of its own, which only the engine knows of."""
+        """Return True if nothing is running and nothing more is to begin. Guidance that arrived too late for its
+        turn becomes a prompt, which only the engine knows of."""
         now = self._client.snapshot()
         if self._ends.is_set():
             return self._has_ended or not now.busy
@@ -197,9 +197,9 @@ class Conversation(Run):
             await super()._asked(event)
 
     async def _turn_ended(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
-        """Write the result of a prompt, unless its answer is asked for once more."""
+        """Write the result of a prompt, unless its answer is requested a second time."""
         self._has_ended = self._ends.is_set()
-        if event.submission_id != self._id:  # it could not begin: another one may be running
+        if event.submission_id != self._id:  # this one could not begin: another may be running
             self._id = event.submission_id
             self._outcome.note(event, self._id)
         outcome, is_second = self._outcome, event.submission_id == self._correction
@@ -215,7 +215,7 @@ class Conversation(Run):
         self._write_result(self._result(None))
 
     def _write_result(self, result: RunResult, *, from_outside: bool = False) -> None:
-        """Write a result, and begin to gather the next one."""
+        """Write a result, and begin to collect the next one."""
         self._tell(result, from_outside=from_outside)
         self._show(result)
         self._last = result
@@ -223,7 +223,8 @@ class Conversation(Run):
         self._start = time.monotonic()
 
     def write_last_result(self, stopped: StopReason | None) -> None:
-        """Write one more result where the last line is none, or does not say why the conversation was stopped."""
+        """Write a final result if the last line is not a result, or does not say why the conversation was
+        stopped."""
         last, outcome = self._last, self._outcome
         if self._last_is_result and last and (stopped is None or last.stop_reason == stopped):
             return
@@ -239,7 +240,7 @@ class Conversation(Run):
         self._write_result(msgspec.structs.replace(result, submission_id=""), from_outside=stopped is not None)
 
     def last_result(self) -> RunResult:
-        """Return the result that was written last."""
+        """Return the result written last."""
         assert self._last is not None
         return self._as_written(self._last)
 

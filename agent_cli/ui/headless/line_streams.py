@@ -1,7 +1,7 @@
-"""Lines in and out by descriptors that may block for as long as the other side likes.
+"""Line-based input and output on descriptors that may block without limit.
 
-Threads read and write, and none of them is waited for without a bound: a program that neither reads nor closes its
-end cannot keep this one from ending.
+Threads read and write, and waiting for them is always bounded: a program that neither reads nor closes its end
+cannot keep this one from ending.
 """
 
 import asyncio
@@ -17,26 +17,27 @@ import msgspec
 from agent_cli.fs.waiting_io import read_waiting, write_waiting
 
 MAX_LINE = 64_000_000
-"""Bytes: more than the pictures of any prompt. Of a longer line nothing is kept but its beginning."""
+"""Maximum line length in bytes: more than the images of any prompt. Of a longer line only the beginning is
+kept."""
 _CHUNK = 65_536
 _READ_AHEAD = 16
-"""Lines that are read before the first of them is taken: a sender that is faster has to wait."""
+"""Maximum number of lines read ahead; a faster sender has to wait."""
 
 Read = TypeVar("Read")
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of the input."""
+    """A line of input."""
 
     number: int
-    """Counted from 1."""
+    """Number of the line, from 1."""
     data: bytes
     is_whole: bool = True
-    """False where it was longer than `MAX_LINE`."""
+    """False if the line was longer than `MAX_LINE`."""
 
 
 async def lines_of(source: int, read: Callable[[Line], Read]) -> AsyncIterator[Read]:
-    """Yield what `read`, called in a thread, makes of each line that is not blank, to the end of the input."""
+    """Yield `read(line)`, called in a thread, for each line that is not blank, to the end of the input."""
     loop = asyncio.get_running_loop()
     found: asyncio.Queue[Read | None] = asyncio.Queue()
     room = threading.Semaphore(_READ_AHEAD)
@@ -56,7 +57,7 @@ async def lines_of(source: int, read: Callable[[Line], Read]) -> AsyncIterator[R
 
 
 def _lines(source: int) -> Iterator[Line]:
-    """Yield the lines, the last one also without a line break."""
+    """Yield the lines, including a last line without a line break."""
     number, rest = 1, bytearray()
     while chunk := read_waiting(source, _CHUNK):
         *ended, last = chunk.split(b"\n")
@@ -74,10 +75,10 @@ def _line(number: int, data: bytearray) -> Iterator[Line]:
 
 
 class ThreadedOutput:
-    """Writes text to a descriptor in a thread, in order, each at once.
+    """Writes text to a descriptor in a thread, in order and without buffering.
 
     Attributes:
-        failure: why text was lost, where it was not that the reader wanted no more.
+        failure: why text was lost; empty if the reader merely closed the pipe.
         closed: set when nothing can be written any more.
     """
 
@@ -94,11 +95,11 @@ class ThreadedOutput:
         threading.Thread(target=self._work, daemon=True).start()
 
     def write(self, text: str) -> None:
-        """Hand over text; nothing waits for the reader."""
+        """Queue text for writing, without waiting for the reader."""
         self._queue.put(text)
 
     async def drained(self) -> None:
-        """Wait until everything is written, or nothing can be. Nothing may be written afterwards."""
+        """Wait until all text is written or writing has failed. Call `write` no more afterwards."""
         self._queue.put(None)
         await self._is_drained.wait()
 

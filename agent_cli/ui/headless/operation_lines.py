@@ -1,4 +1,4 @@
-"""Operations as lines of standard input: what each line holds, or what is wrong with it."""
+"""Operations as lines of standard input: parse each line, or report what is wrong with it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,23 +11,23 @@ from agent_cli.protocol.operations import Operation, UserInput
 from .line_streams import MAX_LINE, Line
 
 _MARK = b"\xef\xbb\xbf"
-"""The mark that some programs begin UTF-8 with."""
+"""UTF-8 byte order mark, with which some programs begin their output."""
 
 
 class OperationLine(msgspec.Struct, frozen=True):
-    """A line of the input."""
+    """A line of input."""
 
     number: int
-    """Counted from 1."""
+    """Number of the line, from 1."""
     operation: Operation | None = None
     name: str = ""
-    """The operation as its line calls it."""
+    """The operation's name as written in the line."""
     wrong: str = ""
-    """Why it holds no operation."""
+    """Why the line contains no operation."""
 
 
 def read_operation(line: Line, prepared: Callable[[UserInput], UserInput]) -> OperationLine:
-    """Return what a line holds; `prepared` makes a prompt fit to be sent, or raises ValueError."""
+    """Parse a line; `prepared` makes a prompt ready to be sent, or raises ValueError."""
     if not line.is_whole:
         return OperationLine(line.number, wrong=f"longer than {MAX_LINE // 10**6} MB")
     try:
@@ -49,7 +49,7 @@ def _decoded(data: bytes) -> Operation:
 
 
 def _prompt_of_others(data: bytes) -> dict[str, Any] | None:
-    """Return the prompt in a message as Claude Code reads it: `{"type": "user", "message": {"content": …}}`."""
+    """Return the prompt in a message in Claude Code's format: `{"type": "user", "message": {"content": …}}`."""
     try:
         content = msgspec.json.decode(data, type=_Message).message.content
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The answer as data while it still arrives: JSON that is cut off somewhere, read as far as it goes."""
+"""The structured answer while it streams: incomplete JSON, parsed as far as it goes."""
 
 import re
 import time
@@ -20,24 +20,24 @@ from agent_cli.protocol.events import (
 _EVERY_S = 0.1
 _TOKEN = re.compile(r'\s+|[{}\[\],:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}\[\],:"]+', re.DOTALL)
 _BEGUN = re.compile(r'"[^"\\]*(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*)*', re.DOTALL)
-"""The beginning of a string, up to an escape that is cut off."""
+"""The beginning of a string, up to an incomplete escape."""
 _HALF_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
 _OPENING = re.compile(r"\s*(?:```\w*\s*\n\s*)?(?=[{\[])")
 _CLOSING = {"{": "}", "[": "]"}
 
 
 class PartialOutput(Event, frozen=True, kw_only=True, tag="partial_output"):
-    """The answer so far as data, where a schema was asked for. It is not whole, and not checked."""
+    """The answer so far as data, if a schema was requested. It is incomplete and not validated."""
 
     value: Any
     """An object or a list with what has arrived of it."""
 
 
 class PartialAnswer:
-    """Follows the events of a turn; tells when there is more of the answer, a few times a second."""
+    """Follows the events of a turn and returns the growing answer a few times a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` tells the time in seconds."""
+        """`clock` returns the time in seconds."""
         self._clock = clock
         self._begin()
 
@@ -48,7 +48,7 @@ class PartialAnswer:
         self._due = 0.0
 
     def note(self, event: AnyEvent) -> PartialOutput | None:
-        """Take in an event; return what there is to say after it."""
+        """Process an event and return the event to emit after it, if any."""
         match event:
             case StepStarted() | RetryScheduled() | FellBack():
                 self._begin()
@@ -72,20 +72,20 @@ class PartialAnswer:
 
 
 class PartialJson:
-    """JSON text that comes in pieces. Each piece is looked at once, but for a string that goes on."""
+    """JSON text that arrives in pieces. Each piece is scanned once, except for an unfinished string."""
 
     def __init__(self) -> None:
         self._text = ""
         self._at = -1
-        """Up to here the text is read; -1 before the first bracket."""
+        """Position up to which the text is scanned; -1 before the first bracket."""
         self._open: list[str] = []
-        """The brackets that close what is open, the innermost last."""
+        """Closing brackets for the open values, innermost last."""
         self._wants_key = False
         self._whole_end = 0
-        """Behind the last value that was whole; what is open now was open there."""
+        """End of the last complete value; the brackets open now were already open there."""
 
     def feed(self, piece: str) -> Any:
-        """Return the value as far as it is there; None where it has not begun, or the text is no JSON."""
+        """Return the value as far as it has arrived; None if it has not begun or the text is not JSON."""
         self._text += piece
         if self._at < 0:
             if (found := _OPENING.match(self._text)) is None:
@@ -94,7 +94,7 @@ class PartialJson:
         while (self._open or not self._at) and (found := _TOKEN.match(self._text, self._at)):
             token = found[0]
             if found.end() == len(self._text) and token[0] not in '{}[],:"':
-                break  # a number or a word may go on
+                break  # a number or a word may continue
             self._at = found.end()
             self._take(token)
         try:
@@ -122,7 +122,7 @@ class PartialJson:
         self._whole_end = self._at
 
     def _begun_string(self) -> str:
-        """Return JSON that ends with what is there of a text; empty where none has begun."""
+        """Return JSON closed after the unfinished string; empty if no string has begun."""
         found = None if self._wants_key or not self._open else _BEGUN.match(self._text, self._at)
         if found is None:
             return ""

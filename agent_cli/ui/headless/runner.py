@@ -1,7 +1,7 @@
-"""One task without a person: events in, one result out, as text, JSON or JSON lines.
+"""Run one task without interaction: events in, one result out, as text, JSON or JSON lines.
 
-Standard output carries the result and nothing else; progress goes to standard error. The result is
-written whatever happens: failures, signals, a closed pipe.
+Standard output carries the result and, with `stream-json`, the events; progress goes to standard error. The result
+is always written, even after failures, signals or a closed pipe.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 OutputFormat = Literal["text", "json", "stream-json"]
 
 GRACE_S = 5.0
-"""How long an interrupted turn may take to end before the result is written without it."""
+"""Seconds that an interrupted turn has to end before the result is written without it."""
 
 
 class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
@@ -59,18 +59,18 @@ class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
     exit_code: int
     text: str
     structured: Any = None
-    """The answer as data, when a schema was asked for."""
+    """The answer as data, if a schema was requested."""
     usage: UsageTotals
     cost_usd: float | None
     turns: int
-    """Model calls."""
+    """Number of model calls."""
     duration_s: float
     changed_files: tuple[ChangedFile, ...]
     commands: tuple[CommandRun, ...]
     verified: bool | None
     denied: tuple[Denied, ...]
     unmet_rules: tuple[str, ...] = ()
-    """Rules about what must be done before the end, where it was not done."""
+    """Rules on required actions that were not met by the end."""
     error: ev.ErrorInfo | None
     usage_is_partial: bool = False
     """Some requests reported no tokens, such as answers that were cut off: `usage` is a lower bound."""
@@ -79,23 +79,24 @@ class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
 
 
 class Stopper:
-    """What a signal handler holds of a run. `stop` may be called at any time, from the loop's thread."""
+    """Handle through which a signal handler stops a run. `stop` may be called at any time from the loop's
+    thread."""
 
     def __init__(self) -> None:
         self.reason: StopReason | None = None
         self.signal = 0
-        """The signal that has stopped it, which the exit code tells; 0 for none."""
+        """The signal that stopped the run, used for the exit code; 0 for none."""
         self._called = asyncio.Event()
 
     def stop(self, reason: StopReason, number: int = 0) -> None:
         """Interrupt the run; it ends with this stop reason and still writes its result. `number` is the signal
-        that asks for it, if one does."""
+        that caused the stop, if any."""
         if self.reason is None:
             self.reason, self.signal = reason, int(number)
         self._called.set()
 
     async def wait(self) -> None:
-        """Returns once `stop` has been called."""
+        """Return once `stop` has been called."""
         await self._called.wait()
 
 
@@ -114,16 +115,16 @@ async def run_task(
 ) -> RunResult:
     """Run `task` to its end and write the result to `out`.
 
-    `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final
-    text into data, raising ValueError where it does not fit; the model is then told so once and may answer
-    again. With `settings` text on a terminal is rendered as Markdown, and data never is. The engine is
-    shut down at the end.
+    `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final text into
+    data and raises ValueError if it does not fit; the model is then told so once and may answer again. With
+    `settings`, text output on a terminal is rendered as Markdown; data never is. The engine is shut down at the
+    end.
     """
     stopper = stopper or Stopper()
     run = Run(client, output_format, Pipe(out), Pipe(err), quiet, stopper)
     work = asyncio.ensure_future(run.work(task, verify, structure))
     watch = asyncio.ensure_future(stopper.wait())
-    over = asyncio.ensure_future(run.turn_over.wait())  # what comes after the turn is stopped at once
+    over = asyncio.ensure_future(run.turn_over.wait())  # work after the turn is stopped at once
     try:
         await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
         if stopper.reason and not work.done():
@@ -141,19 +142,19 @@ async def run_task(
 
 
 class Output(Protocol):
-    """Where the lines of a run go."""
+    """Sink for the lines of a run."""
 
     failure: str
-    """Why text was lost, where it was not that the reader wanted no more."""
+    """Why text was lost; empty if the reader merely closed the pipe."""
     columns: int
 
     def write(self, text: str) -> None:
-        """Write and flush; nothing once that has failed."""
+        """Write and flush; do nothing after a failure."""
         ...
 
 
 class Run:
-    """What has been seen of the run so far."""
+    """The state of a run so far."""
 
     def __init__(
         self, client: Client, output_format: OutputFormat, out: Output, err: Output, quiet: bool, stopper: Stopper
@@ -166,7 +167,7 @@ class Run:
         self._seq = 0
         self._id = ""
         self._agents: dict[str, AgentState] = {}
-        """What each sub-agent did last, by its id."""
+        """Last state of each sub-agent, by its id."""
         self._verified: bool | None = None
         self._closed = False
         self._retry: RetryProgress | None = None
@@ -199,12 +200,12 @@ class Run:
         )
 
     async def _turn(self, prompt: UserInput) -> bool:
-        """One input to its end; whether that was an end of its own."""
+        """Run a prompt to its end; return True if the turn completed."""
         self._id = await self._client.submit(prompt)
         return await self._consume()
 
     async def _consume(self) -> bool:
-        """Reads events until ours has ended; whether the turn came to an end of its own."""
+        """Process events until the turn has ended; return True if it completed."""
         async for event in self._client.events():
             await self._take(event)
             if isinstance(event, ev.TERMINAL) and event.submission_id == self._id:
@@ -214,7 +215,7 @@ class Run:
         return False
 
     async def _take(self, event: ev.AnyEvent) -> None:
-        """Show an event, and note what it says."""
+        """Write an event and record it."""
         if getattr(event, "error", None) is not None:
             from ..text.hints import with_advice
 
@@ -225,14 +226,14 @@ class Run:
         await self._note(event)
 
     def show_partial_answers(self) -> None:
-        """Write the answer as data, too, while it arrives."""
+        """Also write partial structured answers while the answer streams."""
         if self._format == "stream-json":
             from .partial_output import PartialAnswer
 
             self._partial = PartialAnswer()
 
     def _show(self, event: ev.Event) -> None:
-        """Write a line of `stream-json`, numbered as lines are: some are none of the engine's."""
+        """Write a line of `stream-json`. Lines are renumbered, because some are not engine events."""
         self._seq += 1
         if self._format == "stream-json":
             self._out.write(encode(msgspec.structs.replace(event, seq=self._seq)))
@@ -269,7 +270,7 @@ class Run:
                 pass
 
     async def _asked(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
-        """Nobody is here."""
+        """Refuse the request: nobody can answer."""
         await self._client.submit(refusal(event))
 
     def _retry_scheduled(self, event: ev.RetryScheduled) -> None:
@@ -281,7 +282,7 @@ class Run:
             self._progress(first)
 
     def _recovered(self) -> None:
-        """A model call got through, perhaps after retries."""
+        """End the retry progress: a model call succeeded, perhaps after retries."""
         retry, self._retry = self._retry, None
         if retry and retry.count > 1:
             self._progress(retry.ended())
@@ -293,7 +294,7 @@ class Run:
             self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))
 
     def _agent_changed(self, event: ev.AgentChanged) -> None:
-        """Say that a sub-agent begins or has ended."""
+        """Report that a sub-agent begins or has ended."""
         from ..render.agents import change_line
 
         before, self._agents[event.agent_id] = self._agents.get(event.agent_id), event.state
@@ -302,12 +303,12 @@ class Run:
             self._progress(change_line(event))
 
     def note_failure(self, work: "asyncio.Future[None]") -> None:
-        """The run ends with what the work on it has raised, if anything."""
+        """Fail the run with the exception of its task, if there is one."""
         if not work.cancelled() and (failure := work.exception()) is not None:
             self.failed("internal_error", ev.ErrorInfo("internal_error", f"{type(failure).__name__}: {failure}"))
 
     def failed(self, reason: StopReason, error: ev.ErrorInfo) -> None:
-        """The run ends with this error; the first one counts."""
+        """End the run with this error; the first error counts."""
         from ..text.hints import error_with_advice, situation
 
         self._outcome.failed(reason, error_with_advice(error, situation("shell", self._client.snapshot())))
@@ -317,7 +318,7 @@ class Run:
             self._err.write(line + "\n")
 
     def finish(self, rendered: Ui | None) -> RunResult:
-        """Builds the result and writes it; text as Markdown where there are settings for that."""
+        """Build the result and write it; text as Markdown if there are settings for it."""
         stopped = self._stopper.reason
         result = self._result(stopped)
         self._tell(result, from_outside=stopped is not None)
@@ -329,7 +330,7 @@ class Run:
         return self._as_written(result)
 
     def _as_written(self, result: RunResult) -> RunResult:
-        """Return the result, with another exit code where it could not be written."""
+        """Return the result, with another exit code if writing failed."""
         if not self._out.failure:
             return result
         self._err.write(f"error: the result could not be written: {self._out.failure}\n")
@@ -342,14 +343,14 @@ class Run:
         return render_answer(text, settings, self._out.columns, self._client.snapshot)
 
     def _tell(self, result: RunResult, *, from_outside: bool) -> None:
-        """Say on standard error how it ended, where that was not as it should."""
+        """Report on standard error how the run ended, unless it ended normally."""
         if result.error or (result.stop_reason != "end_turn" and not self._quiet):
             self._tell_end(result, from_outside=from_outside)
         if result.exit_code == DENIED and result.denied:
             self._progress(_denials(result.denied))
 
     def _tell_end(self, result: RunResult, *, from_outside: bool) -> None:
-        """Says what went wrong or stopped the run, and what to do next."""
+        """Report what failed or stopped the run, and what to do next."""
         from ..text.hints import run_stopped
 
         if result.error:
@@ -360,7 +361,7 @@ class Run:
             self._err.write(f"{line}\n")
 
     async def close(self) -> None:
-        """Shut the engine down; what it has to tell meanwhile is progress, whatever the format."""
+        """Shut the engine down; notices that arrive meanwhile are printed as progress in every output format."""
         if self._closed:
             return
         await self._client.submit(Shutdown())
@@ -401,24 +402,24 @@ class Run:
 
 
 def refusal(event: ev.ApprovalRequested | ev.QuestionAsked) -> Operation:
-    """Return the answer where nobody can give one; no decision is a refusal."""
+    """Return the refusal of a request that nobody can answer; an approval without decisions is a refusal."""
     if isinstance(event, ev.ApprovalRequested):
         return ApprovalAnswer(event.request_id)
     return QuestionAnswer(event.request_id, "No user is here to answer. Decide yourself and say what you assumed.")
 
 
 def _denials(denied: tuple[Denied, ...]) -> str:
-    """Return why the exit code tells of refusals."""
+    """Return the explanation of the exit code for denied calls."""
     first = lines.one_line(denied[0].reason, 1000).removeprefix("Denied: ").partition(". ")[0]
     many = f"{len(denied)} calls were denied, the first" if len(denied) > 1 else "1 call was denied"
     return f"exit {DENIED}: {many}: {first}"
 
 
 def encode(event: ev.Event) -> str:
-    """Encode an event as one line of JSON, in which nothing can control a terminal."""
+    """Encode an event as one line of JSON without terminal control characters."""
     try:
         return escape_json(msgspec.json.encode(event).decode("utf-8") + "\n")
-    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot hold
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
         import json
 
         return json.dumps(msgspec.to_builtins(event)) + "\n"
@@ -428,17 +429,17 @@ NO_WRAP = 1_000_000
 
 
 class Pipe:
-    """Writes until it cannot any more."""
+    """Writes to a stream until writing fails."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
         self.failure = ""
-        """Why text was lost, where it was not that the reader wanted no more."""
+        """Why text was lost; empty if the reader merely closed the pipe."""
         self.is_terminal = stream.isatty()
         self.columns = _columns() if self.is_terminal else NO_WRAP
 
     def write(self, text: str) -> None:
-        """Write and flush; nothing once that has failed."""
+        """Write and flush; do nothing after a failure."""
         if self._stream is None:
             return
         try:
@@ -452,7 +453,7 @@ class Pipe:
             self._close(self._stream)
 
     def _close(self, stream: TextIO) -> None:
-        """Nobody reads any more: what is still buffered must not fail again when the program exits."""
+        """Redirect the closed stream to null: text still buffered must not fail again when the program exits."""
         self._stream = None
         try:
             null = os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""A front end that only watches: events printed as the REPL prints them, with nobody to type."""
+"""A front end that only watches: prints events as the REPL prints them, without input."""
 
 import shutil
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from ..render.renderer import Renderer
 from ..text.theme import NONE, choose
 
 _WIDTH = 100
-"""Columns that a line is broken for where there is no terminal."""
+"""Line width in columns if there is no terminal."""
 
 
 class Watcher:
-    """Prints finished output to a stream; colours only where it is a terminal."""
+    """Prints finished output to a stream, in colour only on a terminal."""
 
     def __init__(self, settings: Ui, out: TextIO, snapshot: Callable[[], Snapshot]) -> None:
         theme = choose(settings) if out.isatty() else NONE
@@ -28,7 +28,7 @@ class Watcher:
         return shutil.get_terminal_size().columns if self._is_terminal else _WIDTH
 
     def show(self, event: AnyEvent) -> None:
-        """Print what an event finished."""
+        """Print what an event has finished."""
         self._renderer.handle(event)
         if text := self._renderer.take():
             self._out.write(text)
@@ -36,7 +36,7 @@ class Watcher:
 
 
 def render_answer(text: str, settings: Ui, width: int, snapshot: Callable[[], Snapshot]) -> str:
-    """Return an answer as the REPL prints it on a terminal."""
+    """Render an answer as the REPL prints it on a terminal."""
     renderer = Renderer(choose(settings), settings, lambda: width, snapshot, "")
     renderer.handle(
         AnswerCompleted(

@@ -1,8 +1,8 @@
-"""Markdown blocks as rows of the screen. Imported only when first needed, since the parser is not light.
+"""Markdown blocks as rows of the screen. Imported on first use, because the parser is slow to load.
 
-Everything that was written is shown: addresses, cells, references. Code stands at the left edge, without
-frame, background or padding, so that it can be copied out of the terminal. Without colours headings keep their
-`#` and code its backticks and fences.
+No content is dropped: addresses, cells and references are all shown. Code starts at the left edge, without frame,
+background or padding, so that it can be copied out of the terminal. Without colours headings keep their `#` and
+code its backticks and fences.
 """
 
 import re
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 
 _MAX_CHARS = 300_000
 _MAX_OPEN = 40
-"""Brackets open at a time; the parser looks for the end of each of them."""
+"""Maximum number of open brackets; the parser searches for the end of each."""
 _TOO_DEEP = re.compile(r"(?m)^(?:[ \t]*(?:>|[-+*]|\d+[.)])(?=[ \t>]|$)){40}")
-"""More blocks in each other than can be drawn."""
+"""Blocks nested too deeply to be drawn."""
 _LINE = r"(?:\*\*|`)?[^\W\d_][^\n\r\0\x1c-\x1f\x85\ufeff]*"
-"""Without what is a blank at the end of a line to either Python or the parser, not to both."""
+"""Excludes characters at the end of a line that are whitespace to Python or to the parser, but not to both."""
 _PARAGRAPH = re.compile(rf"{_LINE}(?:\n{_LINE})*+")
 _ITEMS = re.compile(rf"([-*+]) {_LINE}(?:\n\1 {_LINE})*+|\d{{1,9}}([.)]) {_LINE}(?:\n\d{{1,9}}\2 {_LINE})*+")
-"""A paragraph, and items of one line each: no line begins as another block does. Most text is like that."""
+"""A paragraph, and items of one line each: no line begins as another block does. Most text has this form."""
 _TASK = re.compile(r"\[([ xX])\] +")
 _MAY_BE_BOX = ("[", "\\", "&")
-"""What a text begins with that begins with a bracket, escaped or not."""
+"""First characters of a text that begins with a bracket, escaped or not."""
 _BULLETS = "•◦▪"
 _RULE = 40
 _NARROWEST = 8
 
 
 class _Node(msgspec.Struct):
-    """A block and what it holds."""
+    """A block with its children."""
 
     mark: Mark
     children: list["_Node"] = []
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """A row that is drawn already."""
+    """A finished row."""
 
     text: str
     at_edge: bool = False
-    """It stands at the left edge, wherever its list stands."""
+    """True if the row starts at the left edge, regardless of the indent of its list."""
 
 
 class StyledBlocks:
@@ -64,7 +64,7 @@ class StyledBlocks:
         self._growing = Paragraph(theme, 0)
 
     def block(self, source: str, width: int, number: int | None) -> list[str]:
-        """Markdown as rows of about `width` columns; `number` counts an ordered list's item."""
+        """Return Markdown as rows of about `width` columns; `number` is the number of an ordered list's item."""
         plain = source.rstrip().split("\n")
         if len(source) > _MAX_CHARS or _TOO_DEEP.search(source) or _open_brackets(source) > _MAX_OPEN:
             return plain
@@ -75,32 +75,32 @@ class StyledBlocks:
         return rows if any(rows) else plain  # such as `8081.`, which is an empty list item
 
     def _paragraph(self, source: str, width: int) -> list[str]:
-        """Return the rows of the paragraph that a block ends with, which may be that drawn last, grown."""
+        """Return the rows of the final paragraph, reusing those of the last call if the paragraph has grown."""
         if not self._growing.goes_on(source, width, self.theme):
             self._growing = Paragraph(self.theme, width)
         return self._growing.rows(source)
 
     def fence(self, line: str) -> list[str]:
-        """Return what a fence says besides a language; without colours, the fence itself."""
+        """Return the text of a fence other than a language; without colours, the fence itself."""
         info = line.strip("`~").strip()
         if not self.theme.colour:
             return [line]
         return [self.theme.paint("muted", info)] if info.lower() != language(info) else []
 
     def code(self, language: str) -> "StyledCode":
-        """Return the lines of one fence."""
+        """Return the renderer of a fenced code block."""
         return StyledCode(self, language)
 
 
 def _code_lines(language: str) -> "CodeLines":
-    """Return what colours code; loaded in 15 ms at the first, since many conversations show none."""
+    """Return a highlighter; its import takes 15 ms, and many conversations show no code."""
     from .highlight import CodeLines
 
     return CodeLines(language, ("code",))
 
 
 class StyledCode:
-    """`Code` in the colours its blocks have at the time."""
+    """`Code` in the theme that its blocks have at the time."""
 
     def __init__(self, blocks: StyledBlocks, language: str) -> None:
         self._blocks, self._lines = blocks, _code_lines(language)
@@ -110,13 +110,13 @@ class StyledCode:
         return self._lines.line(text.expandtabs(4), self._blocks.theme)
 
     def glimpse(self, text: str) -> str:
-        """Return what there is of the next line."""
+        """Return the unfinished next line."""
         return self._lines.glimpse(text.expandtabs(4), self._blocks.theme)
 
 
 def _parsed(source: str) -> tuple[list[_Node], Mark | None]:
-    """Return the blocks of a text without tabs, and the last text in them. Simple ones bypass the parser, which is
-    slow for them too."""
+    """Parse a text without tabs into blocks, and return them with the last inline text. Simple texts bypass the
+    parser, which is slow for them too."""
     if _PARAGRAPH.fullmatch(source):
         text, paragraph = _paragraph(source)
         return [paragraph], text
@@ -135,13 +135,13 @@ def _parsed(source: str) -> tuple[list[_Node], Mark | None]:
 
 
 def _paragraph(content: str, *, hidden: bool = False) -> tuple[Mark, _Node]:
-    """Return a paragraph, and the text in it; it is hidden in lists without blank lines."""
+    """Return a paragraph's inline text and its node; paragraphs are hidden in lists without blank lines."""
     text = Mark("inline", "", 0, content=content.strip(), children=[])
     return text, _Node(Mark("paragraph_open", "p", 1, hidden=hidden), [_Node(text)])
 
 
 def _tree(marks: Iterator[Mark]) -> list[_Node]:
-    """Return the blocks up to the end of the one they are in."""
+    """Return the nodes up to the end of the enclosing block."""
     nodes: list[_Node] = []
     for mark in marks:
         if mark.nesting < 0:
@@ -151,15 +151,15 @@ def _tree(marks: Iterator[Mark]) -> list[_Node]:
 
 
 class _Page(msgspec.Struct, frozen=True):
-    """How blocks are drawn."""
+    """Drawing of blocks."""
 
     theme: Theme
     last: Mark | None
-    """The text at its end."""
+    """The last inline text."""
     draw_last: Callable[[str, int], list[str]]
 
     def rows(self, nodes: Sequence[_Node], width: int, depth: int, tight: bool = False) -> list[_Row]:
-        """Blocks below each other, with a blank row between them unless they are `tight`."""
+        """Return blocks one below another, separated by a blank row unless they are `tight`."""
         found: list[_Row] = []
         for node in nodes:
             own = self._block(node, max(_NARROWEST, width), depth)
@@ -235,7 +235,7 @@ class _Page(msgspec.Struct, frozen=True):
         return [head, *(row if row.at_edge or not row.text else _Row(indent + row.text) for row in rest)]
 
     def _code(self, mark: Mark) -> list[_Row]:
-        """Code between the fences it was written in, and indented code between some."""
+        """Return code between its original fences; indented code gets fences."""
         fence = mark.markup or "```"
         code = _code_lines(language(mark.info))
         body = mark.content.rstrip("\n").split("\n") if mark.content else []
@@ -262,7 +262,7 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def numbered(written: int, last: int) -> int:
-    """Return an item's number: as it was written, unless all have the same one."""
+    """Return an item's number: as written, unless it does not exceed the last one."""
     return max(written, last + 1)
 
 
@@ -275,7 +275,7 @@ def _open_brackets(source: str) -> int:
 
 
 def _task(item: _Node) -> str:
-    """Return what stands in the box of a task; empty where it is none. The box itself is taken away."""
+    """Return the mark in the box of a task and remove the box; empty if there is none."""
     for block in item.children[:1]:
         for line in block.children[:1]:
             for text in read(line.mark)[:1] if line.mark.content[:1] in _MAY_BE_BOX else ():

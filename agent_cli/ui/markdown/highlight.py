@@ -1,8 +1,8 @@
-"""Code coloured line by line, as it arrives, by Pygments. Imported only when first needed.
+"""Code highlighting line by line, as code arrives, by Pygments. Imported on first use.
 
-A lexer's stack of states goes on from line to line, so that a docstring is one on all of its lines; what a lexer
-knows only as one expression over several lines (a block comment) is remembered by its closing sign. Each line is
-looked at once and costs the same, however long the code is.
+A lexer's stack of states carries over from line to line, so that a docstring is highlighted on all of its lines.
+Constructs that a lexer matches only with a single expression over several lines (a block comment) are tracked by
+their closing delimiter. Each line is scanned once at the same cost, however long the code is.
 """
 
 from functools import lru_cache
@@ -34,44 +34,44 @@ _ROLES: dict[Any, Role] = {
     Generic.Heading: "strong",
 }
 _PAIRS = (("/*", "*/"), ("<!--", "-->"), ("{-", "-}"), ("(*", "*)"), ("--[[", "]]"), ("`", "`"))
-"""What opens and closes text that may have several lines, in one language or another."""
+"""Delimiters of comments and strings that may span lines, in one language or another."""
 
 
 _LONG: tuple[tuple[Role, ...], ...] = (("comment",), ("string",))
-"""How what may have several lines looks."""
+"""Roles of constructs that may span several lines."""
 _FIRST = {"PHP": ("root", "php")}
-"""States that code begins in, where it is not the first."""
+"""Initial lexer states of languages that do not start in `root` alone."""
 
 
 class _State(msgspec.Struct, frozen=True):
-    """Where a line begins."""
+    """Lexer state at the beginning of a line."""
 
     stack: tuple[str, ...]
     close: str = ""
-    """What ends the comment or text it stands in, where that is no state of the lexer's."""
+    """Delimiter that closes the open comment or string, if the lexer has no state for it."""
     look: tuple[Role, ...] = ()
-    """How that looks."""
+    """Roles of the open comment or string."""
 
 
 class CodeLines:
-    """The lines of one piece of code, in their order."""
+    """Highlights the lines of a piece of code, in order."""
 
     def __init__(self, language: str, plain: tuple[Role, ...] = ()) -> None:
-        """`plain` is how the lines of an unknown language look."""
+        """`plain` are the roles for lines of an unknown language."""
         self._lexer = _lexer(language)
         self._plain = plain
         self._state = _State(_first(self._lexer))
 
     def line(self, text: str, theme: Theme) -> str:
-        """Return the next line, in colours."""
+        """Return the next line, in colour."""
         return theme.painted(self.pieces(text)) if theme.colour else text
 
     def glimpse(self, text: str, theme: Theme) -> str:
-        """Return what there is of the next line."""
+        """Return the unfinished next line, in colour."""
         return theme.painted(self._pieces(text)[0]) if theme.colour else text
 
     def pieces(self, text: str) -> list[Piece]:
-        """Return the next line by its colours."""
+        """Return the next line as pieces with their roles."""
         pieces, self._state = self._pieces(text)
         return pieces
 
@@ -84,7 +84,7 @@ class CodeLines:
         pieces: list[Piece] = [(self._state.look, before)]
         if not state.close:
             tokens, stack = _lexed(self._lexer, rest, state.stack)
-            if "".join([value for _, value in tokens]) != f"{rest}\n":  # nothing is lost for being coloured
+            if "".join([value for _, value in tokens]) != f"{rest}\n":  # use the tokens only if no text is lost
                 return [((), text)], self._state
             at, close, look = _opening(self._lexer, rest, tokens) or (len(rest), "", ())
             pieces += _first_chars(tokens, at)
@@ -106,14 +106,14 @@ _ALIASES = {
 
 
 def language_of(path: str) -> str:
-    """Return the language of a file by the end of its name; empty when it has none."""
+    """Return the language of a file by its extension; empty if unknown."""
     ending = path.rpartition("/")[2].rpartition(".")[2].lower() if "." in path.rpartition("/")[2] else ""
     name = _ALIASES.get(ending, ending)
     return name if _lexer(name) is not None else ""
 
 
 def _first_chars(tokens: list[tuple[Any, str]], count: int) -> list[Piece]:
-    """Return what so many characters look like."""
+    """Return the first `count` characters as pieces with their roles."""
     pieces: list[Piece] = []
     for kind, value in tokens:
         if count <= 0:
@@ -124,7 +124,7 @@ def _first_chars(tokens: list[tuple[Any, str]], count: int) -> list[Piece]:
 
 
 def _inside(text: str, state: _State) -> tuple[str, str, _State]:
-    """Return what of a line still belongs to what was open before it, the rest, and where the rest stands."""
+    """Split a line at the end of a construct open before it; return both parts and the state of the rest."""
     if not state.close:
         return "", text, state
     at = text.find(state.close)
@@ -156,7 +156,7 @@ def _first(lexer: Lexer | None) -> tuple[str, ...]:
 
 
 def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[tuple[Any, str]], tuple[str, ...]]:
-    """Return the tokens of one line, and the states that the next one begins in."""
+    """Return the tokens of a line, and the lexer states for the next one."""
     text += "\n"
     if not isinstance(lexer, RegexLexer) or isinstance(lexer, ExtendedRegexLexer):
         return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)], stack
@@ -183,8 +183,8 @@ def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[tuple[
 
 
 def _go(states: list[str], following: Any) -> None:
-    """Change the stack as a rule of a lexer says."""
-    if isinstance(following, int):  # so many states less, but never the first
+    """Change the stack of states as a lexer rule says."""
+    if isinstance(following, int):  # remove states, but never the first
         del states[max(1, len(states) + following) if following < 0 else len(states) :]
         return
     for name in (following,) if isinstance(following, str) else following or ():
@@ -196,7 +196,7 @@ def _go(states: list[str], following: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _pairs(lexer: Lexer) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
-    """Return which of the pairs this language knows, without states of its own for them."""
+    """Return the delimiter pairs of this language that its lexer does not handle with states."""
     found = []
     first = _first(lexer)
     plain = len(_lexed(lexer, "x", first)[1])
@@ -212,7 +212,7 @@ def _pairs(lexer: Lexer) -> tuple[tuple[str, str, tuple[Role, ...]], ...]:
 
 
 def _opening(lexer: Lexer, text: str, tokens: list[tuple[Any, str]]) -> tuple[int, str, tuple[Role, ...]] | None:
-    """Return where a comment or text begins that this line does not end, what will end it, and how it looks."""
+    """Return the position of a comment or string that this line leaves open, its delimiter and its roles."""
     pairs = [pair for pair in _pairs(lexer) if pair[0] in text]
     at = 0
     for kind, value in tokens if pairs else ():

@@ -1,7 +1,7 @@
-"""The inside of Markdown blocks as text with styles. Addresses are shown once each, code keeps its blanks.
+"""Inline Markdown as styled text. Each address is shown once; code keeps its blanks.
 
-Two rules differ from CommonMark: nothing in a formula is read as Markdown, and `2*3*4` and `x**2` keep
-their stars.
+Two rules differ from CommonMark: nothing in a formula is parsed as Markdown, and `2*3*4` and `x**2` keep their
+asterisks.
 """
 
 import re
@@ -21,7 +21,7 @@ from ..text.theme import Role, Theme
 from .latex import readable
 
 PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 200}).enable(["strikethrough", "table"])
-PARSER.disable("reference")  # its text would vanish, and most of what refers to it stands in another block
+PARSER.disable("reference")  # its text would vanish; most uses of it are in other blocks
 PARSER.disable(["inline", "text_join"])  # left to `read`
 _MATH = re.compile(
     r"""
@@ -32,18 +32,18 @@ _MATH = re.compile(
     """,
     re.VERBOSE,
 )
-"""A formula. Each kind ends where the next of its kind would begin, so that all attempts together are linear."""
+"""A formula. Each kind ends where the next of its kind would begin, so that matching is linear in total."""
 _NO_MARKS = re.compile(r"[^\n\\$*`~_\[!<&]+")
-"""Text in which nothing begins that is not text."""
+"""Text without any character that can begin markup."""
 _STAR = re.compile(r"(?<=[0-9A-Za-z])\*(?=[0-9A-Za-z])")
 _POWER = re.compile(r"(?<=[0-9A-Za-z)\]])\*\*(?=[0-9])")
 _LOOK_BACK = 64
-"""So many delimiters are looked at to see whether bold text is open."""
+"""Maximum number of delimiters checked for open bold text."""
 _OPENS: dict[str, Role] = {"strong_open": "strong", "em_open": "emphasis", "s_open": "struck", "link_open": "link"}
 
 
 def _math(state: StateInline, silent: bool) -> bool:
-    """Read a formula."""
+    """Parse a formula."""
     found = _MATH.match(state.src, state.pos, state.posMax)
     if found is None:
         return False
@@ -54,7 +54,8 @@ def _math(state: StateInline, silent: bool) -> bool:
 
 
 def _star(state: StateInline, silent: bool) -> bool:
-    """Read a star between ASCII letters or digits as itself, and `**` before a digit where it ends nothing."""
+    """Parse an asterisk between ASCII letters or digits literally, and `**` before a digit if it closes
+    nothing."""
     found = _STAR.match(state.src, state.pos, state.posMax) or _POWER.match(state.src, state.pos, state.posMax)
     if not found or (len(found.group()) == 2 and _is_bold(state)):
         return False
@@ -65,7 +66,7 @@ def _star(state: StateInline, silent: bool) -> bool:
 
 
 def _is_bold(state: StateInline) -> bool:
-    """Return whether there is an opening star that nothing has closed yet."""
+    """Return True if an opening asterisk is still unclosed."""
     opened = 0
     for each in state.delimiters[-_LOOK_BACK:]:
         if each.marker == ord("*"):
@@ -78,7 +79,7 @@ PARSER.inline.ruler.before("emphasis", "star", _star)
 
 
 def read(mark: Mark) -> list[Mark]:
-    """Return the inline marks that a block's text holds, read when first asked for."""
+    """Return the inline marks of a block's text, parsed on first use."""
     if not mark.children and _NO_MARKS.fullmatch(mark.content):
         mark.children = [Mark("text", "", 0, content=mark.content)]
     elif not mark.children:
@@ -90,7 +91,7 @@ def read(mark: Mark) -> list[Mark]:
 
 
 def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> StyledText:
-    """Return inline marks as text, with a line break where one is asked for."""
+    """Return inline marks as text, with the hard line breaks."""
     text = StyledText()
     roles: list[tuple[Role, ...]] = [base]
     looks = [look(theme, *base)]
@@ -114,7 +115,7 @@ def inline(marks: Sequence[Mark], theme: Theme, *base: Role) -> StyledText:
 
 
 def _end_link(text: StyledText, address: str, first: int, theme: Theme, around: Look) -> None:
-    """Add where a link leads, unless its text says so; both can be opened where the terminal has links."""
+    """Append the address of a link unless its text shows it; both are clickable if the terminal supports links."""
     shown = _address(address, StyledText(text.runs[first:]).plain)
     opens = theme.links and may_link(address)
     if opens:
@@ -141,12 +142,12 @@ def _leaf(mark: Mark) -> str:
 
 
 def safe(text: str) -> str:
-    """Return what the parser has read, made safe once more: Markdown can spell any character as an entity."""
+    """Sanitize parsed text once more: Markdown can spell any character as an entity."""
     return text if text.isascii() and text.isprintable() else clean(text)
 
 
 def _address(address: str, text: str) -> str:
-    """Return where a link leads, unless its text says so; letters of other scripts in a host may look alike."""
+    """Return the address of a link unless its text shows it; letters of other scripts in a host may look alike."""
     said = {address, address.removeprefix("mailto:")}
     is_said = text in said or (PARSER.normalizeLink(text) in said and "//xn--" not in address)
     return "" if is_said else safe(address)

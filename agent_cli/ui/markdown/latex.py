@@ -1,6 +1,6 @@
 """Simple LaTeX as Unicode that can be read and copied: `\\frac{a}{b} \\le x^2` becomes `a/b ≤ x²`.
 
-All or nothing: a formula with anything unknown in it stays as it was written. There is no layout, one line only.
+All or nothing: a formula with an unknown element stays as written. The result is a single line without layout.
 """
 
 import re
@@ -10,9 +10,9 @@ _MAX_CHARS = 2000
 _MAX_DEPTH = 12
 _DELIMITERS = re.compile(r"(\$\$|\$|\\\(|\\\[)([\s\S]*?)(\$\$|\$|\\\)|\\\])")
 _PRODUCT = re.compile(r"[^\s+\-−±=<>≤≥≠≈/*·×÷,]+|\([^()]*\)")
-"""What needs no brackets above a fraction."""
+"""Numerators that need no brackets."""
 _BASE = re.compile(r"(?:^|[^A-Za-z])[A-Za-z]$|[^A-Za-z\s]$|(?:sin|cos|tan|log|ln|lim|min|max|sup|inf)$")
-"""What a script may stand behind: not a word, so that `$HOME_DIR/$x` stays what it is."""
+"""A valid base of a script: not a word, so that `$HOME_DIR/$x` stays unchanged."""
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -50,15 +50,16 @@ _SCRIPTS = {
 _ATOM = re.compile(
     rf"\d+(?:\.\d+)?|\w[{re.escape(''.join(''.join(each.values()) for each in _SCRIPTS.values()))}]*|\([^()]*\)"
 )
-"""What needs no brackets below a fraction or a root."""
+"""Denominators and radicands that need no brackets."""
 
 
 class _UnknownError(Exception):
-    """The formula has something that is not known here."""
+    """The formula contains an unknown element."""
 
 
 def readable(formula: str) -> str:
-    """Return a formula, its delimiters included, in Unicode without them; as it is where it is not understood."""
+    """Convert a formula with its delimiters to Unicode without them; return it unchanged if it is not
+    understood."""
     found = _DELIMITERS.fullmatch(formula)
     if found is None or len(formula) > _MAX_CHARS or not _is_math(found[1], found[2]):
         return formula
@@ -70,14 +71,14 @@ def readable(formula: str) -> str:
 
 
 def _is_math(opening: str, body: str) -> bool:
-    """Return whether this is LaTeX, and neither `$HOME/$USER` nor an escaped bracket such as `\\[x\\] done`."""
+    """Return True for LaTeX, but not for `$HOME/$USER` or an escaped bracket such as `\\[x\\] done`."""
     if re.search(r"[\\^_]", body):
         return True
     return opening != "$" and not re.search("[A-Za-z]{2}", body) and (opening != "\\[" or "=" in body)
 
 
 class _Reader:
-    """One formula, token by token."""
+    """Converts a formula, token by token."""
 
     def __init__(self, source: str) -> None:
         self._tokens = [each.group() for each in _TOKEN.finditer(source)]
@@ -85,7 +86,7 @@ class _Reader:
         self._depth = 0
 
     def read(self) -> str:
-        """Return all of it on one line."""
+        """Return the whole formula on one line."""
         text = self._group(closing="")
         return " ".join(text.split())
 
@@ -100,7 +101,7 @@ class _Reader:
             self._at += 1
 
     def _group(self, closing: str) -> str:
-        """Return what stands up to a closing bracket, or to the end."""
+        """Return the text up to a closing bracket, or to the end."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise _UnknownError
@@ -145,7 +146,7 @@ class _Reader:
         raise _UnknownError
 
     def _drop_dot(self) -> None:
-        """Drop the dot of `\\right.`, a bracket that is not shown."""
+        """Drop the dot of `\\right.`, an invisible bracket."""
         if self._tokens[self._at - 1] in ("\\left", "\\right") and self._tokens[self._at : self._at + 1] == ["."]:
             self._at += 1
 

@@ -1,4 +1,4 @@
-"""A paragraph that grows: rows that no further text can change are kept, so a frame draws its end alone."""
+"""A growing paragraph: rows that later text cannot change are kept, so that a frame draws only its end."""
 
 import re
 
@@ -9,11 +9,11 @@ from ..text.theme import Theme
 from .inline import inline, read
 
 _MAY_SPAN = re.compile(r"[\\&$]")
-"""What may begin a formula, or stand for a character that overwrites others."""
+"""Characters that may begin a formula, or an entity for a character that overwrites others."""
 _MAY_OPEN = re.compile(r"[\[`*_~]")
-"""What in text, having closed nothing, may still open something."""
+"""Characters in plain text that may still open markup."""
 _POWER = re.compile(r"\*\*[0-9]")
-"""Whether its stars are read as themselves depends on all that stands before them."""
+"""The parsing of its asterisks depends on all text before them."""
 
 
 class Paragraph:
@@ -23,16 +23,16 @@ class Paragraph:
         self._theme, self._width = theme, width
         self._source = ""
         self._settled = ""
-        """The source that is not read again; it ends before a blank."""
+        """Source that is not parsed again; ends before a blank."""
         self._rows: list[str] = []
-        """Its rows but the last."""
+        """Rows of the settled source except the last."""
         self._last = StyledText()
-        """Its last row, which goes on."""
+        """The last row of the settled source, which can still grow."""
         self._tried = 1
-        """How many unsettled rows there were when more was to be settled."""
+        """Number of unsettled rows at the last attempt to settle more."""
 
     def goes_on(self, source: str, width: int, theme: Theme) -> bool:
-        """Return whether a source is this paragraph with more text, to be drawn the same."""
+        """Return True if a source is this paragraph with more text, at the same width and theme."""
         return (
             (width, theme) == (self._width, self._theme)
             and source.startswith(self._source)
@@ -52,7 +52,7 @@ class Paragraph:
         return wrap_text(self._last + inline(marks, self._theme), self._width)
 
     def _settle(self, rest: str) -> None:
-        """Keep the rows up to the last word, unless what is to come may change how they are read."""
+        """Keep the rows up to the last word, unless later text may change how they are parsed."""
         done = rest[: rest.rfind(" ")]
         if not done or done != done.rstrip() or _MAY_SPAN.search(done):
             return
@@ -60,7 +60,7 @@ class Paragraph:
         if any(mark.type == "text" and _MAY_OPEN.search(mark.content) for mark in marks):
             return
         *lines, last = self._lines(marks)
-        if marks[-1].type not in ("code_inline", "image"):  # whose blanks at the end count
+        if marks[-1].type not in ("code_inline", "image"):  # whose trailing blanks count
             self._settled, self._last, self._tried = self._settled + done, last, 1
             self._rows = [*self._rows, *map(row, lines)]
 

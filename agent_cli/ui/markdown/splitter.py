@@ -1,9 +1,9 @@
-"""Markdown that arrives in pieces, cut into blocks that are finished and can be printed for good.
+"""Split streaming Markdown into finished blocks that can be printed permanently.
 
-The splitter looks at whole lines only, once each, so its cuts do not depend on how the text was chunked
-and its cost is linear. Paragraphs, tables and quotes end at a blank line, list items one by one, and code
-inside a fence line by line, in a list too. What is not finished yet is the tail, for the live region. How a block
-looks is the business of a `Blocks`, so nothing heavy is imported here.
+The splitter looks only at whole lines, once each, so its result does not depend on how the text was chunked and
+its cost is linear. Paragraphs, tables and quotes end at a blank line, list items one by one, and fenced code line
+by line, in a list too. The unfinished rest is the tail, for the live region. Rendering is left to a `Blocks`, so
+nothing heavy is imported here.
 """
 
 import re
@@ -23,39 +23,39 @@ _TABLE_RULE = lazy_regex(r"[ |:-]*-[ |:-]*$")
 
 _TAIL_LINES = 40
 _TAIL_CHARS = 4000
-"""How much of an unfinished block is drawn at most; it bounds the cost of one frame."""
+"""Limits for the unfinished block that is drawn; they bound the cost of a frame."""
 
 
 class Code(Protocol):
-    """How the lines of one fence look, in their order."""
+    """Renders the lines of a fenced code block, in order."""
 
     def line(self, text: str) -> str:
         """Return the next line."""
         ...
 
     def glimpse(self, text: str) -> str:
-        """Return what there is of the next line."""
+        """Return the unfinished next line."""
         ...
 
 
 class Blocks(Protocol):
-    """How blocks look: text with colours, as lines."""
+    """Renders blocks as coloured lines of text."""
 
     def block(self, source: str, width: int, number: int | None) -> list[str]:
-        """Return a Markdown block; `number` counts an ordered list's item."""
+        """Return a Markdown block; `number` is the number of an ordered list's item."""
         ...
 
     def fence(self, line: str) -> list[str]:
-        """Return what stands for the first or the last line of a fence."""
+        """Return the rows for the first or the last line of a fence."""
         ...
 
     def code(self, language: str) -> Code:
-        """Return what stands in a fence."""
+        """Return the renderer of a fenced code block."""
         ...
 
 
 class PlainBlocks:
-    """Blocks as they were written."""
+    """Blocks as written."""
 
     def block(self, source: str, width: int, number: int | None) -> list[str]:
         """Return the source itself."""
@@ -66,7 +66,7 @@ class PlainBlocks:
         return [line]
 
     def code(self, language: str) -> "PlainBlocks":
-        """Return the same for all code."""
+        """Return this object, which renders any code."""
         return self
 
     def line(self, text: str) -> str:
@@ -77,40 +77,40 @@ class PlainBlocks:
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One finished piece."""
+    """A finished segment."""
 
     kind: Literal["block", "open", "code", "close"]
-    """A Markdown block, or one line of a fence."""
+    """A Markdown block, or a line of a fence."""
     source: str
     language: str = ""
     number: int | None = None
     gap: bool = False
-    """Whether a blank line comes before it."""
+    """True if a blank line precedes the segment."""
     indent: int = 0
-    """Columns before it: it goes on with a list's item."""
+    """Indent in columns, for a segment that continues a list item."""
 
 
 class Splitter:
-    """Text in, finished segments out; each line is looked at once."""
+    """Text in, finished segments out; each line is scanned once."""
 
     def __init__(self) -> None:
         self._partial = ""
         self._lines: list[str] = []
         self._kind: Literal["", "text", "item"] = ""
         self._fence: tuple[str, int] | None = None
-        """What ends the open fence, and how far it is indented."""
+        """Delimiter of the open fence, and its indent."""
         self._base = 0
-        """How far the open item's mark is indented."""
+        """Indent of the open item's marker."""
         self._indent = 0
-        """How far the open block is, where it goes on with an item."""
+        """Indent of the open block, if it continues an item."""
         self._number: int | None = None
-        """The open item's."""
+        """Number of the open item."""
         self._gap = False
         self._blank = False
         self._done: list[Segment] = []
 
     def feed(self, text: str, final: bool = False) -> list[Segment]:
-        """Return the segments that `text` finishes; with `final`, all that is left."""
+        """Return the segments that `text` finishes; with `final`, all remaining ones."""
         *whole, self._partial = (self._partial + text).split("\n")
         for line in whole:
             self._line(line)
@@ -123,7 +123,7 @@ class Splitter:
         return done
 
     def tail(self) -> Segment | None:
-        """Return what has not ended yet, as if it ended here."""
+        """Return the unfinished segment, as if it ended here."""
         if self._fence:
             return Segment("code", self._dedented(self._partial)) if self._partial else None
         partial = [] if not self._partial or _FENCE.match(self._partial.strip()) else [self._partial]
@@ -148,7 +148,7 @@ class Splitter:
             self._start(line)
 
     def _belongs(self, line: str) -> bool:
-        """Return whether a line goes on with the open list item."""
+        """Return True if a line continues the open list item."""
         if _indent(line) >= self._base + 2:
             return True
         starts = _FENCE.match(line) or _HEADING.match(line) or _ITEM.match(line)
@@ -171,7 +171,7 @@ class Splitter:
     def _start(self, line: str) -> None:
         item = None if _RULE.match(line) else _ITEM.match(line)
         if item and self._kind == "text" and (item[2] not in (None, "1") or item.end() == len(line)):
-            item = None  # "… in\n1984. It was" is no list
+            item = None  # "… in\n1984. It was" is not a list
         if fence := _FENCE.match(line):
             self._commit()
             self._open(fence, len(fence[1]), self._gap)
@@ -221,7 +221,7 @@ class Splitter:
         return line[min(indent, len(line) - len(line.lstrip(" "))) :]
 
     def _emit(self) -> None:
-        """What is open is finished; an item may go on."""
+        """Finish the open block; its list item may continue."""
         source = "\n".join(self._lines).rstrip()
         if source:
             number = None if self._indent else self._number
@@ -235,8 +235,7 @@ class Splitter:
 
 
 def language(info: str) -> str:
-    """Return the language that the first line of a fence names: `py` in `py`, `{.py}`, `py,ignore` and
-    `py:src/x.py`."""
+    """Return the language of a fence's info string: `py` for `py`, `{.py}`, `py,ignore` and `py:src/x.py`."""
     found = _LANGUAGE.match(info)
     return found[1].lower() if found else ""
 
@@ -247,19 +246,19 @@ def _indent(line: str) -> int:
 
 
 def _expanded(line: str, indent: int) -> str:
-    """`line` without tabs where it is to lose its indent."""
+    """Expand the tabs of `line` if they are part of the indent to be removed."""
     return line.expandtabs(4) if "\t" in line[:indent] else line
 
 
 def _end(lines: list[str]) -> str:
-    """Return the end of a block that is not finished, with the header where it is a table."""
+    """Return the end of an unfinished block, with the header if it is a table."""
     is_table = len(lines) > _TAIL_LINES and "|" in lines[0] and _TABLE_RULE.match(lines[1])
     shown = "\n".join([*lines[:2], *lines[2:][-_TAIL_LINES:]] if is_table else lines[-_TAIL_LINES:])
     return shown if len(shown) <= _TAIL_CHARS else shown[-_TAIL_CHARS:]
 
 
 class MarkdownStream:
-    """One answer on its way to the screen."""
+    """Renders a streaming answer."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
@@ -270,18 +269,18 @@ class MarkdownStream:
         self._drawn: tuple[Segment | None, int, list[str]] = (None, 0, [])
 
     def feed(self, text: str) -> None:
-        """Add a piece of the answer; any text at all."""
+        """Add a piece of the answer; any text is accepted."""
         self._done += self._splitter.feed(self._sanitizer.feed(text))
 
     def take(self, width: int, final: bool = False) -> list[str]:
-        """Return the lines that are finished since the last time; with `final`, all that is left."""
+        """Return the lines finished since the last call; with `final`, all remaining ones."""
         if final:
             self._done += self._splitter.feed(self._sanitizer.feed("", final=True), final=True)
         done, self._done = self._done, []
         return [line for segment in done for line in self._draw(segment, width)]
 
     def tail(self, width: int) -> list[str]:
-        """Return the unfinished rest as lines, drawn anew only when it has changed."""
+        """Return the unfinished rest as lines, redrawn only if it has changed."""
         segment = self._splitter.tail()
         if segment is None:
             return []
@@ -290,7 +289,7 @@ class MarkdownStream:
         return self._drawn[2]
 
     def redraw(self) -> None:
-        """The blocks look different from now on."""
+        """Redraw the tail: the blocks have changed their look."""
         self._drawn = (None, 0, [])
 
     def _draw(self, segment: Segment, width: int, unfinished: bool = False) -> list[str]:
@@ -302,7 +301,7 @@ class MarkdownStream:
         if segment.kind == "block":
             try:
                 return self._blocks.block(segment.source, max(8, width - segment.indent), segment.number)
-            except Exception:  # what cannot be drawn is shown as it was written
+            except Exception:  # show a block that cannot be drawn as it was written
                 return segment.source.split("\n")
         if segment.kind == "open":
             self._code = self._blocks.code(segment.language)

@@ -1,8 +1,8 @@
-"""Markdown tables in the width there is: as they are, with their cells broken, or one row below the other.
+"""Markdown tables within the available width: unchanged, with wrapped cells, or as a list of records.
 
-No cell loses a sign. There are no frames, so that a column can be copied; a line stands below the header and,
-where cells have several rows, a blank one between the rows of the table. How wide each
-column becomes is decided so that words stay whole as long as there is room.
+No character of a cell is dropped. There are no frames, so that a column can be copied. A line separates the
+header; a blank row separates the rows of the table if cells have several lines. Column widths are chosen so that
+words stay whole as long as there is room.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,13 @@ from ..text.theme import Theme
 
 _GAP = 2
 _NARROWEST = 8
-"""Columns of the screen that a column of the table needs at least, if it is not narrower by itself."""
+"""Minimum width of a table column, unless its content is narrower."""
 _SHORT = 12
-"""A column up to this wide stays as it is where the others have words to break."""
+"""A column up to this wide is not wrapped if other columns have words to wrap."""
 
 
 def table(rows: Sequence[Sequence[StyledText]], aligned: Sequence[str], theme: Theme, width: int) -> list[str]:
-    """Return a table; its first row is the header, `aligned` says `left`, `right` or `center` for each column."""
+    """Return a table. Its first row is the header; `aligned` is `left`, `right` or `center` for each column."""
     columns = [[row[at] for row in rows] for at in range(len(aligned))]
     natural = [max([1, *(lines.cells(cell.plain) for cell in column)]) for column in columns]
     least = [max([1, *(_longest(cell.plain) for cell in column)]) for column in columns]
@@ -44,7 +44,7 @@ def table(rows: Sequence[Sequence[StyledText]], aligned: Sequence[str], theme: T
 def _set(
     cells: list[list[StyledText]], widths: list[int], aligned: Sequence[str], theme: Theme
 ) -> Iterator[StyledText]:
-    """Yield the lines of a row of the table."""
+    """Yield the lines of a table row."""
     gap = ((" " * (_GAP - 1), PLAIN), (" ", look(theme, "muted")))
     for parts in zip_longest(*cells, fillvalue=StyledText()):
         runs: list[Run] = []
@@ -56,13 +56,13 @@ def _set(
 
 
 def _longest(cell: str) -> int:
-    """Columns of the longest word."""
+    """Return the width of the longest word in columns."""
     return max((lines.cells(part) for word in cell.split() for part in lines.atoms(word)), default=1)
 
 
 def _widths(natural: list[int], least: list[int], room: int) -> list[int]:
-    """Return how wide each column becomes: as it is, else so that words stay whole and the table low, else by
-    breaking words of the widest columns. Empty where even that is too little."""
+    """Return the column widths: natural if they fit, else so that words stay whole and the table low, else with
+    words of the widest columns broken. Empty if even that does not fit."""
     if sum(natural) <= room:
         return natural
     if sum(least) > room:
@@ -77,7 +77,7 @@ def _widths(natural: list[int], least: list[int], room: int) -> list[int]:
 
 
 def _shared(wanted: list[int], room: int) -> list[int]:
-    """Narrow columns stay as they are, the others share what is left."""
+    """Keep narrow columns as they are and share the remaining width among the others."""
     widths, wide = list(wanted), list(range(len(wanted)))
     while small := [at for at in wide if widths[at] * len(wide) <= room]:
         wide = [at for at in wide if at not in small]
@@ -91,7 +91,7 @@ def _shared(wanted: list[int], room: int) -> list[int]:
 
 
 def _records(rows: Sequence[Sequence[StyledText]], theme: Theme, width: int) -> list[str]:
-    """Return each row as lines of a name and a value."""
+    """Return each row as lines of names and values."""
     header, *body = rows
     out: list[str] = []
     for cells in body or [[StyledText() for _ in header]]:

@@ -1,1 +1,1 @@
-"""The REPL for terminals without a screen, and for screen readers."""
+"""The REPL for dumb terminals, pipes and screen readers."""

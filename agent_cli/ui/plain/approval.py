@@ -1,9 +1,8 @@
-"""The question whether calls may run, as lines of text: what to ask goes out, lines come in, one operation comes
-out.
+"""The question whether calls may run, as lines of text: question out, lines in, one operation out.
 
-The same decisions as in the dialog of the full screen. A number means the same whatever else can be chosen, so
-that fingers may learn it; the words of the other screen are understood too, and anything else is what to do
-instead.
+Allows the same decisions as the dialog of the full screen. A number keeps its meaning regardless of the other
+choices, so that users can learn it. The words of the full-screen dialog are understood too, and any other text
+tells the model what to do instead.
 """
 
 from collections.abc import Sequence
@@ -18,16 +17,16 @@ from ..render.approval_preview import commands_in_question, question, reason
 from ..text import lines
 
 _WIDTH = 98
-"""Columns for a question and the command in it."""
+"""Width of a question and the command in it, in columns."""
 
 
 class ApprovalLines:
-    """Decides the calls of one request, one after another."""
+    """Collects decisions on the calls of a request, one after another."""
 
     def __init__(self, request: ApprovalRequested, *, may_change_mode: bool = True) -> None:
         self.calls = ApprovalDecisions(request, may_change_mode=may_change_mode)
         self._asks = "call"
-        """What the next line is for: `call`, `scope`, `rule`, `edit` or `hunks`."""
+        """The meaning of the next line: `call`, `scope`, `rule`, `edit` or `hunks`."""
         self._rule = ""
 
     @property
@@ -35,7 +34,7 @@ class ApprovalLines:
         return self.calls.item
 
     def facts(self) -> list[str]:
-        """Return what there is to know of the call in turn, a line each."""
+        """Return the facts about the current call, one line each."""
         item, count = self._item, len(self.calls.items)
         if self.calls.is_edited:
             return [JUDGED_ANEW]
@@ -53,7 +52,7 @@ class ApprovalLines:
         ]
 
     def prompt(self) -> str:
-        """Return what the next line may be; ends in a colon."""
+        """Return the prompt for the next line; ends in a colon."""
         match self._asks:
             case "scope":
                 rule = lines.one_line(self._rule, 300)
@@ -68,18 +67,18 @@ class ApprovalLines:
                 return f"{self._numbered(self._offered())}\nAnswer: "
 
     def _numbered(self, choices: Sequence[Choice]) -> str:
-        """Return the main answers a line each, and the others in one line."""
+        """Return the main answers one per line, and the others in one line."""
         shown = [(choice, f"[{choice.number}] {self.calls.label(choice)}") for choice in choices]
         main = [text for choice, text in shown if choice.name in (*answers.MAIN, *SCOPES)]
         others = [text for choice, text in shown if choice.name not in (*answers.MAIN, *SCOPES)]
         return "\n".join([*main, *([" ".join(others)] if others else [])])
 
     def _offered(self) -> tuple[Choice, ...]:
-        """Return what can be chosen for the call in turn; the risk has been said."""
+        """Return the choices for the current call, without `risk`, which has been shown."""
         return tuple(choice for choice in self.calls.offered() if choice.name != "risk")
 
     def take(self, line: str) -> str:
-        """Take a line of the user's; returns what to say to it, if anything."""
+        """Handle a line of input; return the text to print in reply, if any."""
         asks, self._asks = self._asks, "call"
         match asks:
             case "scope":
@@ -109,7 +108,7 @@ class ApprovalLines:
         return ""
 
     def _take(self, name: Name) -> str:
-        """Return what was chosen for the call in turn."""
+        """Apply the choice for the current call; return the text to print, if any."""
         match name:
             case "yes" | "no":
                 self.calls.decide(name == "yes")
@@ -146,7 +145,7 @@ class ApprovalLines:
         return f"Edited, [1] runs it:\n{visible(line)}"
 
     def _hunks(self) -> list[str]:
-        """Return each hunk under its number."""
+        """Return each hunk below its number."""
         found = split_hunks(self._item.preview)
         return [f"Hunk {number} of {len(found)}\n{visible(text).rstrip()}" for number, text in enumerate(found, 1)]
 

@@ -1,5 +1,5 @@
-"""Lines as somebody types them, read in a thread of its own, since reading waits. A line is read only when it is
-asked for: one that nobody asks for belongs to the next session."""
+"""Lines typed by the user, read in a separate thread, because reading blocks. A line is read only on request: an
+unrequested line belongs to the next session."""
 
 import asyncio
 import threading
@@ -10,21 +10,21 @@ from ..commands.api import Choice
 from ..text import lines
 
 GIVEN_UP = ""
-"""In place of a line, when it is waited for no longer."""
+"""Returned in place of a line when waiting was given up."""
 
 
 class LineReader:
-    """One reader of one stream. `start` before the first line."""
+    """Reader of a stream. Call `start` before the first line."""
 
     def __init__(self, stdin: TextIO) -> None:
         self._stdin = stdin
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._wanted = threading.Semaphore(0)
         self._awaited = False
-        """Whether a line was asked for and has not come."""
+        """True if a line was requested and has not arrived."""
 
     def start(self) -> None:
-        """Begin, in the running loop."""
+        """Start reading, in the running loop."""
         threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
 
     async def next(self) -> str | None:
@@ -37,7 +37,7 @@ class LineReader:
         return line
 
     def give_up(self) -> None:
-        """Whoever waits for a line gets `GIVEN_UP`; the line that comes then is for the next who asks."""
+        """End the current wait with `GIVEN_UP`; the line that arrives later goes to the next caller."""
         self._lines.put_nowait(GIVEN_UP)
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -49,7 +49,7 @@ class LineReader:
                 line = None
             try:
                 loop.call_soon_threadsafe(self._lines.put_nowait, line)
-            except RuntimeError:  # the loop is closed: nobody listens any more
+            except RuntimeError:  # the loop is closed: nobody waits any more
                 return
 
 
@@ -60,13 +60,13 @@ PROMPT = "Number or part of a row (empty: cancel): "
 
 
 class Listed:
-    """The rows to pick from."""
+    """Rows to pick from."""
 
     def __init__(self, title: str, choices: Sequence[Choice]) -> None:
         self._title, self._choices = title, tuple(choices)
 
     def rows(self) -> list[str]:
-        """Return the title and the first of the rows under their numbers."""
+        """Return the title and the first rows with their numbers."""
         return [lines.one_line(self._title, 300), *self._shown(range(len(self._choices)))]
 
     def _shown(self, numbers: Sequence[int]) -> list[str]:
@@ -81,7 +81,7 @@ class Listed:
         return f"[{number + 1}] {key}{lines.one_line(choice.label, 200)}{detail}"
 
     def take(self, line: str) -> tuple[str | None, list[str]]:
-        """Return what a line picks (empty: nothing; None: that is not clear yet), and what to say to it."""
+        """Return the picked value (empty: cancelled; None: not clear yet), and the text to print in reply."""
         word = line.strip().lower()
         if not word:
             return "", []
@@ -93,7 +93,7 @@ class Listed:
         return None, self._shown(fitting) if fitting else ["No match."]
 
     def _fitting(self, word: str) -> list[int]:
-        """Return the rows that are this word, else those that have all its words in them."""
+        """Return the rows equal to this word, else those that contain all its words."""
         rows = list(enumerate(self._choices))
         same = [at for at, choice in rows if word in (choice.value.lower(), choice.label.lower(), choice.key)]
         return same or [at for at, choice in rows if _holds(f"{choice.label} {choice.detail}", word.split())]

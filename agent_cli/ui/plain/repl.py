@@ -1,8 +1,8 @@
-"""The REPL without a terminal's abilities: for pipes, dumb terminals and screen readers.
+"""The REPL without terminal features: for pipes, dumb terminals and screen readers.
 
-Whole lines out, lines in; no cursor movement, no spinner, no colour: the stream holds printable characters, tabs,
-line breaks and, on a terminal, the bell. Input is read in a thread, so events go on while nothing is typed. The
-end of the input means leaving, once all that was asked for is done.
+Whole lines out, lines in; no cursor movement, no spinner, no colour: the output contains only printable
+characters, tabs, line breaks and, on a terminal, the bell. Input is read in a thread, so events continue while
+nothing is typed. At the end of the input the REPL exits after all requested work is done.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ from .approval import ApprovalLines
 from .line_reader import LineReader
 
 _WIDTH = 100
-"""Columns that a line is broken for, at most."""
+"""Maximum line width in columns."""
 _TURN_ROWS = 40
-"""About so many rows of another session are printed at once."""
+"""Approximate number of rows of a resumed session printed at once."""
 _NO_PIPED_COMMANDS = "Not run: `!` needs a terminal. What is piped in is data."
 _KEYS = (
     "Enter sends a line; a \\ at its end continues it. Ctrl-C stops a turn; with none running it quits.",
@@ -61,13 +61,13 @@ _KEYS = (
 async def run_plain(
     client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO, *, first_input: FirstInput = NOTHING
 ) -> ExitReason:
-    """Talk to the user line by line until they leave."""
+    """Run the REPL line by line until the user leaves."""
     repl = PlainRepl(client, host, settings, stdin, stdout)
     return await repl.run(first_input)
 
 
 class PlainRepl:
-    """Events to lines, lines to operations."""
+    """Turns events into lines, and lines into operations."""
 
     keys: tuple[str, ...] = _KEYS
 
@@ -84,12 +84,12 @@ class PlainRepl:
         self._rings = stdout.isatty() and settings.notify != "off"
         self._at_end = False
         self._prompted = False
-        """Whether the cursor stands behind a prompt of ours."""
+        """True if the cursor is after a prompt of this REPL."""
         self._reader = LineReader(stdin)
         self._left = asyncio.Event()
         self._changed = asyncio.Event()
         self._open: list[ev.ApprovalRequested | ev.QuestionAsked] = []
-        """The open questions; the first one is asked, the others wait for it."""
+        """The open questions: the first one is being asked, the others wait."""
         self._approval: ApprovalLines | None = None
         self._asked_at = 0.0
         self._picking = False
@@ -119,14 +119,14 @@ class PlainRepl:
 
     @property
     def columns(self) -> int:
-        """Return the columns of the terminal now; `_WIDTH` where it does not say, or there is none."""
+        """Current width of the terminal in columns; `_WIDTH` if unknown."""
         try:
             return min(_WIDTH, os.get_terminal_size(self._stdout.fileno()).columns or _WIDTH)
         except (OSError, ValueError):
             return _WIDTH
 
     def _interrupt(self) -> None:
-        """Ctrl-C: pick nothing, stop a command or the turn; leave when nothing runs."""
+        """Handle Ctrl-C: cancel a pick, stop a command or the turn; leave if nothing is running."""
         if self._picking:
             self._reader.give_up()
         elif self._conversation.stop_command():
@@ -149,7 +149,7 @@ class PlainRepl:
         self._flush()
         self._invite()
         while not self._left.is_set() and (line := await self._next_line()) is not None:
-            if not self._terminal:  # a script's next line is meant for what comes after its last one
+            if not self._terminal:  # a script's next line is meant for the state after its last one
                 await self._until(lambda: not self._conversation.open or self._question is not None)
             await self._line(line.rstrip("\r\n"), piped=not self._terminal)
         self._at_end = True
@@ -175,7 +175,7 @@ class PlainRepl:
         self._invite()
 
     async def submit(self, operation: Operation) -> None:
-        """Hand an operation to the engine."""
+        """Submit an operation to the engine."""
         await self._conversation.submit(operation)
 
     def _submitted(self, operation: Operation) -> None:
@@ -229,7 +229,7 @@ class PlainRepl:
             await self._turn_to(event)
 
     async def _leave(self, left: list[ev.ApprovalRequested | ev.QuestionAsked]) -> None:
-        """Close all questions but some; the next one is asked once the first is closed."""
+        """Close all questions but those in `left`; ask the next one if the first was closed."""
         before, self._open = self._question, left
         if self._question is not None and self._question is not before:
             await self._turn_to(self._question)
@@ -245,7 +245,7 @@ class PlainRepl:
             await self._put(event)
 
     async def _put(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
-        """Say what is asked, or hand in the answer when there is nothing left to ask."""
+        """Print the question, or submit the answer if no decision is left."""
         approval = self._approval
         if approval is not None and approval.calls.answer is not None:
             for change in approval.calls.mode_change:
@@ -263,7 +263,7 @@ class PlainRepl:
             self._prompt(f"{to}{'Number or answer: ' if options else 'Answer: '}")
 
     async def _refuse(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
-        """The input is over, so nobody will answer."""
+        """Refuse a request: the input has ended, so nobody will answer."""
         self._open = [each for each in self._open if each is not event]
         if isinstance(event, ev.ApprovalRequested):
             refused = ApprovalAnswer(event.request_id)
@@ -296,7 +296,7 @@ class PlainRepl:
             await self._put(event)
 
     async def _command_at_question(self, line: str) -> None:
-        """Run a command that does not need the answer; the question stays."""
+        """Run a command that can run while a question is open; the question stays."""
         if not (runs_now(line) or (self._terminal and is_note(line))):
             self.say(answer_first("Ctrl-C"))
         elif not self._terminal and shell_command(line):
@@ -308,7 +308,7 @@ class PlainRepl:
         return [own.name for own in self.host.own_commands()]
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
-        """Have the user pick one by its number or a part of it; gives its value, empty for none."""
+        """Have the user pick a choice by number or part of its text; return its value, empty for none."""
         if not choices:
             return ""
         from .line_reader import PROMPT, Listed
@@ -323,41 +323,41 @@ class PlainRepl:
                 picked, said = listed.take(line or "")
                 if said:
                     self.say("\n".join(said))
-                if picked is None and not self._terminal:  # a script's next line is meant for something else
+                if picked is None and not self._terminal:  # a script's next line is not an answer to this
                     picked = ""
         finally:
             self._picking = False
-        if self._question is not None and self._question is not asked:  # it came meanwhile
+        if self._question is not None and self._question is not asked:  # it arrived during the pick
             await self._put(self._question)
         return picked
 
     def say(self, text: str, wrap: bool = True) -> None:
-        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        """Print lines that are already safe to print. Without `wrap`, do not break lines between words."""
         self._renderer.notice(text, wrap)
         self._flush()
 
     def propose(self, text: str, note: str) -> None:
-        """Show text that may be changed and sent; a plain terminal cannot put it where the user types."""
+        """Show text that the user may change and send; a plain terminal cannot put it into the input line."""
         self.say(clean(text))
 
     def expand(self) -> None:
-        """Print in full what was shortened last."""
+        """Print the text shortened last in full."""
         self._renderer.expand()
 
     def show_turns(self, turns: Iterator[Sequence[ev.AnyEvent]], count: int) -> None:
-        """Print the newest of some turns; those before them are folded."""
+        """Print the newest of some turns; the earlier ones are folded."""
         self._renderer.replay(turns, count, _TURN_ROWS)
         self._flush()
 
     def summary(self) -> str:
-        """Return the summary that was shown last."""
+        """Return the summary shown last."""
         return self._renderer.summary
 
     def use_theme(self, theme: Theme) -> None:
-        """There are no colours here."""
+        """Do nothing: there are no colours."""
 
     def to_clipboard(self, text: str) -> bool:
-        """Nothing but text is written here, so the terminal is asked for nothing."""
+        """Return False: only text is written here, so no terminal sequence can be sent."""
         return False
 
     def leave(self, leaving: ExitReason) -> None:
@@ -366,18 +366,18 @@ class PlainRepl:
         self._left.set()
 
     def _ring(self) -> None:
-        """Call somebody who listens or looks elsewhere."""
+        """Ring the bell for a user who looks elsewhere."""
         if self._rings:
             self._put_out("\a")
 
     def _invite(self) -> None:
-        """A prompt, where a person sits and nothing runs."""
+        """Print a prompt if a user is at the terminal and nothing is running."""
         free = self._terminal and not self._conversation.open and not self._left.is_set() and not self._picking
         if free and not self._prompted:
             self._prompt("> ")
 
     def _prompt(self, text: str) -> None:
-        """What stands before the next line that is typed."""
+        """Print a prompt before the user's next line."""
         self._write(text)
         self._prompted = True
 

@@ -1,4 +1,4 @@
-"""Sub-agents on the screen: what those at work do right now, and one line for each that has ended."""
+"""Sub-agents on the screen: the activity of the running ones, and a line for each that has ended."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from ..text import lines
 from ..text.theme import Role, Theme
 
 _MOST = 8
-"""So many have a line of their own."""
+"""Maximum number of sub-agents with their own line."""
 _KEEP_CHARS = 2000
 _MARKS: dict[AgentState, tuple[str, Role]] = {
     "queued": ("○", "muted"),
@@ -25,7 +25,7 @@ _STATES: dict[AgentState, str] = {"waiting": "waiting for you", "over_budget": "
 
 
 def state_words(state: AgentState) -> str:
-    """Return a state in words."""
+    """Return the words for a state."""
     return _STATES.get(state, state)
 
 
@@ -36,24 +36,24 @@ def agent_mark(state: AgentState, theme: Theme) -> str:
 
 
 def agent_usage(agent: ev.AgentChanged | AgentLine) -> list[str]:
-    """Return how much a sub-agent has used: `3 steps`, `$0.02`."""
+    """Return the usage of a sub-agent so far: `3 steps`, `$0.02`."""
     cost = [] if agent.cost_usd is None else [lines.dollars(agent.cost_usd)]
     return [lines.number(agent.steps, "step"), *cost]
 
 
 class WatchedAgent:
-    """One sub-agent through one task."""
+    """A sub-agent during one task."""
 
     def __init__(self, now: ev.AgentChanged) -> None:
         self.now = now
-        """What was announced of it last."""
+        """Its last announced state."""
         self.answer = ""
         self._call = ""
         self._text = ""
         self._is_answer_over = False
 
     def follow(self, event: ev.AnyEvent) -> None:
-        """Take in an event of its own session."""
+        """Process an event of its session."""
         match event:
             case ev.ToolCallRequested() | ev.ToolCallStarted():
                 self._call = f"{event.label or event.tool} {lines.call_title(event.tool, event.title, 200)}"
@@ -74,7 +74,7 @@ class WatchedAgent:
         self._is_answer_over = self._is_answer_over and not text.strip()
 
     def draw(self, theme: Theme, width: int) -> list[str]:
-        """Return four lines at most: what it is and has used, its task, what it does, and what it said last."""
+        """Return at most four lines: name, type and usage; the task; the current call; and the latest text."""
         now = self.now
         facts = (lines.one_line(now.agent_type, 40), state_words(now.state), *agent_usage(now))
         below = (now.task, self._call or now.line, self._words())
@@ -82,7 +82,7 @@ class WatchedAgent:
         return [self._head(theme, width, facts), *(f"  {theme.paint('muted', row)}" for row in rows)]
 
     def draw_short(self, theme: Theme, width: int) -> str:
-        """Return one line: what it is, has used and does."""
+        """Return one line: name, usage and current activity."""
         now = self.now
         does = lines.one_line(self._call or now.line or now.task)
         return self._head(theme, width, (state_words(now.state), *agent_usage(now), does))
@@ -98,14 +98,14 @@ class WatchedAgent:
 
 
 class AgentsView:
-    """The sub-agents at work, oldest first."""
+    """The running sub-agents, oldest first."""
 
     def __init__(self) -> None:
         self._at_work: dict[str, WatchedAgent] = {}
         self._ended: dict[str, AgentState] = {}
 
     def change(self, event: ev.AgentChanged) -> tuple[AgentState | None, WatchedAgent]:
-        """Take in what was announced of one; returns its state before, None where it is new."""
+        """Process a state change; return the state before, None for a new sub-agent, and the sub-agent."""
         found = self._at_work.get(event.agent_id)
         before = found.now.state if found else self._ended.pop(event.agent_id, None)
         watched = found or WatchedAgent(event)
@@ -118,12 +118,13 @@ class AgentsView:
         return before, watched
 
     def follow(self, event: ev.AgentEvent) -> None:
-        """Take in an event of one's own session."""
+        """Process an event of a sub-agent's session."""
         if watched := self._at_work.get(event.agent_id):
             watched.follow(event.event)
 
     def draw(self, theme: Theme, width: int) -> list[str]:
-        """Return the lines of the live region: up to four for one, one each for several, the rest counted."""
+        """Return the lines of the live region: up to four for a single sub-agent, one each for several, the rest
+        counted."""
         shown = [*self._at_work.values()]
         if len(shown) == 1:
             return shown[0].draw(theme, width)
@@ -134,7 +135,7 @@ class AgentsView:
 
 
 def change_line(event: ev.AgentChanged) -> str:
-    """Return a change of state in one plain line."""
+    """Return a state change as one plain line."""
     name = f"{lines.one_line(event.agent_name, 40)} ({lines.one_line(event.agent_type, 40)})"
     if event.state in ENDED:
         return f"{name} {', '.join((state_words(event.state), *agent_usage(event)))}"
@@ -143,7 +144,7 @@ def change_line(event: ev.AgentChanged) -> str:
 
 
 def end_row(event: ev.AgentChanged, theme: Theme, width: int) -> str:
-    """Return the line of a sub-agent that has ended, as that of a call."""
+    """Return the line of a sub-agent that has ended, in the style of a tool call."""
     name = lines.one_line(event.agent_name, 40)
     head = f"{agent_mark(event.state, theme)} {theme.paint('strong', 'Agent')} {name}"
     facts = "  ".join((*agent_usage(event), state_words(event.state)))

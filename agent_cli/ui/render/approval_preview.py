@@ -1,8 +1,7 @@
-"""What a person is asked to allow, in words and in full: the question names the call, and what is too long to
-stand in it is printed above it.
+"""The text of approval requests: the question names the call, and content too long for it is printed above.
 
-Apart from the dialogs, since the renderer prints before a dialog is drawn, and both must agree on what stands
-where.
+Separate from the dialogs, because the renderer prints before a dialog is drawn, and both must agree on what is
+shown where.
 """
 
 from collections.abc import Sequence
@@ -15,14 +14,14 @@ from ..text.theme import Theme
 from .live import without_emoji_sequences
 
 _LINES, _CELLS = 4, 160
-"""Commands up to this size, together, stand in the question: they fit on the smallest screen whole."""
+"""Commands up to this total size are part of the question: they fit on the smallest screen."""
 _NEW_FILE = ("--- /dev/null", "A new, empty file.")
 _COMMAND = "$"
 """The label of a tool that runs command lines."""
 
 
 def commands_in_question(items: Sequence[ApprovalItem]) -> bool:
-    """Return whether the commands of a request stand in the question itself, and not above it."""
+    """Return True if the commands of a request are in the question itself, and not above it."""
     texts = [_command(item) for item in items if item.preview_kind == "command"]
     rows = [row for text in texts for row in text.split("\n")]
     is_drawn_alike = all(without_emoji_sequences(text) == text and "\t" not in text for text in texts)
@@ -34,7 +33,7 @@ def _command(item: ApprovalItem) -> str:
 
 
 def command_rows(item: ApprovalItem, width: int) -> list[str]:
-    """Return a command as it is, in rows of at most `width` columns."""
+    """Return a command unchanged, in rows of at most `width` columns."""
     rows = []
     for row in _command(item).split("\n"):
         while lines.cells(row) > width and (at := lines.fit(row, width)):
@@ -45,7 +44,7 @@ def command_rows(item: ApprovalItem, width: int) -> list[str]:
 
 
 def call_name(item: ApprovalItem, limit: int = 200) -> str:
-    """Return what a call does, in a few words: `Run make test`, `Edit src/x.py`."""
+    """Return a short description of a call: `Run make test`, `Edit src/x.py`."""
     if item.preview_kind == "command" and item.label == _COMMAND:
         return lines.one_line(f"Run {item.title}", limit)
     verb = lines.one_line(item.label, 40) or f"Allow {lines.one_line(item.tool, 40)}"
@@ -55,20 +54,20 @@ def call_name(item: ApprovalItem, limit: int = 200) -> str:
 
 
 def _only_creates(diff: str) -> bool:
-    """Return whether every file of a diff is new; no line of a new file begins as a header does."""
+    """Return True if every file of a diff is new; no content line of a new file can look like a header."""
     return diff.startswith(_NEW_FILE) and all(
         line.startswith(_NEW_FILE) for line in diff.split("\n") if line.startswith("--- ")
     )
 
 
 def reason(item: ApprovalItem) -> str:
-    """Return why a call asks; of an edit of the workspace not again which file it changes."""
+    """Return the reason for asking; for an edit of the workspace without the file, which is named already."""
     path = item.title.partition(", ")[0]
     return "edits need approval" if item.is_edit and item.reason.startswith(f"it changes {path}") else item.reason
 
 
 def where(item: ApprovalItem) -> str:
-    """Return where a command would run: `here`, `in src, outside the sandbox`; empty when that is unknown."""
+    """Return where a command would run: `here`, `in src, outside the sandbox`; empty if unknown."""
     place = {"": "", ".": "here"}.get(item.folder, f"in {lines.one_line(item.folder, 60)}")
     reach = {"network": "with network access", "outside": "outside the sandbox"}.get(item.reach, "")
     return ", ".join(filter(None, (place, reach)))
@@ -77,15 +76,15 @@ def where(item: ApprovalItem) -> str:
 def question(
     item: ApprovalItem, width: int, *, holds_command: bool, note: str = "", agent: str = ""
 ) -> tuple[str, list[str]]:
-    """Return the question in one line, and the rows of a command that stands in it and is too long for that line.
-    `note` is said behind the call, such as `(edited)`; `agent` is the sub-agent that makes it."""
+    """Return the question in one line, and the rows of a command that is too long for that line. `note` follows
+    the call, such as `(edited)`; `agent` is the sub-agent that makes the call."""
     room = width - lines.cells(asked_by(agent, "Run")) + len("Run")
     asked, rows = _question(item, max(room, 0), width, holds_command=holds_command, note=note)
     return asked_by(agent, asked), rows
 
 
 def asked_by(agent: str, asked: str) -> str:
-    """Return a question with the sub-agent whose call it is about: `explore-2 wants to run  npm test ?`."""
+    """Prefix a question with the sub-agent that makes the call: `explore-2 wants to run  npm test ?`."""
     if not agent:
         return asked
     name = lines.one_line(agent, 40)
@@ -111,8 +110,8 @@ def _question(
 
 
 def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> list[str]:
-    """Return what is printed above the question: in full what each call would run or change, where the question
-    itself does not hold it. Of several calls each has its name above it."""
+    """Return the rows printed above the question: in full what each call would run or change, unless the question
+    itself contains it. Each of several calls has its name above it."""
     in_question = commands_in_question(items)
     rows: list[str] = []
     for number, item in enumerate(items, 1):
@@ -126,7 +125,7 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
 
 
 def _rewrite(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
-    """Return what hooks changed in a call, or wanted to, by their names."""
+    """Return what hooks changed or proposed to change in a call, with the names of the hooks."""
     if not item.rewrite:
         return []
     return [theme.paint("warning", "Hooks on this call:"), *_diff(visible(item.rewrite).split("\n"), theme, width)]
@@ -137,7 +136,7 @@ def _diff(text: list[str], theme: Theme, width: int) -> list[str]:
 
     try:
         return diff_view.render_diff(text, theme, width)
-    except Exception:  # nobody is asked about a change that is not shown
+    except Exception:  # without the text the user would be asked about a change that is not shown
         return text
 
 

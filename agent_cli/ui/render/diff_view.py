@@ -1,9 +1,9 @@
-"""Unified diffs as rows of the screen: line numbers, signs, colours, and the words that a changed line changes.
+"""Unified diffs as rows of the screen: line numbers, signs, colours, and the changed words of a line.
 
-Every line of a file goes out, in its order; a long one is wrapped behind its gutter. The gutter holds the line's
-number in the file that has it (the old one for `-`, the new one for all others) and the sign, so that code can be
-copied from behind it. The headers of a diff become the file's name, where there are several, and `⋮` between
-hunks. What is expensive, the words and the colours of code, is bounded: huge diffs are drawn as whole lines.
+Every line of a file is printed, in order; long lines wrap after their gutter. The gutter contains the line number
+(in the old file for `-`, in the new one for all others) and the sign, so that code can be copied without it. The
+headers of a diff become the file's name if there are several files, and `⋮` between hunks. The costly parts, word
+diffs and code colours, are bounded: huge diffs are drawn as whole lines.
 """
 
 import re
@@ -30,40 +30,40 @@ _LOOKS: dict[Kind, tuple[Role, ...]] = {
 _WORDS: dict[Kind, tuple[Role, ...]] = {"removed": ("removed_words",), "added": ("added_words",)}
 _TAB = 4
 _NARROWEST = 8
-"""Columns that code gets beside its gutter on the narrowest screen."""
+"""Minimum width of the code after its gutter, in columns."""
 _MAX_COLOURED = 2000
-"""Rows of a diff whose code is coloured."""
+"""Maximum number of rows with highlighted code."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One line of a diff."""
+    """A line of a diff."""
 
     kind: Kind
     text: str
-    """Without its sign where it has one."""
+    """The text without its sign."""
     number: int = 0
-    """Its line's number, from 1; 0 where it has none."""
+    """Line number, from 1; 0 if it has none."""
     marks: tuple[word_diff.Span, ...] = ()
-    """What of the text is changed, where only a part of the line is."""
+    """The changed parts of the text, if only a part of the line has changed."""
     shows_blanks: bool = False
-    """Whether blanks that are changed have signs, since the line would look as it did before."""
+    """True to show changed blanks as signs, because the line would look unchanged otherwise."""
     file: str = ""
-    """The file that a head announces."""
+    """The file that a header names."""
 
     @property
     def sign(self) -> str:
-        """What stands before the text."""
+        """The sign before the text."""
         return {"removed": "-", "added": "+", "context": " "}.get(self.kind, "")
 
 
 def is_diff(text: str) -> bool:
-    """Return whether `text` is, or holds, a unified diff."""
+    """Return True if `text` is or contains a unified diff."""
     return bool(re.search(r"^(--- |\+\+\+ |diff --git |@@ -)", text, re.MULTILINE))
 
 
 def render_diff(text: Iterable[str], theme: Theme, width: int = 0, *, is_named: bool = False) -> list[str]:
-    """Return the lines of a diff, safe already, as they are shown; with `width`, wrapped to so many columns.
-    A file that is alone has its name above it only when `is_named`: elsewhere the call names it."""
+    """Return the rendered lines of a diff that is already safe to print; with `width`, wrapped to this many
+    columns. The name of a single file is shown above it only if `is_named`: elsewhere the call names it."""
     rows = list(_marked(_without_headers([*_read(text)], is_named)))
     digits = len(str(max((row.number for row in rows), default=0) or ""))
     colours = _Colours(theme, rows)
@@ -71,7 +71,7 @@ def render_diff(text: Iterable[str], theme: Theme, width: int = 0, *, is_named: 
 
 
 def _without_headers(rows: list[Row], is_named: bool) -> Iterator[Row]:
-    """Yield the rows with one for each file in place of its headers, without text where nothing is to be said."""
+    """Replace the headers of each file with one row, whose text may be empty."""
     groups = _grouped(rows)
     files = [_file([row.text for row in group]) if is_head else ("", "") for is_head, group in groups]
     is_named = is_named or len({name for name, _ in files if name}) > 1
@@ -90,7 +90,7 @@ def _without_headers(rows: list[Row], is_named: bool) -> Iterator[Row]:
 
 
 def _grouped(rows: Iterable[Row]) -> list[tuple[bool, list[Row]]]:
-    """Return the rows in runs of headers and of anything else; each file's headers are a run of their own, since
+    """Group the rows into runs of headers and runs of other rows. Each file's headers are a separate run, because
     an empty file has no lines that end them."""
     groups: list[tuple[bool, list[Row]]] = []
     for row in rows:
@@ -103,7 +103,7 @@ def _grouped(rows: Iterable[Row]) -> list[tuple[bool, list[Row]]]:
 
 
 def _file(heads: list[str]) -> tuple[str, str]:
-    """Return the name of the file that these headers announce, and what becomes of it besides its lines."""
+    """Return the name of the file that these headers name, and a note about it such as `(new file)`."""
     found = {head[:4]: head[4:].partition("\t")[0] for head in heads}
     old, new = found.get("--- ", ""), found.get("+++ ", "")
     if not new:
@@ -115,8 +115,8 @@ def _file(heads: list[str]) -> tuple[str, str]:
 
 
 def _read(text: Iterable[str]) -> Iterator[Row]:
-    """Yield what each line is. Only the counts of a hunk's header tell a removed `-- x` from the name of a
-    file."""
+    """Parse the lines into rows. Only the counts of a hunk's header distinguish a removed `-- x` from the name of
+    a file."""
     old = new = old_left = new_left = 0
     for line in text:
         kind = _KINDS.get(line[:1], "other")
@@ -136,7 +136,7 @@ def _read(text: Iterable[str]) -> Iterator[Row]:
 
 
 def _outside(line: str) -> Row:
-    """Return a line that no hunk's header announces."""
+    """Parse a line outside of any hunk."""
     if line.startswith(_HEADS):
         return Row("head", line)
     kind = _KINDS.get(line[:1], "other")
@@ -146,7 +146,7 @@ def _outside(line: str) -> Row:
 
 
 def _marked(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows, with marks where lines that were removed and added belong together."""
+    """Yield the rows, with the changed words marked in matching removed and added lines."""
     budget = word_diff.WorkLimit()
     block: list[Row] = []
     for row in rows:
@@ -165,7 +165,7 @@ def _has_added(block: list[Row]) -> bool:
 
 
 def _compared(block: list[Row], budget: word_diff.WorkLimit) -> list[Row]:
-    """One run of removed and then added lines, with marks."""
+    """Return a run of removed and then added lines, with changed words marked."""
     removed = [at for at, row in enumerate(block) if row.kind == "removed"]
     added = [at for at, row in enumerate(block) if row.kind == "added"]
     before, after = ([block[at].text for at in side] for side in (removed, added))
@@ -181,12 +181,12 @@ def _compared(block: list[Row], budget: word_diff.WorkLimit) -> list[Row]:
 
 
 def _seen(text: str) -> str:
-    """Return what of a line can be told from another by looking at it."""
+    """Return the visible form of a line, for comparison."""
     return re.sub(r"\s", " ", text.expandtabs(_TAB)).rstrip()
 
 
 class _Colours:
-    """The colours of the code in a diff, line by line, with what each side has open."""
+    """Code colours in a diff, line by line, with a highlighter state for each side."""
 
     def __init__(self, theme: Theme, rows: list[Row]) -> None:
         self._theme = theme
@@ -194,14 +194,14 @@ class _Colours:
         self._sides: tuple[CodeLines, CodeLines] | None = None
 
     def begin(self, file: str) -> None:
-        """Go on with another file."""
+        """Start another file."""
         from ..markdown.highlight import CodeLines, language_of
 
         name = language_of(file) if self._is_wanted else ""
         self._sides = (CodeLines(name), CodeLines(name)) if name else None
 
     def of(self, row: Row) -> list[Piece]:
-        """Return the pieces of a line's text; call it for each line, in their order."""
+        """Return the pieces of a line's text; must be called for each line in order."""
         if self._sides is None or row.kind not in ("context", "removed", "added"):
             return [((), row.text)]
         old, new = self._sides
@@ -214,7 +214,7 @@ class _Colours:
 
 
 def _draw(row: Row, digits: int, theme: Theme, width: int, colours: _Colours) -> Iterator[str]:
-    """Yield a line in as many rows as it needs; those after the first have an empty gutter."""
+    """Yield a line in as many rows as it needs; continuation rows have an empty gutter."""
     look = _LOOKS.get(row.kind, ())
     if row.kind == "head":
         colours.begin(row.file)
@@ -237,7 +237,7 @@ def _draw(row: Row, digits: int, theme: Theme, width: int, colours: _Colours) ->
 
 
 def _wrapped(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
-    """Return the pieces in rows of at most `width` columns, broken anywhere: code is not reflowed."""
+    """Wrap the pieces into rows of at most `width` columns, broken anywhere: code is not reflowed."""
     width = max(_NARROWEST, width)
     rows: list[list[Piece]] = [[]]
     left = width
@@ -245,7 +245,7 @@ def _wrapped(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
         while lines.cells(text) > left:
             at = lines.fit(text, left)
             if not at and left == width:
-                at = 1  # a sign wider than the row
+                at = 1  # a character wider than the row
             rows[-1].append((look, text[:at]))
             rows.append([])
             text, left = text[at:], width
@@ -255,7 +255,8 @@ def _wrapped(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
 
 
 def _pieces(row: Row, look: tuple[Role, ...], code: list[Piece]) -> Iterator[Piece]:
-    """Yield the text by colours: what changed stands out, and blanks are seen where they are all that changed."""
+    """Yield the text as pieces: changed words are highlighted, and blanks are visible if nothing else has
+    changed."""
     end = len(row.text.rstrip()) if row.kind == "added" else len(row.text)
     marked = _WORDS.get(row.kind, ())
     column = at = 0
@@ -271,7 +272,7 @@ def _pieces(row: Row, look: tuple[Role, ...], code: list[Piece]) -> Iterator[Pie
 
 
 def _spaced(text: str, column: int, seen: bool) -> str:
-    """`text` with its tabs expanded and, where blanks are to be `seen`, with signs for them."""
+    """Expand the tabs of `text`; with `seen`, show blanks as signs."""
     if "\t" not in text and not seen:
         return text
     out: list[str] = []

@@ -1,4 +1,4 @@
-"""What goes on right now, for the live region: running calls, a retry's countdown, a spinner.
+"""Current activity for the live region: running calls, the countdown of a retry, a spinner.
 
 Plain state that events change and a frame reads; it never grows with the length of a turn.
 """
@@ -22,32 +22,32 @@ _MAX_CALLS = 6
 
 
 def without_emoji_sequences(text: str) -> str:
-    """`text` without emoji sequences, whose width terminals and libraries count differently.
+    """Return `text` without emoji sequences, whose width terminals and libraries count differently.
 
-    Only for lines that are repainted; what is printed for good keeps them.
+    Only for lines that are repainted; text printed permanently keeps them.
     """
     return text if text.isascii() else "".join(shown for _, shown in lines.plain_graphemes(text))
 
 
 class RunningCall:
-    """One tool call between its request and its result."""
+    """A tool call between its request and its result."""
 
     def __init__(
         self, label: str, title: str, since: float | None = None, result_kind: ResultKind = "text"
     ) -> None:
         self.label, self.title, self.since, self.result_kind = label, title, since, result_kind
         self.silent_since: float | None = None
-        """Since when it has shown nothing, once that is worth saying."""
+        """Start of the silence of the call, in clock seconds, once it is worth reporting."""
         self._tail = ""
         self._sanitizer = Sanitizer()
 
     def output(self, text: str) -> None:
-        """A piece of live output; only the end is kept."""
+        """Append live output; only the end is kept."""
         self.silent_since = None
         self._tail = (self._tail + self._sanitizer.feed(text))[-_KEEP_CHARS:]
 
     def draw(self, theme: Theme, spinner: str, now: float, width: int) -> list[str]:
-        """One line, shortened so that its clock is seen, and the last lines of output."""
+        """Return a header, shortened so that its clock stays visible, and the last lines of output."""
         clock = "" if self.since is None else lines.seconds(now - self.since)
         label = lines.one_line(self.label, 40)
         title = lines.call_title(self.label, self.title, width - lines.cells(label) - len(clock) - 5)
@@ -69,36 +69,36 @@ class Live:
         self._theme = theme
         self.calls: dict[str, RunningCall] = {}
         self.agents: AgentsView | None = None
-        """The sub-agents at work, in a turn or in the background; None before there are any."""
+        """The running sub-agents, in a turn or in the background; None before there are any."""
         self.busy_since: float | None = None
-        """Since when a turn runs."""
+        """Start time of the running turn."""
         self._works_since: float | None = None
-        """Since when something runs, be it no turn, such as a compaction."""
+        """Start time of any activity, such as a compaction outside of a turn."""
         self.retry: RetryProgress | None = None
-        """The retries of the model call under way."""
+        """The retries of the current model call."""
         self.silent_since: float | None = None
-        """Since when the model's server has sent nothing, once that is worth saying."""
+        """Start of the silence of the model's server, in clock seconds, once it is worth reporting."""
         self.waited_s = 0.0
-        """How long this turn has waited for the person."""
+        """Seconds that this turn has waited for the user."""
         self._questions: dict[str, tuple[str, ...]] = {}
-        """Open questions to the person, with the calls that wait for each."""
+        """Open questions to the user, with the calls that wait for each."""
         self._asked_at = 0.0
 
     def use(self, theme: Theme) -> None:
-        """Other colours from now on."""
+        """Use other colours from now on."""
         self._theme = theme
 
     def set_working(self, works: bool, now: float) -> None:
-        """Whether something runs now."""
+        """Record if something is running."""
         self._works_since = (self._works_since or now) if works else None
 
     def ask(self, request_id: str, calls: tuple[str, ...], now: float) -> None:
-        """The person is asked: the calls wait, and so does the turn's clock."""
+        """Record a question to the user: its calls wait, and the turn's clock stops."""
         self._asked_at = self._asked_at if self._questions else now
         self._questions[request_id] = calls
 
     def answered(self, now: float, request_id: str | None = None) -> None:
-        """A question is no longer open; without an id, none is."""
+        """Close a question; without an id, all questions."""
         if self._questions:
             self._questions = {
                 key: calls for key, calls in self._questions.items() if request_id not in (None, key)
@@ -106,7 +106,7 @@ class Live:
             self.waited_s += 0.0 if self._questions else now - self._asked_at
 
     def question_of(self, call_id: str) -> str | None:
-        """Return the open question a call waits for."""
+        """Return the open question for which a call waits."""
         return next((key for key, calls in self._questions.items() if call_id in calls), None)
 
     def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int) -> list[str]:

@@ -12,12 +12,12 @@ _LOOKS_LIKE_PROMPT = lazy_regex(rf"((?:{lines.SEQUENCE}|\s)*){_BAR}")
 
 
 def without_bar(row: str) -> str:
-    """Return a row that cannot be taken for one of the user's prompts, which begin with a bar."""
+    """Return a row that cannot be mistaken for a user prompt, which begins with a bar."""
     return _LOOKS_LIKE_PROMPT.sub(r"\1│", row, count=1) if _BAR in row and _LOOKS_LIKE_PROMPT.match(row) else row
 
 
 def with_mark(mark: str, role: Role | None, text: str, theme: Theme, width: int) -> list[str]:
-    """Return a text of others, broken between words, behind a mark of one column."""
+    """Return text from elsewhere, sanitized and wrapped, after a mark of one column."""
     first, *rest = lines.wrap(clean(text).strip(), width - 2)
     return [f"{theme.paint(role, mark) if role else mark} {first}", *("  " + row for row in rest)]
 
@@ -31,7 +31,7 @@ def question_rows(event: QuestionAsked, theme: Theme, width: int) -> list[str]:
 
 
 def warning(text: str, theme: Theme, width: int, mark: str = "!") -> list[str]:
-    """Return a warning: its mark has a colour, the words are there to be read."""
+    """Return a warning: its mark is coloured, its text plain."""
     return with_mark(mark, "warning", text, theme, width)
 
 
@@ -41,8 +41,8 @@ def note(text: str, width: int) -> list[str]:
 
 
 def prompt_rows(text: list[str], note: str, theme: Theme, is_plain: bool, width: int) -> list[str]:
-    """Return what the user wrote beside a bar, to be found again in a long scrollback; in plain mode behind `>`.
-    `note` stands below it, or behind a single line."""
+    """Return a user prompt with a bar, which is easy to find in a long scrollback; in plain mode after `>`. `note`
+    goes below it, or after a single line."""
     if is_plain:
         first, *rest = text
         rows = [f"> {first}", *("  " + line for line in rest)]

@@ -1,4 +1,4 @@
-"""Events that are no more than a few lines of text: each in words, without a memory of what came before."""
+"""Events that need only a few lines of text: stateless rendering."""
 
 from typing import assert_never
 
@@ -18,7 +18,7 @@ Plain = (
 
 
 def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
-    """Return the lines of an event; none where there is nothing to say."""
+    """Return the lines of an event; none if there is nothing to print."""
     match event:
         case ev.SessionStarted():
             return _banner(event, theme, width)
@@ -40,7 +40,7 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
         case ev.OperationFailed():
             return lines.error(event.error, theme, width).split("\n")
         case ev.InputReturned():
-            return []  # the front end gives it back to the user
+            return []  # the front end returns it to the user
         case ev.SessionClosed():
             return lines.error(event.error, theme, width).split("\n") if event.error else []
         case ev.FellBack():
@@ -71,8 +71,8 @@ def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
 def turn_end(
     event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed, spent: Totals, worked_s: float | None, theme: Theme
 ) -> str:
-    """Return what a turn took and changed; empty for one that failed before anything was used. `worked_s` leaves
-    out the time that the user spent at questions."""
+    """Return the usage and changes of a turn; empty for a turn that failed before using anything. `worked_s`
+    excludes the time that the user needed for questions."""
     if isinstance(event, ev.TurnFailed) and spent.input is None and not spent.cost_usd and not event.changes:
         return ""
     facts = [] if worked_s is None else [lines.seconds(worked_s)]

@@ -1,4 +1,4 @@
-"""A model's reasoning on its way to the screen: line by line as it comes, or whole_lines until it is asked for."""
+"""Streaming reasoning of a model: printed line by line, or kept until the user asks for it."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ from ..text.theme import Theme
 
 _GLIMPSE_ROWS = 2
 _GLIMPSE_CHARS = 2000
-"""What is looked at for it: not much, and cut so that the rows stand still while a line grows."""
+"""Size of the text used for a glimpse: small, and cut in steps so that the rows stay stable while a line grows."""
 _KEEP_CHARS = 1_000_000
-"""How much of what is not shown can be unfolded later."""
+"""Maximum number of hidden characters kept for unfolding later."""
 
 
 class ReasoningView:
@@ -19,14 +19,14 @@ class ReasoningView:
 
     def __init__(self, keeps: bool) -> None:
         self._keeps = keeps
-        """Whether the lines are whole_lines, since nobody has seen them."""
+        """True if the lines are kept, because they are not shown."""
         self._begin()
 
     def _begin(self) -> None:
         self._sanitizer = Sanitizer()
         self._partial = ""
         self._blank = False
-        """Whether blank lines wait to be told from those at the end."""
+        """True if blank lines are pending: they are dropped at the end of a stretch."""
         self._has_text = False
         self._lines: list[str] = []
         self._chars = 0
@@ -34,22 +34,22 @@ class ReasoningView:
 
     @property
     def open(self) -> bool:
-        """Whether a stretch has begun."""
+        """True if a stretch has begun."""
         return self._since is not None
 
     @property
     def count(self) -> int:
-        """Lines so far that are whole_lines."""
+        """Number of lines kept so far."""
         return len(self._lines)
 
     def feed(self, text: str, now: float) -> list[str]:
-        """Return the lines that a piece finishes; blank ones only between others."""
+        """Return the lines that a piece finishes; blank lines only between other lines."""
         self._since = now if self._since is None else self._since
         *whole, self._partial = (self._partial + self._sanitizer.feed(text)).split("\n")
         return self._finish_lines(whole)
 
     def end(self, now: float) -> tuple[list[str], tuple[str, ...], float]:
-        """Return the stretch is over: what is left of it, all that was whole_lines, and the seconds it took."""
+        """End the stretch; return its remaining lines, all kept lines, and its duration in seconds."""
         rest = self._finish_lines((self._partial + self._sanitizer.feed("", final=True)).split("\n"))
         whole_lines, passed_s = tuple(self._lines), now - (now if self._since is None else self._since)
         self._begin()
@@ -69,14 +69,14 @@ class ReasoningView:
         return found
 
     def glimpse(self, width: int) -> list[str]:
-        """Return the newest rows of the line that is not finished."""
+        """Return the newest rows of the unfinished line."""
         start = max(0, len(self._partial) - _GLIMPSE_CHARS) // _GLIMPSE_CHARS * _GLIMPSE_CHARS
         rows = lines.wrap(self._partial[start:].strip(), width)[-_GLIMPSE_ROWS:]
         return [lines.truncate(row, width) for row in rows if row.strip()]
 
 
 def thought_rows(text: Iterable[str], theme: Theme, width: int) -> list[str]:
-    """Reasoning as it is shown; where it has no look of its own, it has a mark."""
+    """Return reasoning as rows; they get a mark if the theme has no style for them."""
     mark = "" if theme.codes.get("reasoning") else "~ "
     rows: list[str] = []
     for line in text:

@@ -1,8 +1,8 @@
-"""Events become text: what is printed once, for good, and what is alive in `Live` until it ends.
+"""Render events as text: permanent output, and in `Live` the part that changes until it ends.
 
-The renderer owns no screen. A front end hands it events, prints what `take` returns and paints what
-`frame` returns; so the same code serves the REPL, the plain REPL and the tests. Whatever fails in here
-becomes a one-line notice and never reaches the loop.
+The renderer owns no screen. A front end passes it events, prints the text of `take` and paints the lines of
+`frame`; so the same code serves the REPL, the plain REPL and the tests. Any failure in here becomes a one-line
+notice and never reaches the loop.
 """
 
 import time
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from .tool_results import RenderedResult, Whole
 
     _Folded = tuple[str, Whole]
-    """The title of a folded text, and how to draw it."""
+    """The title of a folded text, and a function that draws it."""
 
 Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
 
 _FROM_ELSEWHERE = (ev.ToolOutput, ev.AgentEvent, ev.AgentChanged)
-"""Events that do not show that the model's server sends something."""
+"""Events that do not show that the model's server is sending."""
 _GOT_THROUGH = (ev.TextDelta, ev.ReasoningDelta, ev.AnswerCompleted, ev.Compacted)
-"""Events of a model call that show that an attempt got through."""
+"""Events of a model call that show that an attempt succeeded."""
 _PROMPT_LINES = 20
 _EARLIER_ROWS = 1_000
-"""About so many rows of earlier turns are drawn at once."""
+"""Approximate number of rows of earlier turns drawn at once."""
 _ERROR_CELLS = 3 * 80
-"""So much room a failure has at most, in three rows or more, where what to do next leaves room for that."""
+"""Maximum size of an error message, in cells; at least three rows, if the advice leaves room."""
 _FOLDED = 20
-"""How many folded texts can be shown in full later."""
+"""Maximum number of folded texts that can be shown in full later."""
 
 
 class Renderer:
-    """One session's events as text. `width` and `snapshot` are asked when needed."""
+    """Renders one session's events. `width` and `snapshot` are called when needed."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class Renderer:
         expand_hint: str = "Ctrl-O shows them",
         is_replay: bool = False,
     ) -> None:
-        """With `is_replay` events of earlier turns are shown, and nothing that only a clock could tell."""
+        """With `is_replay`, events of earlier turns are shown, without anything that needs a clock."""
         self.live = Live(theme)
         self.summary = ""
-        """The summary of a compaction that was shown last."""
+        """The compaction summary shown last."""
         self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
         self._expand_hint, self._is_replay = expand_hint, is_replay
         self._hint = f" ({expand_hint})" if expand_hint else ""
@@ -77,17 +77,17 @@ class Renderer:
         self._thoughts = ReasoningView(keeps=not settings.show_reasoning)
         self._folded: deque[_Folded] = deque(maxlen=_FOLDED)
         self._goes_back = False
-        """Whether what was folded last has been shown in full already."""
+        """True if the text folded last has already been shown in full."""
         self._before = Totals()
         self._chosen = ("", "")
-        """Model and effort that were shown last."""
+        """Model and effort shown last."""
         self._previewed: dict[str, str] = {}
-        """The diffs that approvals have shown, by call."""
+        """The diffs shown by approvals, by call."""
         self._reads: list[ev.ToolCallFinished] = []
-        """Finished calls that only read: held back until something else is printed, then shown as one."""
+        """Finished read-only calls: held back until something else is printed, then shown as one row."""
 
     def use(self, theme: Theme) -> None:
-        """Other colours from now on; what is printed stays as it is."""
+        """Use other colours from now on; printed text stays as it is."""
         self._theme = theme
         self.live.use(theme)
         if self._drawn:
@@ -96,15 +96,15 @@ class Renderer:
             self._answer.redraw()
 
     def handle(self, event: ev.AnyEvent) -> None:
-        """Take in one event. Never raises."""
+        """Process an event. Never raises."""
         try:
             self._show(event)
         except Exception as problem:
             self._out.append(f"(could not show {type(event).__name__}: {type(problem).__name__})\n")
 
     def take(self, final: bool = False) -> str:
-        """Return the text to print now, in whole lines; empty when there is nothing new. With `final`, also what
-        waits to be shown together with what follows."""
+        """Return the text to print now, in whole lines; empty if there is nothing new. With `final`, include what
+        is held back to be shown together with later output."""
         if final:
             self._print_reads()
         try:
@@ -114,10 +114,10 @@ class Renderer:
             self._out.append(f"(could not draw the answer: {type(problem).__name__})\n")
             self._answer = MarkdownStream(PlainBlocks())
         text, self._out = "".join(self._out), []
-        return clean(text, keep_sgr=True, keep_links=self._theme.links)  # whatever was forgotten above ends here
+        return clean(text, keep_sgr=True, keep_links=self._theme.links)  # for text not sanitized above
 
     def frame(self, queued: tuple[str, ...], rows: int, works: bool = False) -> list[str]:
-        """Return the live region's lines right now; `works` says that something runs, a turn or not."""
+        """Return the current lines of the live region; `works` is True if anything is running, a turn or not."""
         try:
             self.live.set_working(works, time.monotonic())
             tail = [*map(without_bar, self._answer.tail(self._width()))] if self._answer else self._thinking()
@@ -129,16 +129,16 @@ class Renderer:
             return [f"(could not draw: {type(problem).__name__})"]
 
     def echo(self, text: str) -> None:
-        """Echo a command of the user's."""
+        """Echo a user command."""
         self._prompt(text)
 
     def notice(self, text: str, wrap: bool = True) -> None:
-        """Print lines of our own, broken between words or, without `wrap`, as they are."""
+        """Print the program's own lines, wrapped between words or, without `wrap`, unchanged."""
         self._print("other", lines.wrap(text, self._width()) if wrap else text.split("\n"))
 
     def replay(self, turns: Iterator[Sequence[ev.AnyEvent]], count: int, rows: int) -> None:
         """Print the last of `count` earlier turns, given newest first: as many as fill `rows` rows, at least one.
-        Those before them are folded, and drawn when they are expanded."""
+        The turns before them are folded, and drawn when they are expanded."""
         text, folded, earlier = self._replayed(turns, count, rows)
         self._folded += [*earlier, *folded[1 - _FOLDED :]]
         if text:
@@ -147,7 +147,7 @@ class Renderer:
     def _replayed(
         self, turns: Iterator[Sequence[ev.AnyEvent]], count: int, rows: int
     ) -> "tuple[list[str], list[_Folded], list[_Folded]]":
-        """Return the rows of the newest turns, what is folded in them, and the fold of the turns before them."""
+        """Return the rows of the newest turns, their folded texts, and a fold for the turns before them."""
         text: list[str] = []
         folded: list[_Folded] = []
         try:
@@ -181,7 +181,7 @@ class Renderer:
         return part
 
     def expand(self) -> None:
-        """Print in full what was folded last; asked again, what was folded before it, and so on."""
+        """Print the text folded last in full; a further call prints the one folded before it."""
         if not self._folded:
             self.notice("Nothing more to expand." if self._goes_back else "Nothing to expand.")
             return
@@ -238,7 +238,7 @@ class Renderer:
                 if self.live.agents is not None:
                     self.live.agents.follow(event)
             case ev.HookRan() | ev.QuestionResolved():
-                pass  # what a hook has to say comes as a notice; who answers here has seen the answer
+                pass  # a hook's message comes as a notice; the interactive user has seen the answer
             case ev.TurnStarted():
                 self._turn_started(event)
             case ev.TurnCompleted() | ev.TurnAborted():
@@ -249,7 +249,7 @@ class Renderer:
                 self._show_lines(event)
 
     def _show_lines(self, event: notices.Plain | ev.Steered | ev.Compacted | ev.StreamSilent) -> None:
-        """Print an event that is no more than a few lines of text."""
+        """Print an event that needs only a few lines of text."""
         match event:
             case ev.SessionStarted():
                 now = self._snapshot()
@@ -273,7 +273,7 @@ class Renderer:
                     self._print("other", rows)
 
     def _shows_already(self, event: ev.SettingsChanged) -> bool:
-        """Return whether the status line says all that has changed: the mode."""
+        """Return True if only the mode has changed, which the status line shows."""
         before, self._chosen = self._chosen, (event.model, event.effort)
         return self._chosen == before and not self._settings.plain
 
@@ -292,7 +292,7 @@ class Renderer:
             self.live.silent_since = time.monotonic() - silent_s
 
     def _print_reads(self) -> None:
-        """Print the calls that were held back to be shown as one."""
+        """Print the calls that were held back, as one row."""
         reads, self._reads = self._reads, []
         if reads:
             done = self._render_reads(reads)
@@ -306,7 +306,7 @@ class Renderer:
         return render_reads(reads, self._theme, self._width(), self._hint)
 
     def _print(self, kind: Kind, text: list[str]) -> None:
-        """Add lines for good; a blank line comes between things of different kinds."""
+        """Add permanent lines, with a blank line between different kinds."""
         self._print_reads()
         if self._last and text[0] and (kind != self._last or kind == "prompt"):
             self._out.append("\n")
@@ -355,7 +355,7 @@ class Renderer:
 
     def _reasoning(self, text: str) -> None:
         if text and self._answer:
-            self._end_answer()  # what was said before is printed before
+            self._end_answer()  # print the text before the reasoning first
         self._print_thoughts(self._thoughts.feed(text, time.monotonic()))
 
     def _print_thoughts(self, whole: list[str]) -> None:
@@ -363,7 +363,7 @@ class Renderer:
             self._print("reasoning", thought_rows(whole, self._theme, self._width()))
 
     def _thinking(self) -> list[str]:
-        """Return the last lines of the reasoning under way."""
+        """Return the last lines of the current reasoning."""
         if not self._thoughts.open:
             return []
         rows = self._thoughts.glimpse(self._width() - 2) if self._settings.show_reasoning else []
@@ -408,13 +408,13 @@ class Renderer:
             self._print("other", warning(said, self._theme, self._width(), "↻"))
 
     def _recovered(self) -> None:
-        """Note that a model call got through after retries."""
+        """Record that a model call succeeded after retries."""
         retry, self.live.retry = self.live.retry, None
         if retry and not (self._settings.plain and retry.count == 1):
             self._print("other", note(retry.ended(), self._width()))
 
     def _void(self) -> bool:
-        """End the answer shown so far; the next piece begins a new one. Returns whether anything was shown."""
+        """End the answer shown so far; the next piece starts a new one. Return True if anything was shown."""
         shown = self._answer is not None or self._thoughts.open
         self._end_answer()
         self._answered = False
@@ -431,7 +431,7 @@ class Renderer:
             self._answered = False
             return
         if event.result_kind == "question" and asked is not None:
-            event = msgspec.structs.replace(event, title="", label="Answer")  # the question stands above
+            event = msgspec.structs.replace(event, title="", label="Answer")  # the question is printed above
         previewed = self._previewed.pop(event.call_id, "")
         if event.counted and event.status == "ok" and not (event.changes or self._settings.plain):
             self._reads.append(event)
@@ -444,7 +444,7 @@ class Renderer:
         self._print("tool", done.rows)
 
     def _agent_changed(self, event: ev.AgentChanged) -> None:
-        """Follow a sub-agent. One in the background gets a line when it ends; that of any other is its call's."""
+        """Track a sub-agent. A background sub-agent gets a line when it ends; any other is shown by its call."""
         from .agents import AgentsView, change_line, end_row
 
         self.live.agents = self.live.agents or AgentsView()
@@ -463,7 +463,7 @@ class Renderer:
             self._print("other", note(change_line(event), self._width()))
 
     def _preview(self, event: ev.ApprovalRequested) -> None:
-        """Print what asks for approval, in full and once, where the question itself does not hold it."""
+        """Print the calls that need approval, once and in full, unless the question itself contains them."""
         from .approval_preview import render_preview
 
         self.live.ask(event.request_id, tuple(item.call_id for item in event.items), time.monotonic())
@@ -472,17 +472,17 @@ class Renderer:
                 self._previewed[item.call_id] = item.preview
         if rows := render_preview(event.items, self._theme, self._width()):
             self._print_reads()
-            self._last = self._last and "other"  # a blank row before it, none before the result to come
+            self._last = self._last and "other"  # a blank row before it, none before the result
             self._print("tool", rows)
 
     def _question(self, event: ev.QuestionAsked) -> None:
-        """Print the model's question, once; a dialog adds no more than the answers."""
+        """Print the model's question, once; a dialog adds only the answers."""
         calls = tuple(call_id for call_id, call in self.live.calls.items() if call.result_kind == "question")
         self.live.ask(event.request_id, calls, time.monotonic())
         self._print("other", question_rows(event, self._theme, self._width()))
 
     def _error(self, error: ev.ErrorInfo) -> None:
-        """Print a failure in a few rows; what a provider said at length is folded."""
+        """Print an error in a few rows; the rest of a provider's long message is folded."""
         most = max(3, -(-_ERROR_CELLS // max(1, self._width())))
         rows = lines.error(error, self._theme, self._width(), most, self._hint).split("\n")
         if rows != lines.error(error, self._theme, self._width()).split("\n"):
@@ -526,7 +526,7 @@ def _styled_blocks(theme: Theme) -> "StyledBlocks":
 
 
 def warm_up() -> None:
-    """Import what the first answer will need, in a thread of its own; a failure is reported when it is needed."""
+    """Import the modules for the first answer, in a separate thread; a failure is reported when they are used."""
     try:
         _styled_blocks(NONE)
     except Exception:

@@ -1,7 +1,8 @@
-"""What a person sees of calls and their effects: a finished call with its result or
-the most telling part of it, what an undo or a compaction did.
+"""Rendering of tool calls and their effects: a finished call with its result or the most informative part of it,
+and the effect of an undo or a compaction.
 
-Apart from the renderer, which knows no kinds of results; here is what each kind is worth on the screen.
+Separate from the renderer, which does not know the kinds of results; this module decides what to show of each
+kind.
 """
 
 import re
@@ -25,35 +26,35 @@ _GLANCE_ROWS = 2
 _NO_OUTPUT = "(no output)"
 
 _TELLING = re.compile(r"(?i)\b(?:error|fail(?:ed|ure|s)?|fatal|panic|exception|traceback|undefined|cannot)\b")
-"""What a line of a failed command's output has that says why."""
+"""Words in the output of a failed command that indicate the cause."""
 
 Whole = Callable[[Theme, int], list[str]]
-"""All of something in a theme and a width, asked for when somebody wants to see it."""
+"""Draws a complete text in a theme and a width, on the user's request."""
 
 
 class RenderedResult(msgspec.Struct, frozen=True):
-    """A finished call on the screen."""
+    """A finished call as rows."""
 
     rows: list[str]
     whole: Whole | None = None
-    """All of it, where the rows are not."""
+    """Draws the complete result, if the rows are shortened."""
 
 
 class _Body(msgspec.Struct, frozen=True):
-    """What is worth showing of a result."""
+    """The part of a result worth showing."""
 
     text: tuple[str, ...] = ()
     rows: int = _RESULT_ROWS
-    """About how many are shown."""
+    """Approximate number of rows shown."""
     kind: str = "text"
-    """`diff`, `output` of a command, whose end counts, or `words`, which may be broken."""
+    """`diff`, `output` of a command, whose end matters, or `words`, which may be wrapped."""
     glance: str = ""
-    """A short text that says it all, or what stands above the rest."""
+    """A short text that says everything, or the heading of the rest."""
 
 
 def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: int, hint: str) -> RenderedResult:
-    """Return the rows of a finished call. `previewed` is the diff that its approval has shown; `hint` says how to
-    see the whole of what is folded."""
+    """Return the rows of a finished call. `previewed` is the diff that its approval has shown; `hint` tells how to
+    expand what is folded."""
     if event.result_kind == "agent" and event.display.strip():
         return _render_agent(event, theme, width)
     body = _body(event, previewed)
@@ -69,14 +70,14 @@ def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: 
 
 
 def _render_agent(event: ToolCallFinished, theme: Theme, width: int) -> RenderedResult:
-    """Return how a sub-agent ended in one row; its task and its answer are folded."""
+    """Return the outcome of a sub-agent in one row; its task and answer are folded."""
     display = _lines(event.display)
     row = lines.tool_line(event, theme, width, lines.one_line(display[0], max(20, width // 2)))
     return RenderedResult([row], _whole(_Body(tuple(display), kind="words"), event))
 
 
 def render_reads(events: list[ToolCallFinished], theme: Theme, width: int, hint: str) -> RenderedResult:
-    """Return calls that only read as one row, such as `Read 3 files`; a single one as it is."""
+    """Return read-only calls as one row, such as `Read 3 files`; a single call unchanged."""
     if len(events) == 1:
         return render_result(events[0], "", theme, width, hint)
     counts: dict[tuple[str, str], int] = {}
@@ -118,7 +119,7 @@ def _body(event: ToolCallFinished, previewed: str) -> _Body:
 
 
 def _with_glance(head: list[str], text: list[str], rows: int = _RESULT_ROWS, kind: str = "text") -> _Body:
-    """One line is looked at together with the call it belongs to."""
+    """Show a single line together with its call."""
     head, text = (head, text) if head else (text[:1], []) if len(text) == 1 else ([], text)
     if len(head) == 1:
         return _Body(tuple(text), rows - 1 if text else rows, kind, head[0].strip())
@@ -126,21 +127,21 @@ def _with_glance(head: list[str], text: list[str], rows: int = _RESULT_ROWS, kin
 
 
 def _whole(body: _Body, cut: ToolCallFinished | None) -> Whole:
-    """Return all of a result, and before it the command or title of a call whose line shows it `cut`."""
+    """Return the complete result, preceded by the command or title of a call whose line is `cut`."""
     said = visible((cut.command or cut.title) if cut else "")
     head = [f"  {'$ ' * bool(cut and cut.command)}{line}" for line in said.split("\n") if cut]
     return lambda theme, width: [*head, *_Page(theme, width, "").render(body.text, body.kind)]
 
 
 class _Page(msgspec.Struct, frozen=True):
-    """How results are printed."""
+    """Drawing of results."""
 
     theme: Theme
     width: int
     hint: str
 
     def rows(self, body: _Body, exit_code: int | None) -> tuple[list[str], bool]:
-        """Return the body's rows, and whether they are less than all of it."""
+        """Return the body's rows, and True if some are hidden."""
         is_output = body.kind == "output"
         text = body.text
         if body.kind == "words":
@@ -154,15 +155,15 @@ class _Page(msgspec.Struct, frozen=True):
         return shown, not part.whole
 
     def render(self, text: tuple[str, ...], kind: str) -> list[str]:
-        """Lines without a limit."""
+        """Return rows without a limit."""
         if kind == "diff":
             return [f"  {row}".rstrip() for row in diff_view.render_diff(text, self.theme, self.width - 2)]
         rows = lines.wrap("\n".join(text), self.width - 2) if kind == "words" and text else text
         return [f"  {self.theme.paint('output', row)}".rstrip() for row in rows]
 
     def _before(self, text: tuple[str, ...], hidden: int, kept: tuple[str, ...] | None) -> list[str]:
-        """Return what stands for the hidden beginning of an output: the first line that says why the command
-        failed, where no line that is `kept` does."""
+        """Return the rows for the hidden beginning of an output: the first line that explains why the command
+        failed, unless a line in `kept` does."""
         telling = kept is not None and not any(map(_TELLING.search, kept))
         at = next((at for at in range(hidden) if telling and _TELLING.search(text[at])), None)
         if at is None:
@@ -179,7 +180,7 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text of others, made safe; none of an empty one."""
+    """Return the lines of a text from elsewhere, sanitized; none for an empty text."""
     return [line.expandtabs(8) for line in clean(text).strip("\n").split("\n")] if text.strip() else []
 
 
@@ -188,7 +189,7 @@ _DONE = {"undo": "Undid", "redo": "Redid", "rewind": "Went back", "resolve": ""}
 
 
 def render_report(event: Restored, theme: Theme, width: int) -> list[str]:
-    """Return what an undo or redo did, file by file."""
+    """Return the effects of an undo or redo, file by file."""
     done = event.report
     head = f"{_DONE[event.kind]} {lines.number(event.turns, 'turn')}: {lines.one_line(event.prompt, 80)}"
     head = "Resolved conflicts" if event.kind == "resolve" else head
@@ -217,8 +218,8 @@ _COMPACTED = {
 
 
 def render_compaction(event: Compacted, width: int, hint: str) -> tuple[list[str], list[str]]:
-    """Return a compaction: what was done, how much it freed, and the beginning of the summary, all of it in a
-    preview. Then the whole summary, where that is not all of it."""
+    """Return the rows of a compaction: the action, the tokens freed, and the beginning of the summary, or all of
+    it for a preview. Second, the whole summary, if the rows do not show all of it."""
     done = _COMPACTED[event.how]
     if event.how == "preview" and event.after >= event.before:
         done = "This would be the summary, no smaller than now; /compact keep would not help"

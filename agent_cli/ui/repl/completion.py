@@ -22,16 +22,16 @@ _FRESH_S = 10.0
 _OWN_FRESH_S = 1.0
 _LOOK_EVERY_S = 0.03
 _BREATHE_EVERY = 200
-"""Paths after which a walk lets others run."""
+"""Number of paths after which the walk yields to other threads."""
 _NEEDS_QUOTES = lazy_regex(r"[\s'`<>|]|[.,;:!?)\]}*_]$")
-"""What would end a name in a prompt, or be taken for the end of the sentence."""
+"""Characters that would end a name in a prompt, or be taken for the end of the sentence."""
 
 Paths = Callable[[str], Iterable[str]]
-"""The files and folders below a folder that may be offered: relative, folders with a `/` at the end."""
+"""Yields the files and folders to offer below a folder: relative, folders with a trailing `/`."""
 
 
 class InputCompleter(Completer):
-    """Offers what fits the text before the cursor. Runs in a thread, since it may wait for what is found in the
+    """Completes the text before the cursor. Runs in a thread, because it may wait for the walk of the
     workspace."""
 
     def __init__(
@@ -40,13 +40,13 @@ class InputCompleter(Completer):
         self._context, self._root, self._paths, self._fresh_s = context, root, paths, fresh_s
         self._walk: _Walk | None = None
         self._fresher: _Walk | None = None
-        """The same root once more, until it is over."""
+        """A second walk of the same root, until it is finished."""
         self._own: tuple[OwnCommand, ...] = ()
         self._own_until = 0.0
         self._lock = threading.Lock()
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Commands for `/…`, values for `/command …`, files and folders for `@…`."""
+        """Yield commands for `/…`, values for `/command …`, files and folders for `@…`."""
         text = document.text_before_cursor
         if mention := _MENTION.search(text):
             fragment = mention.group(1)
@@ -69,7 +69,7 @@ class InputCompleter(Completer):
                 yield Completion(value, start_position=-len(argument), display=clean(value))
 
     def _skills(self, begun: str) -> Iterator[Completion]:
-        """Skills whose names begin so."""
+        """Yield the skills whose names have this prefix."""
         for own in self._own_commands():
             name = own.name.removeprefix("skill:")
             if own.is_skill and (name.startswith(begun) or f":{begun}" in name):
@@ -77,8 +77,8 @@ class InputCompleter(Completer):
                 yield Completion(name, start_position=-len(begun), display=f"${name}", display_meta=meaning)
 
     def _named(self, begun: str) -> Iterator[tuple[str, str]]:
-        """Names of commands and what they do: a whole name first, the user's own behind the others, and last those
-        with another name that begins so."""
+        """Yield the names of commands and their descriptions: an exact match first, then prefixes, the user's own
+        commands, and last commands with another name that has this prefix."""
         named = [command for command in TABLE.values() if command.name.startswith(begun)]
         for command in sorted(named, key=lambda command: command.name != begun):
             yield command.name, command.help
@@ -91,15 +91,15 @@ class InputCompleter(Completer):
                 yield name, f"{TABLE[name].help} (/{other})"
 
     def _own_commands(self) -> tuple[OwnCommand, ...]:
-        """Return those that can be used; read again after a moment."""
+        """Return the usable custom commands; reloaded after a moment."""
         if time.monotonic() > self._own_until:
             self._own = tuple(each for each in self._context.host.own_commands() if not each.problem)
             self._own_until = time.monotonic() + _OWN_FRESH_S
         return self._own
 
     def _mentioned(self, sought: str, text: str) -> Iterator[str]:
-        """Paths that fit, the best first of what is found so far; more while the walk goes on and nothing else is
-        typed. What fits badly comes last, when nothing better can come any more."""
+        """Yield matching paths, best of those found so far first; more while the walk continues and the user types
+        nothing else. Poor matches come last, once no better one can come."""
         fragment, shown = Fragment(sought), set[str]()
         walk, seen = self._walked(), 0
         found = near = self._named_folder(fragment)
@@ -118,15 +118,15 @@ class InputCompleter(Completer):
             found = []
 
     def _named_folder(self, fragment: Fragment) -> list[str]:
-        """Return what lies right in the folder that the fragment names, however deep it is and however much lies
-        before."""
+        """Return the entries of the folder that the fragment names, even if it is deep and the walk would reach it
+        late."""
         if not fragment.folder and not fragment.name:
             return []
         found = self._context.host.paths_in(self._root(), fragment.folder, fragment.name)
         return [path for path in found if _can_be_typed(path)]
 
     def _walked(self) -> "_Walk":
-        """Return the walk through the workspace: a new one when the last is old, which counts once it is over."""
+        """Return the walk of the workspace: a new one replaces an old one once it is finished."""
         with self._lock:
             root = self._root()
             if self._walk is None or self._walk.root != root:
@@ -139,7 +139,7 @@ class InputCompleter(Completer):
 
 
 class _Walk:
-    """The paths of a workspace, found in a thread of its own that nobody waits for at the end."""
+    """The paths of a workspace, collected in a daemon thread that is never joined."""
 
     def __init__(self, root: str, paths: Paths) -> None:
         self.root = root
@@ -149,7 +149,7 @@ class _Walk:
         threading.Thread(target=self._go, args=(paths,), daemon=True).start()
 
     def ended_before(self, seconds: float) -> bool:
-        """Return whether it is over, and began more than so long ago."""
+        """Return True if the walk is finished and began more than `seconds` ago."""
         return self.over.is_set() and time.monotonic() - self._began > seconds
 
     def _go(self, paths: Paths) -> None:
@@ -158,7 +158,7 @@ class _Walk:
                 if _can_be_typed(path):
                     self.found.append(path)
                 if count % _BREATHE_EVERY == 0:
-                    time.sleep(0.0005)  # whoever types is not to notice
+                    time.sleep(0.0005)  # keep typing responsive
         finally:
             self.over.set()
 
@@ -168,6 +168,6 @@ def _can_be_typed(path: str) -> bool:
 
 
 def _is_still(text: str) -> bool:
-    """Return whether what stands before the cursor is still the same."""
+    """Return True if the text before the cursor is unchanged."""
     app = get_app_or_none()
     return app is None or app.current_buffer.document.text_before_cursor == text

@@ -1,8 +1,6 @@
-"""What stands in the input line, kept in a file of its own while it is being typed, so that not even the program's
-murder loses it.
+"""The draft in the input line, saved to a file while it is typed, so that even SIGKILL does not lose it.
 
-One file a running program, locked as long as that runs; a file nobody holds is what a program left that was
-killed.
+Each running program has one file and holds a lock on it; an unlocked file was left by a program that was killed.
 """
 
 import fcntl
@@ -18,14 +16,14 @@ _KEPT_S = 30 * 86400.0
 
 
 class _Saved(msgspec.Struct, frozen=True):
-    """What a file holds."""
+    """Contents of a draft file."""
 
     directory: str
     text: str
 
 
 class DraftFile:
-    """The draft of this program. A place that cannot be written is as good as none."""
+    """The draft of this program. If the folder cannot be written, drafts are not saved."""
 
     def __init__(self, folder: Path, directory: str) -> None:
         self._folder, self._directory = folder, directory
@@ -34,12 +32,12 @@ class DraftFile:
         self._saved_text = ""
 
     def left_behind(self) -> list[str]:
-        """Return the drafts in this directory whose programs are gone, oldest first, once."""
+        """Return the drafts in this directory whose programs are gone, oldest first, and remove them."""
         found = (_claim(path, self._directory) for path in self._folder.glob("*.json"))
         return [text for _, text in sorted(saved for saved in found if saved is not None)]
 
     def keep(self, text: str) -> None:
-        """Save what stands in the line now; nothing is written when that is what was saved last."""
+        """Save the draft if it has changed since the last call."""
         if text == self._saved_text:
             return
         self._saved_text = text
@@ -56,7 +54,7 @@ class DraftFile:
             pass
 
     def close(self) -> None:
-        """The draft was sent, or given up."""
+        """Remove the file: the draft was sent or given up."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             try:
@@ -73,8 +71,8 @@ class DraftFile:
 
 
 def _claim(path: Path, directory: str) -> tuple[float, str] | None:
-    """When a draft was written, and its text, if nobody holds its file and it is of this directory; the file is
-    gone then, and so is any that is very old."""
+    """Return the time and text of a draft and remove its file, if no program holds it and it belongs to this
+    directory; a very old file is always removed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -93,8 +91,8 @@ def _claim(path: Path, directory: str) -> tuple[float, str] | None:
 
 
 def _text(data: bytes, directory: str) -> str:
-    """Return what a file holds for a directory. Only its first line counts: a killed program may have left the end
-    of a longer one behind it."""
+    """Return the text saved for a directory. Only the first line is read: a killed program may have left the end
+    of a longer text after it."""
     try:
         saved = msgspec.json.decode(data.partition(b"\n")[0], type=_Saved)
     except msgspec.MsgspecError:

@@ -1,5 +1,5 @@
-"""The user's own editor on a text, such as a draft or a command that asks. A text is never lost: what cannot be
-read back stays in its file, and the file is named."""
+"""Edit a text, such as a draft or a command awaiting approval, in the user's editor. A text is never lost: if it
+cannot be read back, its file is kept and named."""
 
 import os
 import subprocess
@@ -12,15 +12,15 @@ _USUAL = ("editor", "nano", "vi", "emacs")
 
 
 class Edited(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """Result of an edit."""
 
     text: str
     problem: str = ""
-    """Why the text is as it was; empty when it was edited."""
+    """Why the text is unchanged; empty if it was edited."""
 
 
 class Editor:
-    """One use of it, blocking; to be run in a thread."""
+    """A single blocking run of the editor; to be run in a thread."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._chosen = environ.get("VISUAL") or environ.get("EDITOR") or ""
@@ -66,6 +66,6 @@ class Editor:
         return Edited(edited.removesuffix("\n"))
 
     def end(self) -> None:
-        """End it, since the program ends."""
+        """Terminate the editor, because the program ends."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 AIRY_ROWS = 14
-"""From so many rows on, a blank one stands above the prompt."""
+"""Minimum number of terminal rows for a blank row above the prompt."""
 AGAIN_QUITS = "Ctrl-C again quits"
 _HINT_S = 1.0
 _BACK_TO_PROMPT = "\x1b[A\r\x1b[2C"
 _OVER_ECHO = "\r\x1b[K"
-"""Over what was typed before anything was painted; it stands in the draft soon."""
+"""Overwrites the echo of early keys, which appear in the draft soon."""
 _OVER_IT_ALL = "\r\x1b[A\x1b[J"
-"""From the prompt's row to the blank one above it, and away with what stands there and below."""
+"""Moves from the prompt's row to the blank row above it, and erases everything from there on."""
 
 
 def prompt_mark(mode: Mode, theme: Theme) -> str:
-    """Return what the input line begins with, in the colour of the mode."""
+    """Return the mark of the input line, in the colour of the mode."""
     return theme.paint("prompt" if mode == "ask" else mode, ">")
 
 
@@ -43,7 +43,7 @@ def _banner(began: SessionStarted, theme: Theme, columns: int) -> str:
 
 
 def _size() -> tuple[int, int]:
-    """Return columns and rows of the terminal; 80 by 24 where it does not say, as the screen takes it."""
+    """Return columns and rows of the terminal; 80 by 24 if unknown, as the screen assumes."""
     try:
         columns, rows = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):
@@ -52,29 +52,29 @@ def _size() -> tuple[int, int]:
 
 
 class FirstPaint:
-    """What a new session begins with, as the renderer and the screen draw it: the banner, the prompt, the status
-    line. Painted as soon as its facts are known, while everything else is loaded. The keyboard belongs to it, and
-    job control, until the line editor is there."""
+    """The first view of a new session, as the renderer and the screen draw it: banner, prompt and status line.
+    Painted as soon as its contents are known, while everything else is loaded. It owns the keyboard and job
+    control until the line editor is loaded."""
 
     def __init__(self, settings: Ui, branch: str = "", keyboard: TypeAhead | None = None) -> None:
-        """Nothing is painted where there is no terminal, or no room. `keyboard` is that of the session before."""
+        """Nothing is painted without a terminal or without room. `keyboard` is that of the previous session."""
         self.banner = ""
-        """What was printed for good; empty when nothing was painted."""
+        """The banner printed permanently; empty if nothing was painted."""
         self.branch = branch
-        """The git branch in the workspace, as it was read for this session."""
+        """The git branch of the workspace, as read for this session."""
         self.keyboard = keyboard or TypeAhead()
         self._began: SessionStarted | None = None
-        """What the banner tells."""
+        """Contents of the banner."""
         self._live = ""
-        """What stands below the banner; empty when nothing does."""
+        """Text below the banner; empty if there is none."""
         self._mode: Mode = "ask"
         self._theme = choose(settings)
         self._columns = 0
-        """Columns of the terminal when the banner was painted."""
+        """Width of the terminal in columns when the banner was painted."""
         self._has_terminal = not is_plain(settings, sys.stdin, sys.stdout)
 
     def take(self) -> None:
-        """Take the keyboard and job control, where there is a terminal."""
+        """Take over the keyboard and job control, if there is a terminal."""
         if self._has_terminal:
             self.keyboard.take()
             for number, answer in ((_signal.SIGTSTP, self._stop), (_signal.SIGCONT, self._continue)):
@@ -82,8 +82,8 @@ class FirstPaint:
                     _signal.signal(number, answer)
 
     def watch(self, loop: "AbstractEventLoop", leave: Callable[[], None], interrupt: Callable[[], None]) -> None:
-        """Have a loop look for keys that leave, as long as there is no line editor. `interrupt` is what a Ctrl-C
-        means where no prompt stands."""
+        """Watch for keys that leave, in a loop, until the line editor is loaded. `interrupt` handles Ctrl-C if no
+        prompt is shown."""
 
         def hint() -> None:
             before, hinted = self._live, self._rows(AGAIN_QUITS)
@@ -95,8 +95,8 @@ class FirstPaint:
         self.keyboard.watch(loop, leave, hint)
 
     def show(self, now: Snapshot) -> None:
-        """Paint it, over what was painted of it before. Nothing is painted of a session that goes on: its turns
-        come first, and all of them may be undone."""
+        """Paint the session's facts over what is painted so far. Nothing is painted for a resumed session: its
+        turns come first, and all of them may be undone."""
         if now.turns or now.totals.requests or now.unsent:
             return self._take_back()
         began = SessionStarted(
@@ -110,11 +110,11 @@ class FirstPaint:
         self._paint(began, lambda columns: render_status(now, self.branch, self._theme, columns))
 
     def show_expected(self, began: SessionStarted) -> None:
-        """Paint what a session will most likely begin with, before it is there."""
+        """Paint the expected facts of a session before it is open."""
         self._paint(began, lambda columns: render_first_status(began, self.branch, self._theme, columns))
 
     def say(self, text: str) -> None:
-        """Print lines for good, on standard error: below the banner."""
+        """Print lines permanently, on standard error, below the banner."""
         if self._live:
             self._write(_OVER_IT_ALL)
         print(text, file=sys.stderr, flush=True)
@@ -122,17 +122,17 @@ class FirstPaint:
             self._write(self._live)
 
     def give_way(self) -> None:
-        """Take the prompt and the status line away, for the screen to draw them; the banner stays."""
+        """Erase the prompt and the status line, which the screen will draw; the banner stays."""
         if self._live:
             self._live = ""
             self._write(_OVER_IT_ALL)
 
     def banner_at(self, columns: int) -> str:
-        """Return what was printed for good, as it would be in a window of that width; empty when nothing was."""
+        """Return the banner as it would be printed in a window of this width; empty if none was printed."""
         return _banner(self._began, self._theme, columns) if self.banner and self._began else ""
 
     def end(self) -> None:
-        """Take away what does not stay, and give the terminal back as it was found."""
+        """Erase the temporary rows, and restore the terminal and the signal handlers."""
         self.give_way()
         self.keyboard.give_back()
         for number, answer in ((_signal.SIGTSTP, self._stop), (_signal.SIGCONT, self._continue)):
@@ -140,7 +140,7 @@ class FirstPaint:
                 _signal.signal(number, _signal.SIG_DFL)
 
     def _paint(self, began: SessionStarted, status_at: Callable[[int], str]) -> None:
-        """Paint what is not there yet, for the window as it is now."""
+        """Paint what is not shown yet, for the current window size."""
         columns, rows = _size()
         if not self._has_terminal or rows < AIRY_ROWS:
             return
@@ -157,13 +157,13 @@ class FirstPaint:
         return f"\n{prompt_mark(self._mode, self._theme)} \n{status}{_BACK_TO_PROMPT}"
 
     def _show_live(self, live: str) -> None:
-        """Have this stand below the banner, in place of what does."""
+        """Replace the text below the banner."""
         if live != self._live:
             self._write((_OVER_IT_ALL if self._live else "") + live)
             self._live = live
 
     def _take_back(self) -> None:
-        """Take everything away."""
+        """Erase everything, including the banner."""
         self.give_way()
         if self.banner:
             rows = sum(max(1, -(-lines.cells(line) // _size()[0])) for line in self.banner.splitlines())
@@ -171,7 +171,7 @@ class FirstPaint:
             self.banner = ""
 
     def _stop(self, number: int, frame: Any) -> None:
-        """Stop as any program does, with the terminal as it was found, and go on as before."""
+        """Stop like any program, with the terminal restored meanwhile, and continue as before."""
         live = self._live
         self.give_way()
         self.keyboard.lend()
@@ -185,11 +185,11 @@ class FirstPaint:
             self._show_live(live)
 
     def _continue(self, number: int, frame: Any) -> None:
-        """Go on where somebody else has stopped the program: what stands on the screen stays."""
+        """Continue after another process has stopped the program; the text on the screen stays."""
         self.keyboard.again()
         self._write(self._live)
 
     @staticmethod
     def _write(text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the terminal is gone, which the screen finds out
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone; the screen notices it later
             os.write(sys.stdout.fileno(), text.encode())

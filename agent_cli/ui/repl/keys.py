@@ -1,4 +1,4 @@
-"""Keys of the REPL: which key does what, and nothing about how it is done."""
+"""Key bindings of the REPL: they map keys to actions and contain no implementation."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ _TWICE_S = 1.0
 
 
 def bindings(screen: "Screen") -> KeyBindings:
-    """Return all bindings; what is not here keeps prompt_toolkit's own meaning."""
+    """Return all bindings; other keys keep prompt_toolkit's defaults."""
     keys = KeyBindings()
     _bind_input(keys, screen)
     _bind_always(keys, screen)
@@ -32,7 +32,7 @@ def bindings(screen: "Screen") -> KeyBindings:
 
 
 def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
-    """Keys of the draft."""
+    """Bind the keys of the draft."""
     free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
     working = Condition(lambda: screen.controller.busy() and not _has_completions(screen))
     drafted = Condition(lambda: bool(screen.draft.text.strip()) and not screen.draft.text.startswith("/"))
@@ -87,13 +87,13 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
 
 
 def _has_completions(screen: "Screen") -> bool:
-    """Return whether there is something to choose from; while that is being looked for, there is not."""
+    """Return True if there are completions to choose from; False while they are being searched."""
     state = screen.draft.complete_state
     return state is not None and bool(state.completions)
 
 
 def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
-    """Stopping, leaving, editing, pasting."""
+    """Bind the keys for stopping, leaving, editing and pasting."""
     free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
     choosing = Condition(lambda: isinstance(screen.asking.dialog, Picker))
     last, escaped = [0.0], [0.0]
@@ -153,16 +153,16 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
 
 
 def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
-    """What is no key of the line: jobs, the window's focus, the mouse."""
+    """Bind job control, focus reports and mouse events, which are not keys of the line."""
     running = Condition(lambda: screen.asking.dialog is None and screen.controller.runs_own_command())
 
     @keys.add(Keys.Vt100MouseEvent)
     def _(event: KeyPressEvent) -> None:
-        """Nobody asked for them; some pastes look like one."""
+        """Ignore mouse events: none are enabled, but some pastes look like one."""
 
     @keys.add("c-@")
     def _(event: KeyPressEvent) -> None:
-        """Ctrl-Space: the editor's mark would take the place of what is typed behind it."""
+        """Ignore Ctrl-Space, which would set the editor's mark and lose characters typed after it."""
 
     @keys.add("c-b", filter=running & ~is_searching)
     def _(event: KeyPressEvent) -> None:
@@ -179,7 +179,7 @@ def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
 
 
 def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
-    """Keys while a question stands."""
+    """Bind the keys for an open question."""
     _bind_early(keys, screen)
     entering = Condition(
         lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and not screen.asking.is_new)
@@ -239,7 +239,7 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
 
 
 def _enter_answer(screen: "Screen", text: str) -> None:
-    """Enter in the answer line: a command that does not need the answer leaves the question open."""
+    """Handle Enter in the answer line: a command that can run while a question is open leaves it open."""
     from ..dialogs.answers import runs_now
     from ..dialogs.approval import ApprovalDialog
 
@@ -254,13 +254,13 @@ def _enter_answer(screen: "Screen", text: str) -> None:
 
 
 def _queue(screen: "Screen", text: str) -> None:
-    """What is typed at a question may be meant for after the turn; the question stays."""
+    """Queue a text typed at a question for after the turn; the question stays open."""
     screen.line.reset()
     screen.controller.queue(text)
 
 
 def _bind_early(keys: KeyBindings, screen: "Screen") -> None:
-    """Keys while a question stands that could not be read yet: text is for the draft, and no other key counts."""
+    """Bind the keys for a question too new to have been read: text goes to the draft, other keys are ignored."""
     early = Condition(
         lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and screen.asking.is_new)
     )
@@ -278,11 +278,11 @@ def _bind_early(keys: KeyBindings, screen: "Screen") -> None:
     @keys.add("escape", "y", filter=early)
     @keys.add("escape", "n", filter=early)
     def _(event: KeyPressEvent) -> None:
-        """Nothing is decided by reflex."""
+        """Ignore the key, so that nothing is decided by reflex."""
 
 
 def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
-    """Keys of a list to pick from, which has no line."""
+    """Bind the keys of a list to pick from, which has no input line."""
     picking = Condition(lambda: isinstance(screen.asking.dialog, Picker))
     names = {
         Keys.Up: "up", Keys.Down: "down", Keys.Enter: "enter", Keys.ControlM: "enter",
@@ -291,7 +291,7 @@ def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add(Keys.Any, filter=picking)
     def _(event: KeyPressEvent) -> None:
-        if isinstance(event.key_sequence[0].key, Keys):  # a key that is no sign, such as an arrow
+        if isinstance(event.key_sequence[0].key, Keys):  # a key without a character, such as an arrow
             return
         text = event.data + _rest_of_burst(event)
         if text.isprintable() or len(text) > 1:
@@ -314,15 +314,15 @@ def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
 
 
 def _pasted(event: KeyPressEvent) -> str:
-    """Return the text of a paste, with line breaks as they are written here; empty for another key."""
+    """Return the text of a paste with normalized line breaks; empty for another key."""
     if event.key_sequence[0].key != Keys.BracketedPaste:
         return ""
     return event.data.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _rest_of_burst(event: KeyPressEvent) -> str:
-    """Keys that arrived together with this one, as text. One Enter behind them is a key of its own, as it is for a
-    line that is typed; several are a paste."""
+    """Return the keys that arrived together with this one, as text. A single Enter after them is a separate key,
+    as for a typed line; several are a paste."""
     waiting = event.key_processor.input_queue
     text = ""
     for press in waiting:

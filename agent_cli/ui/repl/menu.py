@@ -1,4 +1,4 @@
-"""The menu of completions below the input line: how its rows look, and what Enter and Tab make of it."""
+"""The menu of completions below the input line: its rows, and the effect of Enter and Tab."""
 
 import re
 
@@ -11,12 +11,12 @@ from ..text.theme import Theme
 
 _ROWS = 6
 _NAME = re.compile(r"/\S*")
-"""A line in which the name of a command is still typed."""
+"""A line in which the name of a command is still being typed."""
 
 
 def draw(state: CompletionState, columns: int, theme: Theme) -> str:
-    """Return the rows around the present one: names in one column, explanations in another, none too wide. Where
-    nothing is chosen, the first is what Enter takes of commands."""
+    """Return the rows around the selected one, with columns for names and explanations. If none is selected, the
+    first is marked for command names, because Enter takes it."""
     is_command_name = _NAME.fullmatch(state.original_document.text) is not None
     at = state.complete_index if state.complete_index is not None else 0 if is_command_name else -1
     first = max(0, min(at - _ROWS + 1, len(state.completions) - _ROWS))
@@ -34,9 +34,8 @@ def draw(state: CompletionState, columns: int, theme: Theme) -> str:
 
 
 def complete_name(buffer: Buffer) -> bool:
-    """Put the whole name of a command in place of its beginning when Enter is pressed: the one chosen, the first
-    of the menu, or the only one that begins so. Returns False where the line is not to be sent yet, since the
-    command does nothing without an argument."""
+    """Complete the name of a command on Enter: the selected one, the first of the menu, or the only one with this
+    prefix. Return False if the line must not be sent yet, because the command does nothing without an argument."""
     if not _NAME.fullmatch(buffer.text):
         return True
     name = buffer.text[1:]
@@ -56,8 +55,8 @@ def complete_name(buffer: Buffer) -> bool:
 
 
 def complete_first(buffer: Buffer) -> None:
-    """Take the first completion once it is found. A search under way is not started again, so that a
-    Tab right behind the last letter counts too."""
+    """Take the first completion once it is found. A running search is not restarted, so that a Tab right after the
+    last letter works too."""
 
     def found(_: Buffer) -> None:
         state = buffer.complete_state

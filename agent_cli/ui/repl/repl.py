@@ -1,6 +1,7 @@
 """The interactive loop: events to the screen, keys and commands to the engine.
 
-Heavy drawing libraries are imported in a thread once the prompt stands, so that the first key is never late.
+Heavy rendering libraries are imported in a thread once the prompt is shown, so that the first key is never
+delayed.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ _TICK_S = 0.1
 _POLL_S = 0.005
 _NOTIFY_S = 10.0
 _BREATHE_EVERY = 20
-"""Events handled in a row before keys get their turn."""
+"""Number of events handled in a row before keys get a turn."""
 _KEYS = (
     "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
     "While a turn runs: Enter steers it, Tab queues a prompt, Up takes it back, Esc or Ctrl-C stops it.",
@@ -63,16 +64,16 @@ _KEYS = (
 
 
 class Repl:
-    """Both ends of the queue pair, and the screen between them."""
+    """Connects the client's queues to the screen."""
 
     keys: tuple[str, ...] = _KEYS
 
     def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path, painted: FirstPaint) -> None:
-        """`painted` is what stands on the screen already."""
+        """`painted` is the view already on the screen."""
         self.client, self.host = client, host
         self._first_paint = painted
         self._has_banner = bool(painted.banner)
-        """Whether the banner stands on the screen already, and the renderer has not printed its own yet."""
+        """True if the banner is on the screen already, and the renderer has not printed its own yet."""
         self.theme: Theme = choose(settings)
         self._settings = settings
         self._images = PastedImages()
@@ -81,7 +82,7 @@ class Repl:
         self._now: Snapshot = client.snapshot()
         self._turn_began = 0.0
         self._has_started = asyncio.Event()
-        """The session is open, and its earlier turns are shown."""
+        """Set when the session is open and its earlier turns are shown."""
         self._awake = asyncio.Event()
         self._branch = painted.branch
         self._painted_at = 0.0
@@ -98,7 +99,7 @@ class Repl:
 
     @property
     def columns(self) -> int:
-        """Columns of the terminal."""
+        """Width of the terminal in columns."""
         return self._screen.columns
 
     async def run(self, first_input: FirstInput) -> ExitReason:
@@ -131,7 +132,7 @@ class Repl:
         return leaving
 
     def _end(self, number: signal.Signals) -> None:
-        """A signal ends the program; that of a key in the user's own editor is for the editor."""
+        """End the program on a signal. SIGINT from a key in the user's editor is left to the editor."""
         if number != signal.SIGINT or not self._screen.has_editor:
             self.leave(ExitReason.by_signal(number))
 
@@ -144,14 +145,14 @@ class Repl:
             await asyncio.wait(self._tasks, timeout=SHUTDOWN_S)
 
     async def _begin(self, first_input: FirstInput) -> None:
-        """What happens once the prompt stands."""
+        """Start the work that waits until the prompt is shown."""
         await self._prompt_stands()
         self._paint()
         if self._settings.markdown:
             threading.Thread(target=warm_up, daemon=True).start()
         await self._has_started.wait()
         await self._conversation.carry_on()
-        while self._screen.has_early:  # what stands in the line then would be sent together with it
+        while self._screen.has_early:  # otherwise typed-ahead text would be sent together with it
             await asyncio.sleep(_POLL_S)
         drafts = self._draft.left_behind()
         if self._now.unsent or drafts:
@@ -177,7 +178,7 @@ class Repl:
             self.say(f"Something broke in here: {type(problem).__name__}: {lines.one_line(str(problem))}")
 
     async def submit(self, operation: Operation) -> None:
-        """Hand an operation to the engine."""
+        """Submit an operation to the engine."""
         await self._conversation.submit(operation)
 
     def _submit(self, operation: Operation) -> None:
@@ -232,11 +233,11 @@ class Repl:
         self._changed()
 
     def _own_names(self) -> list[str]:
-        """Names of the user's own commands."""
+        """Return the names of the user's own commands."""
         return [own.name for own in self.host.own_commands()]
 
     def _take_in_returned(self, event: ev.InputReturned) -> None:
-        """What was taken back stands in the line again."""
+        """Put returned input back into the input line."""
         self._now = self.client.snapshot()
         text, said = pending_input.restore(event, self._screen.text)
         self._screen.put(text)
@@ -244,7 +245,7 @@ class Repl:
             self.say(f"· {said}")
 
     def _look_back(self) -> None:
-        """Show somebody who comes back to a session the end of the conversation."""
+        """Show the end of the conversation when a session is resumed."""
         self._now = self.client.snapshot()
         self._renderer.replay(self.client.replay(), self._now.turns, self._screen.rows)
         if note := resume_note.what_stopped(self._now):
@@ -257,7 +258,7 @@ class Repl:
         self.attention.turn_ended(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
 
     def _notify(self, command: str) -> None:
-        """Run the user's own notifier; whatever becomes of it."""
+        """Run the user's notifier command, ignoring its outcome."""
 
         async def run() -> None:
             with contextlib.suppress(Exception):
@@ -266,7 +267,7 @@ class Repl:
         self._spawn(run())
 
     def _changed(self) -> None:
-        """Something is new: paint soon, but not more often than a frame's time allows."""
+        """Schedule a paint, at most once per frame interval."""
         self.wake()
         if not self._paint_due:
             self._paint_due = True
@@ -285,15 +286,15 @@ class Repl:
             self._screen.repaint()
 
     def _without_banner(self, text: str) -> str:
-        """Return what is to be printed, without the banner where that stands there already, perhaps for another
+        """Return the text to print without the banner, if that is on the screen already, perhaps at another
         width."""
         if self._has_banner and (banner := self._first_paint.banner_at(self._screen.columns)) in text:
             text, self._has_banner = text.replace(banner, "", 1), False
         return text
 
     async def _tick(self) -> None:
-        """Keep clocks and spinners going while something runs. When nothing does, the program sleeps: it runs all
-        day on battery."""
+        """Keep clocks and spinners running while there is activity. Otherwise the program sleeps: it runs all day
+        on battery."""
         while True:
             await self._awake.wait()
             await asyncio.sleep(_TICK_S)
@@ -306,11 +307,11 @@ class Repl:
                 self._changed()
 
     def wake(self) -> None:
-        """A key was pressed, or something has happened: there may be something to keep going."""
+        """Resume the ticks: a key was pressed or an event arrived, so there may be activity."""
         self._awake.set()
 
     def frame(self, rows: int) -> list[str]:
-        """Return the live region's lines, without a dialog."""
+        """Return the lines of the live region, without a dialog."""
         can_take_back = not self._screen.text
         handed_in = pending_input.rows(self._now, self._screen.columns, can_take_back=can_take_back)
         if self._conversation.may_move_command:
@@ -326,37 +327,37 @@ class Repl:
         return sign + render_status(self._now, self._branch, self.theme, self._screen.columns - len(sign))
 
     def mode(self) -> Mode:
-        """Return the approval mode, in whose colour the input line begins."""
+        """Return the approval mode, which sets the colour of the input line's mark."""
         return self._now.mode
 
     def busy(self) -> bool:
-        """Return whether Esc has something to stop."""
+        """Return True if Esc has something to stop."""
         now = self.client.snapshot()
         working = now.busy or now.compacting or self._conversation.runs_command
         return working or self._renderer.live.busy_since is not None
 
     def send(self, text: str) -> None:
-        """Enter: carry out a line."""
+        """Handle Enter: carry out a line."""
         if registry.parse_input(text):
             self._renderer.echo(text)
         self._spawn(self._carry_out(self._conversation.send(text, self._images.take(text))))
 
     async def _carry_out(self, line: Coroutine[None, None, None]) -> None:
         await line
-        self._branch = self.host.branch()  # a command of the user's may have changed it
+        self._branch = self.host.branch()  # a user command may have changed it
 
     def queue(self, text: str) -> None:
-        """Send a prompt, which waits while a turn runs."""
+        """Send a prompt; it is queued while a turn is running."""
         self._submit(UserInput(text, self._images.take(text)))
 
     def take_back(self) -> bool:
-        """Take back what was handed in last and still waits, into the draft; False when nothing waits."""
+        """Take the newest queued input back into the draft; return False if none is queued."""
         if taking := self._conversation.take_back():
             self._spawn(taking)
         return taking is not None
 
     def paste_picture(self) -> None:
-        """Put the picture in the clipboard into the draft."""
+        """Insert the image from the clipboard into the draft."""
         self._spawn(self._paste_picture())
 
     async def _paste_picture(self) -> None:
@@ -367,7 +368,8 @@ class Repl:
             self._screen.type(f"{self._images.add(found)} ")
 
     def stop(self) -> bool:
-        """Esc or Ctrl-C: stop what runs, and have what waits handed back; False when nothing runs."""
+        """Handle Esc or Ctrl-C: stop what is running and take queued input back; return False if nothing is
+        running."""
         if self._conversation.stop_command():
             return True
         if isinstance(self.asking.dialog, Picker):
@@ -378,11 +380,11 @@ class Repl:
         return True
 
     def runs_own_command(self) -> bool:
-        """Return whether a command of the user's own runs."""
+        """Return True if the user's shell command or a long slash command is running."""
         return self._conversation.runs_command
 
     def move_to_background(self) -> None:
-        """Ctrl-B: continue the user's own command in the background."""
+        """Handle Ctrl-B: continue the user's shell command in the background."""
         self._conversation.move_command_to_background()
 
     def leave(self, leaving: ExitReason | None = None) -> None:
@@ -391,35 +393,35 @@ class Repl:
         self._screen.exit()
 
     def cycle_mode(self) -> None:
-        """Shift-Tab: the next mode."""
+        """Handle Shift-Tab: change to the next mode."""
         self._spawn(self._conversation.cycle_mode())
 
     def expand(self) -> None:
-        """Ctrl-O: the last folded output in full."""
+        """Handle Ctrl-O: print the last folded output in full."""
         self._renderer.expand()
         self._paint()
 
     def say(self, text: str, wrap: bool = True) -> None:
-        """Print lines that are safe already; without `wrap` they are not broken between words."""
+        """Print lines that are already safe to print. Without `wrap`, do not break lines between words."""
         self._renderer.notice(text, wrap)
         self._changed()
 
     def propose(self, text: str, note: str) -> None:
-        """Put text where the user types, to be changed and sent; `note` says so."""
+        """Put text into the input line for the user to change and send; `note` says so."""
         self.say(note)
         self._screen.propose(text)
 
     def show_turns(self, turns: Iterator[Sequence[ev.AnyEvent]], count: int) -> None:
-        """Print the newest of some turns; those before them are folded."""
+        """Print the newest of some turns; the earlier ones are folded."""
         self._renderer.replay(turns, count, self._screen.rows)
         self._changed()
 
     def summary(self) -> str:
-        """Return the summary that was shown last."""
+        """Return the summary shown last."""
         return self._renderer.summary
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
-        """Have the user pick one; gives its value, empty when they do not want any."""
+        """Have the user pick a choice; return its value, empty if the user cancels."""
         if not choices:
             return ""
         picker = Picker(title, choices, time.monotonic())
@@ -427,13 +429,13 @@ class Repl:
         return await picker.picked
 
     def use_theme(self, theme: Theme) -> None:
-        """Other colours from now on."""
+        """Use other colours from now on."""
         self.theme = theme
         self._renderer.use(theme)
         self._screen.use(theme)
 
     def to_clipboard(self, text: str) -> bool:
-        """Ask the terminal to keep a text for pasting."""
+        """Ask the terminal to copy a text to the clipboard (OSC 52)."""
         import base64
 
         self._screen.send(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a")
@@ -441,22 +443,22 @@ class Repl:
 
 
 def _of(agent_name: str) -> str:
-    """Return the sub-agent that asks, to stand before what it asks."""
+    """Return a prefix that names the sub-agent that asks."""
     return f"{lines.one_line(agent_name, 40)}: " if agent_name else ""
 
 
 class PastedImages:
-    """The pictures of one draft."""
+    """The images of a draft."""
 
     def __init__(self) -> None:
         self._marked: dict[str, Image] = {}
 
     def add(self, picture: Image) -> str:
-        """Keep a picture; gives the mark to put into the draft."""
+        """Store an image and return the mark to put into the draft."""
         mark = f"[picture {len(self._marked) + 1}]"
         self._marked[mark] = picture
         return mark
 
     def take(self, text: str) -> tuple[Image, ...]:
-        """Return the pictures whose marks are in a text, which is about to be sent."""
+        """Return the images whose marks are in a text, which is about to be sent."""
         return tuple(picture for mark, picture in self._marked.items() if mark in text)

@@ -1,8 +1,8 @@
-"""The screen: an input line that is always alive, a live region above it, and printed text above that.
+"""The screen: an input line that is always active, a live region above it, and printed text above that.
 
-One prompt_toolkit application runs from start to end. Text for good is written above the live region in
-the same terminal update that repaints it; prompt_toolkit's own diff renderer paints the rest. Nothing here
-knows the engine: `ScreenCallbacks` is what the screen asks, and what it tells of keys.
+One prompt_toolkit application runs from start to end. Permanent text is written above the live region in the same
+terminal update that repaints it; prompt_toolkit's own diff renderer paints the rest. The screen does not know the
+engine: it calls `ScreenCallbacks` for content and to report keys.
 """
 
 import asyncio
@@ -50,11 +50,11 @@ _CHIP_LINES = 20
 _CHIP_CHARS = 4000
 _REMEMBERED_CHARS = 1 << 18
 _TYPING_S = 1.5
-"""Who pressed a key this short a time ago is typing."""
+"""A user who pressed a key within this many seconds is typing."""
 
 
 class ScreenCallbacks(Protocol):
-    """What the screen needs of the REPL."""
+    """The screen's interface to the REPL."""
 
     asking: DialogQueue
     attention: Notifications
@@ -89,10 +89,10 @@ class Screen:
         *,
         vi_mode: bool,
     ) -> None:
-        """`ahead` has the keys that were typed before."""
+        """`ahead` contains the keys typed so far."""
         self.controller = controller
         self.hint = ""
-        """Shown in place of the status line, such as `Ctrl-C again quits`."""
+        """Replaces the status line, such as `Ctrl-C again quits`."""
         self._theme = theme
         self._editor: Editor | None = None
         self._pending = ""
@@ -100,11 +100,11 @@ class Screen:
         self._entry: Entry | None = None
         self._lines: list[str] = []
         self._key_at = 0.0
-        """When the last key was pressed that neither sent the draft nor answered a question."""
+        """Time of the last key that neither sent the draft nor answered a question."""
         self.is_answering = False
-        """Whether the last keys were for questions, and have answered one."""
+        """True if the last keys were for questions and have answered one."""
         self._proposal = ""
-        """What the program itself has put into the draft."""
+        """Text that the program has put into the draft."""
         self._drawn: tuple[str, StyleAndTextTuples] = ("", [])
         self.draft = Buffer(
             multiline=True,
@@ -123,7 +123,7 @@ class Screen:
             color_depth=lambda: ColorDepth.DEPTH_24_BIT if self._theme.colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             input=self._keyboard,
-            terminal_size_polling_interval=None,  # a signal tells, where there are signals
+            terminal_size_polling_interval=None,  # a signal reports resizes, on platforms with signals
             output=self._output,
         )
         self.app.renderer = LiveRenderer(self.app.renderer.style, self._output)
@@ -145,51 +145,51 @@ class Screen:
         self.is_answering = self.is_answering and self.asking.dialog is not None
 
     def use(self, theme: Theme) -> None:
-        """Other colours from now on."""
+        """Use other colours from now on."""
         self._theme = theme
         self.repaint()
 
     def answered(self) -> None:
-        """A question has got its answer: who pressed those keys is not typing something else."""
+        """Record that a question was answered: those keys do not count as typing."""
         self._key_at, self.is_answering = 0.0, True
 
     @property
     def is_typing(self) -> bool:
-        """Whether somebody is typing: there is text in the draft, or there was a key a moment ago."""
+        """True if the user is typing: the draft is not empty, or a key was pressed a moment ago."""
         return bool(self.draft.text) or time.monotonic() - self._key_at < _TYPING_S
 
     @property
     def has_editor(self) -> bool:
-        """Whether the user's own editor has the terminal."""
+        """True if the user's editor has the terminal."""
         return self._editor is not None
 
     @property
     def has_early(self) -> bool:
-        """Whether keys that were typed before the prompt stood are still to be read."""
+        """True if keys typed before the prompt was shown are unread."""
         return self._keyboard.has_early
 
     @property
     def text(self) -> str:
-        """The draft, pastes expanded."""
+        """The draft with its pastes expanded."""
         return self._expanded(self.draft.text)
 
     def type(self, text: str) -> None:
-        """Put text into the draft, as if it had been typed there; a line break alone is not."""
+        """Insert text into the draft as if typed; a lone line break is ignored."""
         if text.strip("\n"):
             self.draft.insert_text(text)
 
     def type_answer(self, text: str) -> None:
-        """Put text into the answer line, as if it had been typed there."""
+        """Insert text into the answer line as if typed."""
         self.line.insert_text(text)
 
     def rescue(self) -> None:
-        """Put an answer that nobody waits for any more into the draft."""
+        """Move an answer that is no longer needed into the draft."""
         if self._entry is not None and self._entry.purpose == "answer" and self.line.text.strip():
             self.put(self.line.text)
             self.line.reset()
 
     def put(self, text: str) -> None:
-        """Put a whole text before the draft, as a paragraph of its own; nothing for none."""
+        """Put a text before the draft, as a separate paragraph; do nothing for an empty text."""
         rest = self.draft.text
         if not text:
             return
@@ -197,12 +197,12 @@ class Screen:
         self.draft.document = Document(text)
 
     def propose(self, text: str) -> None:
-        """Put text of the program's own into the draft; a command typed behind it is told from it."""
+        """Put a text of the program's into the draft; a command typed after it is recognized as such."""
         self.put(text)
         self._proposal = self.draft.text
 
     def remember(self, text: str) -> bool:
-        """Make a text the newest of the history; False when it is too long for that. The draft stays."""
+        """Append a text to the history and keep the draft; return False if it is too long."""
         if not 0 < len(text) <= _REMEMBERED_CHARS:
             return False
         self.draft.history.append_string(text)
@@ -250,23 +250,23 @@ class Screen:
 
     @property
     def rows(self) -> int:
-        """Height of the terminal."""
+        """Height of the terminal in rows."""
         return self._output.get_size().rows
 
     @property
     def columns(self) -> int:
-        """Width of the terminal."""
+        """Width of the terminal in columns."""
         return self._output.get_size().columns
 
     @property
     def vi_sign(self) -> str:
-        """The mode of the vi keys, insert or normal; empty with Emacs keys."""
+        """Indicator of the vi mode, insert or normal; empty with Emacs keys."""
         if self.app.editing_mode != EditingMode.VI:
             return ""
         return "[N] " if self.app.vi_state.input_mode == InputMode.NAVIGATION else "[I] "
 
     async def run(self) -> None:
-        """Run until `exit`; the terminal is restored whatever happens."""
+        """Run until `exit`; the terminal is always restored."""
         with self.jobs.answering():
             try:
                 await self.app.run_async(set_exception_handler=False, handle_sigint=False)
@@ -281,7 +281,7 @@ class Screen:
             self.app.exit()
 
     def print(self, text: str) -> None:
-        """Write whole lines above the live region, once and for good."""
+        """Write whole lines permanently above the live region."""
         if self._editor is not None or not self.app.is_running:
             self._pending += text
             return
@@ -291,7 +291,7 @@ class Screen:
         self.app.invalidate()
 
     def flush_pending(self) -> str:
-        """Return what could not be printed yet."""
+        """Return the text that could not be printed yet."""
         pending, self._pending = self._pending, ""
         return pending
 
@@ -300,12 +300,12 @@ class Screen:
         self.app.invalidate()
 
     def send(self, sequence: str) -> None:
-        """Send something to the terminal that shows nothing: the bell, a notification, a text for pasting."""
+        """Send an invisible sequence to the terminal: the bell, a notification, a clipboard text."""
         self._output.write_raw(sequence)
         self._output.flush()
 
     def paste(self, text: str) -> None:
-        """Insert pasted text; a long one is shown as a chip and expanded when it is sent."""
+        """Insert pasted text; a long one is shown as a chip and expanded when sent."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if self._entry is None and (text.count("\n") >= _CHIP_LINES or len(text) > _CHIP_CHARS):
             chip = f"[paste {len(self._chips) + 1}: {len(text.splitlines())} lines]"
@@ -314,8 +314,8 @@ class Screen:
         (self.draft if self._entry is None else self.line).insert_text(text)
 
     def take_draft(self) -> str:
-        """Return the typed text, pastes expanded; the input line is empty and the history longer afterwards. Of a
-        command behind a text that the program has put there, only the command: the text stays."""
+        """Take the draft, with its pastes expanded, and append it to the history. Of a command after text put
+        there by the program only the command is taken: the text stays."""
         text = self._expanded(self.draft.text)
         proposal, self._proposal = self._proposal, ""
         typed = text.removeprefix(proposal)
@@ -339,7 +339,7 @@ class Screen:
         return re.sub(either, lambda m: self._chips[m.group()], text)
 
     def edit(self) -> None:
-        """Open $EDITOR on the draft, or on the text a dialog asks for."""
+        """Open $EDITOR on the draft, or on the text field of a dialog."""
         if self._editor is not None:
             return
         buffer = self.draft if self._entry is None else self.line
@@ -367,16 +367,16 @@ class Screen:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the lines above the input would be others now than in the last frame."""
+        """True if the lines above the input differ from the last frame."""
         return self._live_lines() != self._lines
 
     def _sync(self) -> None:
-        """Before each frame: what is shown, and where the focus belongs."""
+        """Update the lines and the focus before each frame."""
         self._lines = self._live_lines()
         self.follow()
 
     def follow(self) -> None:
-        """The line and the focus go where the open question wants them."""
+        """Adapt the input line and the focus to the open question."""
         dialog = self.asking.dialog
         entry = dialog.entry if dialog else None
         if entry is not self._entry:
@@ -394,7 +394,7 @@ class Screen:
         room = max(3, self.rows - (3 if self.asking.dialog else 4))
         out = self.controller.frame(max(3, min(self.rows - 7, 20)))
         if self.rows >= AIRY_ROWS:
-            out = [*out[-(room - 1) :], ""]  # a rule would be broken in two when the window gets narrower
+            out = [*out[-(room - 1) :], ""]  # a rule would be broken in two in a narrower window
         if dialog := self.asking.dialog:
             out = out + dialog.draw(self._theme, self.columns, room)
         return out[-room:]
@@ -414,7 +414,7 @@ class Screen:
         return "  " if number or wrapped else label
 
     def _hint(self) -> StyleAndTextTuples:
-        """Return what Enter does with the answer line as it stands."""
+        """Return the effect of Enter with the current answer line."""
         dialog = self.asking.dialog
         hint = dialog.hint(self.line.text) if dialog else ""
         return to_formatted_text(ANSI(self._theme.paint("muted", f"  {hint}" if hint else "")))
@@ -434,7 +434,7 @@ _MAX_BYTES = 1 << 20
 
 
 class InputHistory(History):
-    """The input line's history. A file that cannot be read or written is as good as none."""
+    """The history of the input line. If its file cannot be read or written, the history is empty or not saved."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -461,7 +461,7 @@ class InputHistory(History):
                 yield entry
 
     def store_string(self, string: str) -> None:
-        """Append one entry; the file is created with mode 0600."""
+        """Append an entry; the file is created with mode 0600."""
         import json
 
         try:
@@ -477,10 +477,10 @@ _TAB = 4
 
 
 class GraphemeProcessor(Processor):
-    """Shows an emoji sequence by its first sign, a flag by its two letters."""
+    """Shows an emoji sequence as its first character, a flag as its two letters."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
-        """Return the fragments to draw, and how positions map."""
+        """Return the fragments to draw, and the mapping of positions."""
         fragments = transformation_input.fragments
         text = "".join(fragment[1] for fragment in fragments)
         if text.isprintable() and text.isascii():
@@ -504,7 +504,7 @@ class GraphemeProcessor(Processor):
 
 
 def _drawn(text: str) -> list[str]:
-    """Return what is drawn for each code point: nothing for those that belong to the one before."""
+    """Return the text drawn for each code point: empty for those that belong to the one before."""
     drawn: list[str] = []
     for grapheme, shown in lines.plain_graphemes(text):
         if shown == grapheme:

@@ -1,4 +1,4 @@
-"""What is asked before there is a REPL: a list to pick from, such as the session to go on with, and a secret."""
+"""Prompts outside the REPL: a list to pick from, such as the session to resume, and a secret."""
 
 import asyncio
 import signal
@@ -22,10 +22,10 @@ from .terminal import Keyboard, Terminal, open_terminal
 
 
 async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
-    """Have the user pick one on the terminal; gives its value, empty for none. Nothing of it stays on screen.
+    """Have the user pick a choice on the terminal; return its value, empty for none. The list is erased.
 
     Raises:
-        SystemExit: a signal has ended it.
+        SystemExit: a signal has ended the program.
     """
     picker, terminal = Picker(title, choices, time.monotonic()), open_terminal()
 
@@ -42,11 +42,11 @@ async def choose(title: str, choices: Sequence[Choice], theme: Theme) -> str:
 
 
 async def read_secret(prompt: str) -> str:
-    """Have the user type or paste a line on the terminal, which is never shown; empty where Esc, Ctrl-C or Ctrl-D
-    has cancelled it.
+    """Have the user type or paste a line on the terminal without echo; return it, empty if cancelled by Esc,
+    Ctrl-C or Ctrl-D.
 
     Raises:
-        SystemExit: a signal has ended it.
+        SystemExit: a signal has ended the program.
     """
     typed: list[str] = []
     keys = KeyBindings()
@@ -94,10 +94,10 @@ def _application(
 
 
 async def _ended_well(app: Application[None], cancel: Callable[[], object]) -> bool:
-    """Run an application; False when its input has ended.
+    """Run an application; return False if its input has ended.
 
     Raises:
-        SystemExit: a signal has ended it.
+        SystemExit: a signal has ended the program.
     """
     ended: list[signal.Signals] = []
 

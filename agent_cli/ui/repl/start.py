@@ -1,6 +1,6 @@
-"""Start the interactive loop: load the line editor while the first paint stands on the screen.
+"""Start the interactive loop: load the line editor while the first paint is on the screen.
 
-Loading it takes longer than everything before it. What is typed meanwhile waits in `terminal_modes.TypeAhead`.
+The import takes longer than everything before it. Keys typed meanwhile are kept in `terminal_modes.TypeAhead`.
 """
 
 import gc
@@ -27,8 +27,8 @@ async def run_repl(
     painted: FirstPaint,
     first_input: FirstInput = NOTHING,
 ) -> ExitReason:
-    """Talk to the user until they leave, and say why they left. The engine is shut down by then. `painted` is what
-    stands on the screen already, and has the keyboard; it is ended here when no other session follows."""
+    """Run the REPL until the user leaves, and return the reason. The engine is shut down by then. `painted` is the
+    view already on the screen, and has the keyboard; it is ended here if no other session follows."""
     if is_plain(settings, sys.stdin, sys.stdout):
         from ..plain.repl import run_plain
 
@@ -43,8 +43,8 @@ async def run_repl(
 
 
 def collect_often() -> None:
-    """Leave what is loaded out of garbage collections, and look at the rest every few frames: each frame of the
-    line editor leaves 35 kB in a cycle, which come to 7 MB before the threshold of the start is reached."""
+    """Exclude loaded modules from garbage collection, and collect the rest every few frames: each frame of the
+    line editor leaves 35 kB in a cycle, which add up to 7 MB before the initial threshold is reached."""
     if not gc.get_freeze_count():
         gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

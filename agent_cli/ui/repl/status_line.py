@@ -1,7 +1,7 @@
-"""The line below the input: how much the agent may do, with which model, where, and how full the context is.
+"""The status line below the input: mode, model, place, and usage of the context window.
 
-What has its default is left out. What does not fit is dropped whole, the least important first; then the model's
-name is cut.
+Default values are omitted. What does not fit is dropped whole, the least important first; then the model's name is
+cut.
 """
 
 from agent_cli.protocol.actions import Mode
@@ -13,18 +13,18 @@ from ..text import lines
 from ..text.theme import Piece, Role, Theme
 
 _BAR = 10
-"""Columns of the context's bar."""
+"""Width of the context bar in columns."""
 _SHORTEST_MODEL = 12
 _NEARLY_FULL = 0.8
 _DROPPED = ("branch", "cost", "jobs", "agents", "hook", "bar")
-"""What goes first when there is no room."""
+"""The parts dropped if there is no room, in order."""
 _SEPARATOR: Piece = (("muted",), " · ")
 _MODES: dict[Mode, Role] = {"plan": "plan", "ask": "ask", "auto-edit": "auto-edit", "yolo": "yolo"}
 
 
 def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
-    """Return the status line in at most `width` columns: mode, model, sandbox, a slow hook, jobs, sub-agents at
-    work, branch and cost on the left, the context on the right."""
+    """Return the status line in at most `width` columns: mode, model, sandbox, a slow hook, background commands,
+    running sub-agents, branch and cost on the left, the context on the right."""
     model = f"{now.standing_in} for {now.model}" if now.standing_in else now.model
     jobs = sum(job.state in ("running", "kept") for job in now.jobs)
     agents = sum(agent.state not in ENDED for agent in now.agents)
@@ -40,7 +40,7 @@ def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
 
 
 def render_first_status(began: SessionStarted, branch: str, theme: Theme, width: int) -> str:
-    """Return the status line of a session that is about to be there; it does not know how full its context is."""
+    """Return the status line of a session that is about to open; the size of its context is unknown."""
     left = {**_place(began.mode, began.model, began.sandbox), "branch": (("muted",), lines.one_line(branch, 40))}
     return _fitted(left, [], [], theme, width)
 
@@ -54,7 +54,7 @@ def _place(mode: Mode, model: str, sandbox: str) -> dict[str, Piece]:
 
 
 def _fitted(left: dict[str, Piece], right: list[Piece], shorter: list[Piece], theme: Theme, width: int) -> str:
-    """Return both sides in at most `width` columns; `shorter` is the right one without its bar."""
+    """Return both sides in at most `width` columns; `shorter` is the right side without its bar."""
     left = {name: piece for name, piece in left.items() if piece[1] or name == "model"}
     for name in _DROPPED:
         if _cells([*left.values()]) + _columns(right) + 2 <= width:
@@ -72,7 +72,7 @@ def _fitted(left: dict[str, Piece], right: list[Piece], shorter: list[Piece], th
 
 
 def _context(now: Snapshot, with_bar: bool) -> list[Piece]:
-    """Return how full the context window is, as a bar and a number."""
+    """Return the usage of the context window, as a bar and a number."""
     if now.compacting:
         return [(("accent",), "compacting")]
     if not now.context_window:
@@ -85,7 +85,7 @@ def _context(now: Snapshot, with_bar: bool) -> list[Piece]:
 
 
 def _sandbox(mode: Mode, sandbox: str) -> str:
-    """Return the sandbox where it is not the one that the mode has by default."""
+    """Return the sandbox level unless it is the default of the mode."""
     name = lines.one_line(sandbox.partition(" (")[0], 40)
     usual = "read-only" if mode == "plan" else "workspace-write"
     return "" if name == usual else f"sandbox {name}"

@@ -1,8 +1,8 @@
-"""The terminal itself: which of its modes are switched on while the prompt stands, how an update is sent in one
-piece, how keys and pastes are read from it, and job control (Ctrl-Z, `fg`).
+"""Terminal control: modes while the prompt is shown, synchronized updates, reading of keys and pastes, and job
+control (Ctrl-Z, `fg`).
 
-Apart from the screen, which knows only rows and keys. What is switched on here is undone by
-`terminal_modes.RESET`, by whoever has to when the program could not.
+Separate from the screen, which knows only rows and keys. `terminal_modes.RESET` undoes all modes set here, for use
+by others if the program could not do it.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from ..text import lines
 from .terminal_modes import MODES_OFF, MODES_ON, PASTE_BEGIN, PASTE_END, TypeAhead
 
 FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
-"""Keys that no keyboard has, for the reports of a terminal that its window got or lost the focus."""
+"""Keys that no keyboard has, used for focus reports of the terminal."""
 
 _LINE_BREAK = (Keys.Escape, Keys.ControlM)
 _SEQUENCES: dict[str, Keys | tuple[Keys, ...]] = {
@@ -38,71 +38,71 @@ _SEQUENCES: dict[str, Keys | tuple[Keys, ...]] = {
     **{f"\x1b[27;{modifier};13~": _LINE_BREAK for modifier in range(2, 9)},
     **{f"\x1b[13;{modifier}u": _LINE_BREAK for modifier in range(2, 9)},
 }
-"""What terminals send beyond what the library knows. Enter with any modifier breaks the line."""
+"""Sequences that terminals send but prompt_toolkit does not know. Enter with any modifier breaks the line."""
 
 _NO_TEXT = lazy_regex("[\ud800-\udfff]")
-"""Bytes that are no UTF-8, as the library hands them on."""
+"""Bytes that are not UTF-8, as prompt_toolkit decodes them."""
 _LOST_S = 1.0
 _BURST_CHARS = 24
-"""More than a person types between two looks of the program at its input."""
+"""More characters than a user types between two reads of the input."""
 _GATHER_CHARS = 512
 _GATHER_S = 0.1
 _NEXT_PIECE_S = 0.005
 _SETTLED_S = 0.5
-"""How long after `fg` the signals that came with it may still arrive."""
+"""Seconds after `fg` within which its signals may still arrive."""
 
 
 class Terminal(Vt100_Output):
-    """A terminal that is never asked for its cursor position, and that can take an update in one piece."""
+    """A terminal that is never asked for its cursor position, and that supports synchronized updates."""
 
     holding = False
     _has_modes = False
 
     @property
     def responds_to_cpr(self) -> bool:
-        """Never: the answer of a slow terminal would be taken for keys."""
+        """False: the reply of a slow terminal would be taken for keys."""
         return False
 
     def hold(self) -> None:
-        """Collect output until `release`; terminals that know how show it all at once."""
+        """Collect output until `release`; terminals that support it (mode 2026) show it in one update."""
         if not self.holding:
             self.write_raw("\x1b[?2026h")
             self.holding = True
 
     def release(self) -> None:
-        """Send what was collected."""
+        """Send the collected output."""
         if self.holding:
             self.holding = False
             self.write_raw("\x1b[?2026l")
             self.flush()
 
     def give_back(self) -> None:
-        """The prompt is over, perhaps in the middle of an update: all modes off."""
+        """Switch all modes off at the end of the prompt, even in the middle of an update."""
         self.release()
         if self._has_modes:
             self.disable_bracketed_paste()
             self.flush()
 
     def flush(self) -> None:
-        """Send what was written, unless it is being collected."""
+        """Send the buffered output, unless it is being held."""
         if not self.holding:
             super().flush()
 
     def erase_down(self) -> None:
-        """Away with what stands below; the cursor is at the beginning of a row. From the very first cell some
-        terminals (tmux) would take this for clearing the screen, and keep what they clear in their scrollback."""
+        """Erase below the cursor, which is at the beginning of a row. From the very first cell some terminals
+        (tmux) would treat this as clearing the screen, and save the cleared text in their scrollback."""
         self.write_raw(" \x1b[J\b")
 
     def enable_bracketed_paste(self) -> None:
-        """The prompt takes the terminal: all modes on, unless they are."""
+        """Switch all modes on when the prompt takes the terminal, unless they are on already."""
         if not self._has_modes:
             self._has_modes = True
             super().enable_bracketed_paste()
             self.write_raw(MODES_ON)
 
     def disable_bracketed_paste(self) -> None:
-        """The prompt gives the terminal back, to an editor or to a shell; during an update it does not, for a
-        paste must stay a paste."""
+        """Switch all modes off when the terminal goes to an editor or a shell; not during an update, because a
+        paste must remain a paste."""
         if not self.holding:
             self._has_modes = False
             super().disable_bracketed_paste()
@@ -117,26 +117,26 @@ def open_terminal() -> Terminal:
 
 
 class Keyboard(Vt100Input):
-    """Keys from a terminal. What arrives too fast for fingers is read in one go and, when it has several lines,
+    """Keys from a terminal. Input that arrives too fast for typing is read in one go and, if it has several lines,
     is a paste, bracketed or not."""
 
     def __init__(self, stdin: TextIO, ahead: TypeAhead | None = None) -> None:
-        """`ahead` has the keys that were typed before."""
+        """`ahead` contains the keys typed so far."""
         super().__init__(stdin)
         ANSI_SEQUENCES.update(_SEQUENCES)
         self._in_paste = False
         self._read_at = 0.0
         self._ahead = ahead or TypeAhead()
         self._early = ""
-        """What was typed before the terminal was ours, and is unread."""
+        """Unread keys from before the program took the terminal."""
 
     @property
     def has_early(self) -> bool:
-        """Whether keys that were typed before the terminal was ours are still to be read."""
+        """True if keys from before the program took the terminal are unread."""
         return bool(self._early)
 
     def raw_mode(self) -> AbstractContextManager[None]:
-        """Take the terminal; what was typed before is known from what comes later."""
+        """Take the terminal; earlier keys are kept apart from later ones."""
         mode = super().raw_mode()
         self._ahead.take()
         self._early = self._ahead.hand_over()
@@ -144,23 +144,23 @@ class Keyboard(Vt100Input):
 
     @contextmanager
     def attach(self, input_ready_callback: Callable[[], None]) -> Iterator[None]:
-        """Have keys read in the running loop; those that wait already are read at once."""
+        """Read keys in the running loop; waiting keys are read at once."""
         with super().attach(input_ready_callback):
             if self._early:
                 asyncio.get_running_loop().call_soon(input_ready_callback)
             yield
 
     def lend(self) -> None:
-        """Set the modes that the program found, for whoever has the terminal while it is stopped."""
+        """Restore the original terminal modes while the program is stopped."""
         self._ahead.lend()
 
     def again(self) -> None:
-        """Take the terminal after another program has had it."""
+        """Take the terminal back from another program."""
         self._ahead.again()
 
     @property
     def is_settling(self) -> bool:
-        """Whether that was done a moment ago, so that a signal that comes now has been answered."""
+        """True if the terminal was taken back a moment ago, so that a signal arriving now is already handled."""
         return time.monotonic() - self._ahead.set_again_at < _SETTLED_S
 
     def read_keys(self) -> list[KeyPress]:
@@ -187,11 +187,12 @@ class Keyboard(Vt100Input):
         self.vt100_parser.feed(text)
 
     def _ends_paste(self, text: str) -> bool:
-        """Return whether this is a person who wants out of a paste whose end never came."""
+        """Return True if the user wants to leave a paste whose end never arrived."""
         return text == "\x03" or (text == "\x1b" and time.monotonic() - self._read_at > _LOST_S)
 
     def _read_available(self) -> str:
-        """Return what there is to read; of a long text also what follows at once, so that it is looked at once."""
+        """Return the available input; after a large piece also what follows at once, so that it is examined as a
+        whole."""
         pieces = [self.stdin_reader.read(1 << 16)]
         end = time.monotonic() + _GATHER_S
         while len(pieces[-1]) >= _GATHER_CHARS and time.monotonic() < end and self._more():
@@ -203,8 +204,8 @@ class Keyboard(Vt100Input):
 
 
 def _is_burst(text: str) -> bool:
-    """Return whether a text without any control is a paste: several lines at once, or more than anybody types. One
-    line with Enter behind it, as other programs send it, is typed."""
+    """Return True if a text without control sequences is a paste: several lines at once, or more than anyone
+    types. A single line followed by Enter, as other programs send it, counts as typed."""
     if len(text) < _BURST_CHARS or "\x1b" in text:
         return False
     several = any(mark in text.rstrip("\r\n") for mark in "\r\n")
@@ -212,32 +213,32 @@ def _is_burst(text: str) -> bool:
 
 
 class JobControl:
-    """The part a program has in it; `has_editor` says whether another one has the terminal right now."""
+    """Job control of the program; `has_editor` returns True if another program has the terminal right now."""
 
     def __init__(self, app: Application[Any], keyboard: Keyboard, has_editor: Callable[[], bool]) -> None:
         self._app, self._keyboard, self._has_editor = app, keyboard, has_editor
         self._stopping = False
-        """Whether the program has stopped itself, so that what comes next is no surprise."""
+        """True after the program has stopped itself, so that the signals that follow are expected."""
 
     def answering(self) -> AbstractContextManager[None]:
-        """Answer the signals of job control."""
+        """Handle the signals of job control."""
         return signal_handlers({signal.SIGTSTP: self.stop, signal.SIGCONT: self._continued})
 
     def stop(self) -> None:
-        """Give the terminal back and stop, as Ctrl-Z does with any program, until a shell's `fg`."""
+        """Restore the terminal and stop, as Ctrl-Z does for any program, until a shell's `fg`."""
         if self._stopping or self._keyboard.is_settling or not self._app.is_running:
             return
         if signal.getsignal(signal.SIGTSTP) == signal.SIG_IGN:
             return
         self._stopping = True
-        if self._has_editor():  # it has the terminal, and has stopped as well
+        if self._has_editor():  # the editor has the terminal and has stopped as well
             self._stop()
         else:
             run_in_terminal(self._stop)
 
     def _stop(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.remove_signal_handler(signal.SIGTSTP)  # the system's own meaning again: only then it stops
+        loop.remove_signal_handler(signal.SIGTSTP)  # only the default handler stops the process
         if not self._has_editor():
             self._keyboard.lend()
         os.kill(0, signal.SIGTSTP)
@@ -248,8 +249,8 @@ class JobControl:
         self._stopping = False
 
     def _continued(self) -> None:
-        """Somebody else has stopped the program and lets it go on: the terminal is another's work by now, so its
-        modes are set anew, and what stands there stays."""
+        """Handle a continue after another process has stopped the program: set the modes again, because another
+        program has used the terminal, and keep the text on the screen."""
         if self._stopping or self._keyboard.is_settling or self._has_editor() or not self._app.is_running:
             return
         self._keyboard.again()
@@ -258,19 +259,19 @@ class JobControl:
 
 
 _SAVE, _RESTORE = "\x1b[22;2t", "\x1b[23;2t"
-"""XTWINOPS: push the title on the terminal's stack, pop it; terminals without a stack ignore them."""
+"""XTWINOPS: push the title onto the terminal's stack, or pop it; terminals without a stack ignore them."""
 _TITLE_CHARS = 80
 
 
 class WindowTitle:
-    """The title while the REPL runs; `write` puts a sequence on the terminal."""
+    """The window title while the REPL runs; `write` sends a sequence to the terminal."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._shown = ""
 
     def show(self, cwd: str, title: str) -> None:
-        """Show a folder and the name of a session; nothing is written when they are shown already."""
+        """Show a folder and the title of a session, if they have changed."""
         folder = os.path.basename(cwd) or cwd
         text = lines.one_line(" · ".join(filter(None, ("agent", folder, title))), _TITLE_CHARS)
         if text != self._shown:
@@ -278,5 +279,5 @@ class WindowTitle:
             self._shown = text
 
     def restore(self) -> str:
-        """Return what gives the window its own title back; empty when it has it."""
+        """Return the sequence that restores the original title; empty if it was not changed."""
         return _RESTORE if self._shown else ""

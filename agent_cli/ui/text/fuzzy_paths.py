@@ -1,30 +1,29 @@
-"""Which of many paths fit what somebody has typed of one, the best first: in a time that nobody notices, also
-where there are fifty thousand."""
+"""Fuzzy matching of paths, best first: too fast to be noticed even with fifty thousand paths."""
 
 import heapq
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 _MOST_COMPARED = 2_000
-"""Paths of one kind that are compared with each other; those that come first are the upper ones."""
+"""Maximum number of paths of a class that are ranked; the first ones are nearest to the root."""
 
 
 class Fragment:
-    """What was typed of a path."""
+    """The typed part of a path."""
 
     def __init__(self, text: str) -> None:
         self._query = text.lower()
         self._name = self._query.rstrip("/")
         self.folder, _, self.name = text.rpartition("/")
-        """The folder that it names, empty where it names none, and what comes behind."""
+        """The folder named, or empty, and the part after it."""
         self._wants_hidden = text.startswith(".") or "/." in text
         letters = "".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in self._query)
         self._in_order = re.compile(letters, re.DOTALL).match
 
     def best(self, paths: Iterable[str], count: int, *, loosely: bool) -> list[str]:
-        """Return the `count` that fit best: names or paths that begin with it, names that hold it, and, `loosely`,
-        paths with its letters in order. Hidden ones only for a fragment that asks for them; the upper ones for an
-        empty one."""
+        """Return the `count` best matches: names or paths with this prefix, names that contain it, and, if
+        `loosely`, paths that contain its letters in order. Hidden paths match only a fragment that asks for them;
+        an empty fragment matches paths near the root."""
         if not self._query:
             return heapq.nsmallest(count, self._open(paths), key=lambda path: (path.rstrip("/").count("/"), path))
         begins: list[str] = []
@@ -49,7 +48,7 @@ class Fragment:
         return (path for path in paths if not (path.startswith(".") or "/." in path))
 
     def _sort(self, path: str, low: str, begins: list[str], holds: list[str], loose: list[str]) -> None:
-        """Put a path that has the letters in order where it belongs."""
+        """Add a path that contains the letters in order to the list of its class."""
         start = low.rfind("/", 0, len(low) - 1) + 1
         if low.startswith(self._query) or low.startswith(self._name, start):
             begins.append(path)
@@ -59,7 +58,7 @@ class Fragment:
             loose.append(path)
 
     def _densest(self, count: int, paths: Sequence[str]) -> Iterator[str]:
-        """Yield those in which the letters lie closest together."""
+        """Yield the paths in which the letters are closest together."""
         spans = ((span(path.lower(), self._query) or 0, len(path), path) for path in paths[:_MOST_COMPARED])
         return (path for *_, path in heapq.nsmallest(count, spans))
 
@@ -69,8 +68,8 @@ def _shortest(count: int, paths: Sequence[str]) -> list[str]:
 
 
 def span(text: str, sought: str) -> int | None:
-    """Return how much of `text` the letters of `sought` lie in, from where their first occurrence ends backwards;
-    None where they do not occur in order. Linear in the text."""
+    """Return the length of the part of `text` that contains the letters of `sought`, measured backwards from the
+    end of their first occurrence; None if they do not occur in order. Linear in the text."""
     at = -1
     for char in sought:
         at = text.find(char, at + 1)

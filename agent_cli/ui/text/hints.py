@@ -1,6 +1,6 @@
-"""Word what to do next: after an error, and after a turn that stopped early. All wordings are here, to be read
-side by side: in the REPL they name slash commands, at a shell command lines and flags, and without a saved session
-nothing that needs one."""
+"""Wording of advice after an error, and after a turn that stopped early. All wordings are here, so that they can
+be read side by side: in the REPL they name slash commands, in a shell command lines and flags, and without a saved
+session nothing that needs one."""
 
 from typing import Literal
 
@@ -13,20 +13,20 @@ from agent_cli.protocol.stop_reason import StopReason
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """Where the user sits who reads a hint."""
+    """The context in which the user reads a hint."""
 
     front: Literal["repl", "shell"]
-    """`repl` takes slash commands, with or without a full screen."""
+    """`repl` accepts slash commands, with or without a full screen."""
     saved: bool
-    """Whether there is a session file to go on with."""
+    """True if there is a session file to continue."""
 
 
 AT_A_SHELL = Situation("shell", saved=False)
-"""No session: a command such as `agent doctor`."""
+"""No session: for a command such as `agent doctor`."""
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """`{}` stands for what the hint is about."""
+    """Wordings of a hint; `{}` is replaced by its subject."""
 
     repl: str
     shell: str = ""
@@ -193,7 +193,7 @@ STOPPED: dict[StopReason, str] = {
     "terminated": "Terminated.",
     "internal_error": "Something broke inside the program.",
 }
-"""A turn that stopped without an error, in the REPL."""
+"""Messages for a turn that stopped without an error, in the REPL."""
 
 _RUN_STOPPED: dict[StopReason, tuple[str, str]] = {
     "turn_limit": (
@@ -215,18 +215,18 @@ _RUN_STOPPED: dict[StopReason, tuple[str, str]] = {
     "interrupted": ("What was done so far is saved", f"{_CONTINUE}."),
     "terminated": ("What was done so far is saved", f"{_CONTINUE}."),
 }
-"""A run that stopped without an error: what happened, and how to continue."""
+"""Messages for a run that stopped without an error: what happened, and how to continue."""
 _RUN_OVER = ("The time of the whole run is over", f"{_CONTINUE} with a larger --timeout.")
 _NOT_SAVED = "The conversation was not saved; without --no-session it could be continued."
 
 
 def situation(front: Literal["repl", "shell"], now: Snapshot) -> Situation:
-    """Return where the user of a session sits."""
+    """Return the situation of a session's user."""
     return Situation(front, saved=bool(now.session_path))
 
 
 def advice(hints: tuple[Hint, ...], where: Situation) -> str:
-    """Return hints in words, a log's place on a line of its own."""
+    """Return hints in words; the path of a log is on a separate line."""
     return "".join(("\n" if hint.kind == "log" else " ") + _words(hint, where) for hint in hints).strip()
 
 
@@ -241,12 +241,12 @@ def _words(hint: Hint, where: Situation) -> str:
 
 
 def error_with_advice(error: ev.ErrorInfo, where: Situation) -> ev.ErrorInfo:
-    """Return an error whose `hint` words its hints; as it is where it has none, as in an older file."""
+    """Return an error whose `hint` words its hints; unchanged if it has none, as in an older file."""
     return msgspec.structs.replace(error, hint=advice(error.hints, where)) if error.hints else error
 
 
 def with_advice(event: ev.AnyEvent, front: Literal["repl", "shell"], now: Snapshot) -> ev.AnyEvent:
-    """Return an event whose error, where it has one, words its hints for the user of a session."""
+    """Return an event whose error, if any, words its hints for the user of a session."""
     match event:
         case ev.TurnFailed() | ev.OperationFailed() | ev.RetryScheduled() | ev.FellBack() | ev.SessionClosed():
             if event.error is None or not event.error.hints:
@@ -257,12 +257,12 @@ def with_advice(event: ev.AnyEvent, front: Literal["repl", "shell"], now: Snapsh
 
 
 def run_stopped(reason: StopReason, *, saved: bool, from_outside: bool) -> str:
-    """Return why a run stopped short of its end, and how to continue.
+    """Return why a run stopped early, and how to continue.
 
     Args:
         reason: the stop reason.
-        saved: whether there is a session to continue.
-        from_outside: not the engine stopped it, but a signal or the time of the whole run.
+        saved: True if there is a session to continue.
+        from_outside: True if a signal or the timeout of the whole run stopped it, not the engine.
     """
     known = _RUN_OVER if reason == "time_limit" and from_outside else _RUN_STOPPED.get(reason)
     if known is None:

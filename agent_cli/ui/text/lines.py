@@ -1,7 +1,7 @@
-"""One line of text for each fact worth a line: durations, counts, tool calls, plans, errors, reports.
+"""Formatting of single facts as text: durations, counts, tool calls, plans, errors, reports.
 
-Shared by the REPL, the plain REPL and the one-shot runner; needs no library. Everything that comes from
-a model, a tool or a file is made safe here, before any other code sees it.
+Shared by the REPL, the plain REPL and the one-shot runner; needs no library. All text from a model, a tool or a
+file is sanitized here, before any other code sees it.
 """
 
 import math
@@ -34,11 +34,11 @@ _EMOJI_SEQUENCE = lazy_regex(
 )
 _NOT_FIRST = frozenset("、。，．・：；？！）」』】〉》〕］｝’”…‥ー～々ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
 _NOT_LAST = frozenset("（「『【〈《〔［｛‘“")
-"""What does not begin or end a row in scripts without blanks."""
+"""Characters that cannot begin or end a row in scripts without blanks."""
 
 
 def cells(text: str) -> int:
-    """Columns a terminal needs for `text`; colours and links need none."""
+    """Return the number of columns that `text` takes on a terminal, ignoring colours and links."""
     if "\x1b" in text:
         text = plain(text)
     if "\t" in text:
@@ -49,12 +49,12 @@ def cells(text: str) -> int:
 
 
 def plain(text: str) -> str:
-    """Return a text of ours without its colours and links."""
+    """Return a text of the program's without its colours and links."""
     return _SEQUENCE.sub("", text)
 
 
 def graphemes(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the graphemes of a text that has no colours, each with its columns."""
+    """Yield the graphemes of a text without colours, each with its width in columns."""
     from wcwidth import iter_graphemes, wcswidth
 
     for grapheme in iter_graphemes(text):
@@ -63,8 +63,8 @@ def graphemes(text: str) -> Iterator[tuple[str, int]]:
 
 
 def plain_graphemes(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each grapheme with what stands for it where code points are counted one by one: the two letters of a
-    flag, the first sign of an emoji sequence, else itself."""
+    """Yield each grapheme with its replacement for renderers that count code points: the two letters of a flag,
+    the first character of an emoji sequence, else itself."""
     if not _EMOJI_SEQUENCE.search(text):
         yield text, text
         return
@@ -79,7 +79,7 @@ def plain_graphemes(text: str) -> Iterator[tuple[str, str]]:
 
 
 def fit(text: str, width: int) -> int:
-    """Return how many characters of `text`, from its beginning, fit into `width` columns."""
+    """Return how many leading characters of `text` fit into `width` columns."""
     if text.isascii():
         return max(0, min(len(text), width))
     used = at = 0
@@ -92,12 +92,12 @@ def fit(text: str, width: int) -> int:
 
 
 def truncate(text: str, width: int) -> str:
-    """`text` in at most `width` columns, ending in `…` where it is cut. Takes no colours."""
+    """Return `text` in at most `width` columns, ending in `…` if it is cut. Accepts no colours."""
     return text if cells(text) <= width else text[: fit(text, width - 1)] + "…"
 
 
 def atoms(word: str) -> list[str]:
-    """Return what a word may be broken into at the end of a row: itself, or its signs where its script has no
+    """Split a word into parts between which a row may break: itself, or its characters if its script has no
     blanks."""
     if word.isascii():
         return [word]
@@ -114,8 +114,8 @@ def atoms(word: str) -> list[str]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return the text in rows of at most `width` columns, broken between words where that is possible; one row at
-    least. A line's indent goes on in its rows."""
+    """Return the text in rows of at most `width` columns, broken between words if possible; at least one row. The
+    indent of a line continues in its rows."""
     width = max(20, width)
     rows: list[str] = []
     for line in text.split("\n"):
@@ -141,7 +141,7 @@ def _wrap_line(body: str, width: int) -> list[str]:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """`text`, made safe, on one line of at most `limit` columns."""
+    """Return `text`, sanitized, on one line of at most `limit` columns."""
     return truncate(" ".join(clean(text[: limit * 4]).split()), limit)
 
 
@@ -160,7 +160,7 @@ def seconds(duration_s: float) -> str:
 
 
 def ago(then: float) -> str:
-    """Return how long ago a time is, in seconds since the epoch: `just now`, `5 min ago`, `2 d ago`."""
+    """Return the age of a time in seconds since the epoch: `just now`, `5 min ago`, `2 d ago`."""
     passed_s = max(0.0, time.time() - then)
     for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
         if passed_s >= size:
@@ -169,7 +169,7 @@ def ago(then: float) -> str:
 
 
 def count(tokens: int | None) -> str:
-    """Return a number of tokens: `812`, `12.3k`, `1.2M`, or `?` when unknown."""
+    """Return a number of tokens: `812`, `12.3k`, `1.2M`, or `?` if unknown."""
     if tokens is None:
         return "?"
     if tokens < 1000:
@@ -178,12 +178,12 @@ def count(tokens: int | None) -> str:
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
-    """`1 line`, `3 lines`; `plural` where an s does not make it."""
+    """Return `1 line`, `3 lines`; `plural` for an irregular plural."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def tokens(totals: Totals) -> str:
-    """Tokens sent and answered, those from the cache included: `12.3k in, 800 out`."""
+    """Return tokens sent and received, including cached ones: `12.3k in, 800 out`."""
     sent = totals.input
     if sent is not None:
         sent += (totals.cache_read or 0) + (totals.cache_write or 0)
@@ -191,7 +191,7 @@ def tokens(totals: Totals) -> str:
 
 
 def money(totals: Totals) -> str:
-    """Return what these calls cost; `≥` when some have no known price, `n/a` when none has."""
+    """Return the cost of these calls; `≥` if some have no known price, `n/a` if none has."""
     if totals.cost_usd is None or (totals.unpriced and not totals.cost_usd):
         return "n/a" if totals.requests else "$0"
     return f"{'≥' if totals.unpriced else ''}{dollars(totals.cost_usd)}"
@@ -203,8 +203,8 @@ def dollars(cost_usd: float) -> str:
 
 
 def wrap_limited(text: str, width: int, rows: int) -> list[str]:
-    """`text`, made safe, in at most `rows` rows that are never wider than `width` columns; the last one ends
-    in `…` where more would follow."""
+    """Return `text`, sanitized, in at most `rows` rows that are never wider than `width` columns; the last row
+    ends in `…` if more would follow."""
     found: list[str] = []
     for row in wrap(one_line(text, 2000), width):
         while cells(row) > width and (at := fit(row, width)):
@@ -224,8 +224,8 @@ _COST_HEADS = {
 
 
 def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
-    """Return a table of what was paid for, by cause and model. A count that no call reported has no column, one
-    that some calls did not report is `?` there."""
+    """Return a table of costs by cause and model. A count that no call reported has no column; a count that some
+    calls did not report is shown as `?`."""
     fields = [field for field in _COST_HEADS if getattr(totals, field) is not None]
     rows: list[tuple[str, ...]] = [("", "", "calls", *(_COST_HEADS[field] for field in fields), "cost")]
     rows += [_cost_row(part.cause, one_line(part.model, 26), part.totals, fields) for part in parts]
@@ -253,17 +253,16 @@ def _cost_row(cause: str, model: str, totals: Totals, fields: list[str]) -> tupl
 
 
 def call_title(tool: str, title: str, limit: int) -> str:
-    """Return what a call is about beside its tool's name, in at most `limit` columns; empty when the name says
-    it."""
+    """Return the title of a call to show after its tool's name, in at most `limit` columns; empty if it repeats
+    the name."""
     return "" if title == tool else one_line(title, max(10, limit))
 
 
 def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: str = "") -> str:
-    """Return the one line of a finished call: icon, what it did, title, result at a glance, how it went, how long
-    it took."""
+    """Return the line of a finished call: icon, action, title, result at a glance, status, duration."""
     icon, role = ICONS[event.status]
     if event.command and event.status == "ok" and event.exit_code is None:
-        icon, role = "↷", "accent"  # it goes on as a job
+        icon, role = "↷", "accent"  # the command continues in the background
     is_said = event.status in ("ok", "failed") or glance.lower().startswith(event.status)
     notes: list[str] = [] if is_said else [event.status]
     if event.adjusted:
@@ -286,30 +285,30 @@ def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: s
 
 
 def _changes(files: tuple[FileChange, ...]) -> str:
-    """Return what changed, beside a title that names one file."""
+    """Return the counts of changed lines; the title names the file if there is only one."""
     return (
         change_counts(files) if len(files) > 1 else "".join(line_counts(f.added, f.removed) for f in files).strip()
     )
 
 
 def _painted_changes(text: str, theme: Theme) -> str:
-    """Return line counts, those added and those removed each in its colour."""
+    """Return line counts, with added and removed in different colours."""
     roles: dict[str, Role] = {"+": "ok", "−": "error"}
     return " ".join(theme.paint(roles.get(word[0], "muted"), word) for word in text.split())
 
 
 _SHORTEST_SHOWN_S = 0.05
-"""A duration below this would be shown as `0.0s`."""
+"""A shorter duration would be shown as `0.0s`."""
 
 
 def change_counts(files: tuple[FileChange, ...]) -> str:
-    """Return a sum over changed files: `3 files +10 −2`."""
+    """Return the totals of changed files: `3 files +10 −2`."""
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
     return f"{number(len(files), 'file')}{line_counts(added, removed)}"
 
 
 def line_counts(added: int, removed: int) -> str:
-    """Line counts to stand behind a name; none where no line is known to have changed."""
+    """Return line counts to append to a name; empty if no changed line is known."""
     return f" +{added} −{removed}" if added or removed else ""
 
 
@@ -323,8 +322,8 @@ def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
 
 
 def error(info: ErrorInfo, theme: Theme, width: int = 100, most: int = 0, more: str = "") -> str:
-    """Return a failure in the user's words: what happened, then what to do. With `most`, what happened is cut
-    to leave that many rows, one at least; `more` says there how to see all of it."""
+    """Return an error for the user: what happened, then what to do. With `most`, the first part is cut to fit that
+    many rows in total, at least one; `more` tells there how to see all of it."""
     what = clean(info.message).strip() or one_line(info.kind, 80)
     what += f" [request {one_line(info.request_id, 80)}]" if info.request_id else ""
     then = wrap(clean(info.hint).strip(), width - 2) if info.hint.strip() else []
@@ -340,7 +339,7 @@ def error(info: ErrorInfo, theme: Theme, width: int = 100, most: int = 0, more: 
 
 
 def attachment_line(event: Attached) -> str:
-    """Return what is attached to a prompt, and its size."""
+    """Return the name and size of an attachment."""
     size = f"{count(event.tokens)} tokens" if event.tokens else "not attached"
     note = one_line(event.note, 200)
     facts = note if note.startswith(size) else f"{size}; {note}" if note else size

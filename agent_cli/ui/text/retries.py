@@ -1,5 +1,5 @@
-"""Word the retries of a model call: what failed, when the next attempt begins, and how many it took. A screen
-shows `line` and replaces it; where lines only add up, `first` and `ended` are enough."""
+"""Wording of the retries of a model call: the failure, the time of the next attempt, and the number of attempts. A
+screen shows `line` and replaces it; append-only output uses `first` and `ended`."""
 
 import time
 
@@ -12,7 +12,7 @@ _FAR_S = 1000 * _DAY_S
 
 
 class RetryProgress:
-    """The retries of one model call so far."""
+    """The retries of a model call so far."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -20,12 +20,12 @@ class RetryProgress:
         self._until = 0.0
 
     def scheduled(self, event: RetryScheduled, now: float) -> None:
-        """Take in a further retry; `now` is a monotonic time."""
+        """Record a further retry; `now` is a monotonic time."""
         self.count += 1
         self._latest, self._until = event, now + event.delay_s
 
     def line(self, now: float) -> str:
-        """Return what failed and when the next attempt begins; empty before the first retry."""
+        """Return the failure and the time of the next attempt; empty before the first retry."""
         if self._latest is None:
             return ""
         left_s = self._until - now
@@ -33,8 +33,8 @@ class RetryProgress:
         return f"{brief(self._latest.error)}. {self._what(self._latest, when)}"
 
     def first(self) -> str:
-        """Return the line of this retry where lines only add up, with the provider's words; empty for one that
-        adds nothing."""
+        """Return the line of this retry for append-only output, with the provider's message; empty if it adds
+        nothing."""
         latest = self._latest
         if latest is None or not (self.count == 1 or latest.parked or latest.discarded_chars):
             return ""
@@ -43,11 +43,11 @@ class RetryProgress:
         return f"{why}. {self._what(latest, f'in {lines.seconds(latest.delay_s)}')}.{discarded}"
 
     def discarded(self) -> str:
-        """Return what the screen says for good of an answer that broke off."""
+        """Return the permanent line about a partial answer that was discarded."""
         return f"{brief(self._latest.error)}. Partial answer discarded." if self._latest else ""
 
     def ended(self) -> str:
-        """Return that an attempt got through, and how many retries it took."""
+        """Return the line that an attempt succeeded, with the number of retries."""
         why = f": {brief(self._latest.error)}" if self._latest else ""
         return f"Recovered after {lines.number(self.count, 'retry', 'retries')}{why}."
 
@@ -58,7 +58,7 @@ class RetryProgress:
 
 
 def brief(error: ErrorInfo) -> str:
-    """Return what failed in a few words, without the provider's own: `Rate limited by openai (429)`."""
+    """Return a short form of an error, without the provider's message: `Rate limited by openai (429)`."""
     said = lines.one_line(error.message) or lines.one_line(error.kind, 80)
     return _sentence(said.partition(": ")[0])
 
@@ -69,7 +69,7 @@ def _sentence(text: str) -> str:
 
 
 def _clock(delay_s: float) -> str:
-    """When that is, as a clock says it; nothing for a time that no clock knows."""
+    """Return the clock time of the next attempt; empty if it is too far in the future."""
     if not 0 <= delay_s < _FAR_S:
         return ""
     form = "%H:%M" if delay_s < _DAY_S else "%Y-%m-%d %H:%M"

@@ -1,7 +1,8 @@
-"""Text in the colours and shapes of a theme's roles, before it is written: joined, broken into rows and painted.
+"""Text styled by a theme's roles, before output: joined, wrapped and painted.
 
-Where a row may end is decided here, since what somebody may want to copy, an address or a path, is not broken in
-the middle. A frame draws much of it, so a text is a list of runs and what its roles look like is made once.
+Line breaks are chosen here, because text that users may want to copy, such as an address or a path, must not be
+broken in the middle. A frame draws a lot of it, so a text is a list of runs, and the styles of roles are computed
+once.
 """
 
 import re
@@ -21,12 +22,12 @@ _SHOWN_ON_BLANKS = frozenset({4, 7})
 
 
 class Look(NamedTuple):
-    """What a run of text looks like."""
+    """The style of a run of text."""
 
     codes: str = ""
-    """SGR codes; empty for the terminal's own colour."""
+    """SGR codes; empty for the terminal's default colour."""
     link: str = ""
-    """What the terminal opens."""
+    """The target that the terminal opens."""
     shows_blanks: bool = False
 
 
@@ -35,13 +36,13 @@ Run = tuple[str, Look]
 
 
 def look(theme: Theme, *roles: Role) -> Look:
-    """Return what several roles look like together."""
+    """Return the combined style of several roles."""
     return _look(tuple(theme.codes.get(role, "") for role in roles))
 
 
 @lru_cache(maxsize=512)
 def _look(codes: tuple[str, ...]) -> Look:
-    """Return the shapes of all, and the last colours of the text and of what is behind it."""
+    """Return the SGR attributes of all, and the last foreground and background colours."""
     shapes: set[int] = set()
     colour = behind = ""
     for each in codes:
@@ -61,7 +62,7 @@ def _look(codes: tuple[str, ...]) -> Look:
 
 
 class StyledText:
-    """Runs of text."""
+    """A list of styled runs of text."""
 
     __slots__ = ("runs",)
 
@@ -70,30 +71,29 @@ class StyledText:
 
     @classmethod
     def of(cls, text: str, look: Look = PLAIN) -> Self:
-        """Return a text of one run."""
+        """Return a text with a single run."""
         return cls(((text, look),))
 
     @property
     def plain(self) -> str:
-        """The text without its looks."""
+        """The text without styles."""
         runs = self.runs
         return runs[0][0] if len(runs) == 1 else "".join([text for text, _ in runs])
 
     def append(self, text: str, look: Look) -> None:
-        """Add a run."""
+        """Append a run."""
         if text:
             self.runs.append((text, look))
 
     def link(self, first: int, target: str) -> None:
-        """Have the runs from number `first` on lead to a target."""
+        """Link the runs from index `first` on to a target."""
         self.runs[first:] = [(text, look._replace(link=target)) for text, look in self.runs[first:]]
 
     def __add__(self, other: "StyledText") -> "StyledText":
         return StyledText((*self.runs, *other.runs))
 
     def divide(self, places: Iterable[int], skipped: int = 0) -> list["StyledText"]:
-        """Return the parts between places, which are counted in characters and grow; at each place `skipped`
-        characters are left out."""
+        """Split at `places`, ascending character positions; at each, `skipped` characters are dropped."""
         parts: list[StyledText] = []
         rest = self.runs[::-1]
         at = 0
@@ -104,7 +104,7 @@ class StyledText:
         return [*parts, StyledText(rest[::-1])]
 
     def strip_end(self) -> None:
-        """Remove the blanks at the end."""
+        """Remove trailing blanks."""
         runs = self.runs
         while runs:
             text, look = runs[-1]
@@ -115,7 +115,7 @@ class StyledText:
 
 
 def _taken(rest: list[Run], count: int) -> list[Run]:
-    """Take so many characters from runs whose first is the last in the list."""
+    """Take `count` characters from a reversed list of runs."""
     found: list[Run] = []
     while rest and count > 0:
         text, look = rest.pop()
@@ -127,7 +127,7 @@ def _taken(rest: list[Run], count: int) -> list[Run]:
 
 
 def row(text: StyledText) -> str:
-    """Return one line of text for the terminal, without blanks at its end."""
+    """Return a line for the terminal, without trailing blanks."""
     runs: list[Run] = []
     for part, look in text.runs:
         if runs and runs[-1][1] == look:
@@ -147,7 +147,7 @@ def _painted(text: str, look: Look) -> str:
 
 
 def wrap_text(text: StyledText, width: int, fold: bool = False) -> list[StyledText]:
-    """Return lines of at most `width` columns; a longer word has one of its own or, with `fold`, several."""
+    """Return lines of at most `width` columns; a longer word has its own line or, with `fold`, several."""
     plain = text.plain
     parts = [StyledText(text.runs)]
     if "\n" in plain:
@@ -163,7 +163,7 @@ def wrap_text(text: StyledText, width: int, fold: bool = False) -> list[StyledTe
 
 
 def _ends(plain: str, width: int, fold: bool) -> list[int]:
-    """Return where lines end, in characters."""
+    """Return the positions of line ends, in characters."""
     if plain.isascii() and "\t" not in plain:
         if len(plain) <= width:
             return []
@@ -187,7 +187,7 @@ def _ends(plain: str, width: int, fold: bool) -> list[int]:
 
 
 def _ascii_ends(plain: str, width: int) -> list[int]:
-    """Return where lines end where each character takes a column and words stay whole."""
+    """Return the positions of line ends if each character takes one column and words stay whole."""
     found: list[int] = []
     size = len(plain.rstrip(" "))
     start = 0
@@ -204,7 +204,7 @@ def _ascii_ends(plain: str, width: int) -> list[int]:
 
 
 def _folded(part: str, at: int, used: int, width: int, found: list[int]) -> int:
-    """Break a word anywhere; returns the columns used of its last line."""
+    """Break a word anywhere; return the width used of its last line, in columns."""
     for sign, own in lines.graphemes(part):
         if used and used + own > width:
             found.append(at)

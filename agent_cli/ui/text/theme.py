@@ -1,9 +1,9 @@
 """Colours by role.
 
-Answers are in the terminal's own colour; what is beside them is set back (`output`, `reasoning`, `muted`) or has a
-mark. In sixteen colours a theme uses the terminal's own palette and no backgrounds, and sets back by its faint
-weight. In truecolour, where the background is known, each colour is chosen for its contrast. `docs/appearance.md`
-lists the roles. Only `Theme.paint` and `Theme.styled` write a colour; the theme `none` writes nothing.
+Answers use the terminal's default colour; other text is dimmed (`output`, `reasoning`, `muted`) or has a mark.
+With sixteen colours a theme uses the terminal's palette without backgrounds, and dims with the faint attribute. In
+truecolour, if the background is known, each colour is chosen for its contrast. `docs/appearance.md` lists the
+roles. Only `Theme.paint` and `Theme.styled` write colours; the theme `none` writes none.
 """
 
 import os
@@ -39,7 +39,7 @@ _LIGHT: dict[Role, str] = {
     "added": "38;5;22", "removed": "31", "added_words": "4;38;5;22", "removed_words": "4;31", "hunk": "34",
     "code": "34", "keyword": "34", "string": "31", "number": "31",
 }  # fmt: skip
-"""Of sixteen colours only red, blue and black can be read on white: green is the dark one of 256."""
+"""Of sixteen colours only red, blue and black are legible on white: green is a dark one of the 256."""
 _CONTRAST: dict[Role, str] = {
     "strong": "1", "title": "1;4", "emphasis": "3", "struck": "9", "link": "4", "comment": "3",
     "ok": "1", "error": "1", "warning": "1", "accent": "1", "prompt": "1", "key": "1;7",
@@ -47,11 +47,11 @@ _CONTRAST: dict[Role, str] = {
     "added": "1", "added_words": "1;7", "removed_words": "7", "hunk": "1",
     "code": "1", "keyword": "1",
 }  # fmt: skip
-"""No colour can be read on every background; the terminal's own two always can."""
+"""No colour is legible on every background; the terminal's two default colours always are."""
 
 
 def _rich(**colours: str) -> dict[Role, str]:
-    """Return a theme's codes from `#rrggbb` (the text), `_#rrggbb` (what is behind it) and shapes, by role."""
+    """Return a theme's codes by role from `#rrggbb` (foreground), `_#rrggbb` (background) and SGR attributes."""
     return {**_SHAPES, **{cast(Role, role.replace("__", "-")): _codes(words) for role, words in colours.items()}}
 
 
@@ -119,29 +119,29 @@ _RICH: dict[str, dict[Role, str]] = {"dark": _RICH_DARK, "light": _RICH_LIGHT}
 
 
 Piece = tuple[tuple[Role, ...], str]
-"""Text in the colours and shapes of some roles."""
+"""Text with the roles that style it."""
 
 
 class Theme(msgspec.Struct, frozen=True):
-    """SGR codes by role; a role without a code is printed as it is."""
+    """SGR codes by role; text of a role without a code is printed unchanged."""
 
     codes: dict[Role, str]
     is_rich: bool = False
-    """Whether changed lines have a background, so that code in them can have its own colours."""
+    """True if changed lines have a background, so that code in them can keep its colours."""
     links: bool = False
-    """Whether the terminal is given links to open."""
+    """True if links are written for the terminal to open."""
 
     @property
     def colour(self) -> bool:
-        """Whether any escape sequence may be written."""
+        """True if escape sequences may be written."""
         return bool(self.codes)
 
     def paint(self, role: Role, text: str) -> str:
-        """`text` in the role's colour, line by line so that each line stands alone."""
+        """Return `text` in the role's colour, styled line by line so that each line is self-contained."""
         return self.styled((role,), text)
 
     def styled(self, roles: Iterable[Role], text: str) -> str:
-        """`text` in the colours and shapes of several roles at once; the last colour counts."""
+        """Return `text` styled by several roles at once; the last colour takes precedence."""
         codes = ";".join(filter(None, (self.codes.get(role) for role in roles)))
         if not codes or not text:
             return text
@@ -150,7 +150,7 @@ class Theme(msgspec.Struct, frozen=True):
         return "\n".join(f"\x1b[{codes}m{line}\x1b[0m" if line else "" for line in text.split("\n"))
 
     def painted(self, pieces: Iterable[Piece]) -> str:
-        """One line out of pieces; neighbours of the same roles are painted together."""
+        """Return a line from pieces; adjacent pieces of the same roles are painted together."""
         current: tuple[Role, ...] = ()
         out = pending = ""
         for roles, text in pieces:
@@ -164,8 +164,8 @@ NONE = Theme({})
 
 
 def choose(settings: Ui, environ: Mapping[str, str] = os.environ) -> Theme:
-    """Return the theme for these settings and this terminal. `NO_COLOR` and a dumb terminal switch colours off,
-    and links with them."""
+    """Return the theme for these settings and this terminal. `NO_COLOR` and a dumb terminal disable colours, and
+    links with them."""
     if settings.plain or environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return NONE
     if environ.get("CLICOLOR") == "0":
@@ -189,6 +189,6 @@ def choose(settings: Ui, environ: Mapping[str, str] = os.environ) -> Theme:
 
 
 def is_plain(settings: Ui, stdin: TextIO, stdout: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether to leave out everything that needs a real terminal: cursor movement, keys, repainting."""
+    """Return True to avoid everything that needs a real terminal: cursor movement, keys, repainting."""
     dumb = environ.get("TERM", "dumb") == "dumb"
     return settings.plain or dumb or not (stdin.isatty() and stdout.isatty())

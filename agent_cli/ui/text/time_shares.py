@@ -1,4 +1,4 @@
-"""Draw where time went: one bar whose parts are marked and coloured, and a line for each part."""
+"""Draw a breakdown of time: a bar with marked and coloured parts, and a line for each part."""
 
 from collections.abc import Mapping
 
@@ -14,18 +14,18 @@ SHARES: tuple[tuple[str, str, str, Role], ...] = (
     ("hook", "+", "hooks", "muted"),
     ("overhead", "·", "overhead", "muted"),
 )
-"""Name of a share, its mark, what it is called, and its colour."""
+"""Name of a share, its mark, its label, and its colour."""
 _LONGEST_BAR = 60
 
 
 def render_shares(seconds: Mapping[str, float], width: int, theme: Theme, indent: str = "") -> list[str]:
-    """Return a bar in at most `width` columns, and below it what its parts are; nothing where there was no time.
+    """Return a bar in at most `width` columns, and its legend below; nothing if the total is zero.
 
     Args:
-        seconds: by the names in `SHARES`.
-        width: columns of the terminal.
+        seconds: durations by the names in `SHARES`.
+        width: width of the terminal in columns.
         theme: the colours.
-        indent: stands before each line.
+        indent: prefix of each line.
     """
     parts = [part for part in SHARES if seconds.get(part[0], 0.0) > 0]
     whole = sum(seconds[share] for share, *_ in parts)
@@ -48,7 +48,7 @@ def render_shares(seconds: Mapping[str, float], width: int, theme: Theme, indent
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in a few characters: `40 ms`, `3.2 s`, `4 min`, `1.5 h`; a dash for none."""
+    """Return a short duration: `40 ms`, `3.2 s`, `4 min`, `1.5 h`; a dash for zero."""
     if seconds <= 0:
         return "–"
     if seconds < 0.95:

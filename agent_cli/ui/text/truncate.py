@@ -1,7 +1,7 @@
-"""Long text cut down to a few rows of the screen: what is printed of it, and how much was left out.
+"""Truncate a long text to a few rows of the screen, and count the omitted lines.
 
-Counted in rows at the present width and not in lines, since one line can be longer than the screen. Pure;
-apart from the renderer, which decides what is worth how many rows and paints what is left.
+Counts rows at the present width instead of lines, because a single line can be longer than the screen. Pure;
+separate from the renderer, which decides on the number of rows and paints the result.
 """
 
 import msgspec
@@ -10,20 +10,21 @@ from . import lines
 
 
 class TruncatedText(msgspec.Struct, frozen=True):
-    """What remains of a text."""
+    """The remaining part of a text."""
 
     kept: tuple[str, ...]
-    """Lines, in their order; one that is too long by itself is cut in its middle."""
+    """Lines in order; a line that is too long by itself is cut in the middle."""
     hidden: int
-    """Lines left out, all at the one end."""
+    """Number of omitted lines, all at one end."""
     whole: bool
-    """Whether nothing at all was left out."""
+    """True if nothing was omitted."""
 
 
 def fold(text: list[str], limit: int, width: int, *, last: bool = False, hint: str = "") -> TruncatedText:
-    """At most `limit` rows of `text` (one more when that is all of it), from its beginning or its `last` part.
+    """Return at most `limit` rows of `text` (one more if that shows all of it), from its beginning or its `last`
+    part.
 
-    `hint` says, where a line is cut, how to see the rest.
+    `hint` tells how to see the rest, where a line is cut.
     """
     if sum(_rows(line, width) for line in text) <= limit + 1:
         return TruncatedText(tuple(text), 0, True)
@@ -44,7 +45,7 @@ def _rows(line: str, width: int) -> int:
 
 
 def _cut(line: str, room: int, hint: str) -> str:
-    """`line` in `room` columns: its beginning, how many characters are left out, its end."""
+    """Return `line` in `room` columns: its beginning, the number of omitted characters, its end."""
     side = max(1, (room - len(f"… {len(line)} characters{hint} …")) // 2)
     head, tail = line[: lines.fit(line, side)], line[::-1][: lines.fit(line[::-1], side)][::-1]
     return f"{head}… {len(line) - len(head) - len(tail)} characters{hint} …{tail}"

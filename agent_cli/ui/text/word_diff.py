@@ -1,7 +1,7 @@
-"""Which words a changed line changes: pairs of lines that belong together, and the spans in which they differ.
+"""Word-level changes in lines: match old and new lines, and find the spans in which they differ.
 
-Pure and bounded: a `WorkLimit` is what one diff may cost, lines that are too long or too different have no spans,
-and many lines against many others are paired only where their number is the same.
+Pure and bounded: a `WorkLimit` caps the cost of a diff, lines that are too long or too different have no spans,
+and large blocks of lines are matched only if both sides have the same number.
 """
 
 import re
@@ -16,21 +16,21 @@ _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_TOKENS = 300
 _MAX_LINE = 2000
 _MAX_GRID = 600
-"""Pairs of lines of one block that are compared with each other."""
+"""Maximum number of line pairs compared in a block."""
 _MAX_COST = 1_500_000
-"""Pairs of tokens compared in one diff."""
+"""Maximum number of token pairs compared in a diff."""
 _ALIKE = 0.45
-"""The share of characters, blanks not counted, that two lines must have in common to be a pair."""
+"""Minimum share of common characters, ignoring blanks, for two lines to match."""
 
 
 class WorkLimit:
-    """What is left of the work that one diff is worth."""
+    """The remaining work budget of a diff."""
 
     def __init__(self) -> None:
         self._left = _MAX_COST
 
     def spend(self, cost: int) -> bool:
-        """Return whether so much is left; it is used up then."""
+        """Spend part of the budget; return True if it was sufficient."""
         self._left -= cost
         return self._left >= 0
 
@@ -38,7 +38,7 @@ class WorkLimit:
 def changes(
     before: Sequence[str], after: Sequence[str], budget: WorkLimit
 ) -> Iterator[tuple[int, int, tuple[Span, ...], tuple[Span, ...]]]:
-    """Pairs of an old and a new line, by their places, with the spans in which each differs from the other."""
+    """Yield matching old and new lines, by index, with the spans in which each differs."""
     old, new = (
         [_TOKEN.findall(line) if len(line) <= _MAX_LINE else [] for line in side] for side in (before, after)
     )
@@ -57,12 +57,12 @@ def changes(
 
 
 def _weight(tokens: Sequence[str]) -> int:
-    """Characters that are no blanks."""
+    """Return the number of non-blank characters."""
     return sum(len(token) for token in tokens if not token.isspace())
 
 
 def _spans(tokens: Sequence[str], ranges: Sequence[Span]) -> tuple[Span, ...]:
-    """Ranges of tokens as ranges of characters; those with only blanks between them become one."""
+    """Convert ranges of tokens to ranges of characters; those separated only by blanks are merged."""
     places = [0]
     for token in tokens:
         places.append(places[-1] + len(token))
@@ -78,7 +78,7 @@ def _spans(tokens: Sequence[str], ranges: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def _pairs(old: list[list[str]], new: list[list[str]], budget: WorkLimit) -> list[tuple[int, int]]:
-    """Return which old line became which new one, both in their order."""
+    """Return the matching old and new lines, by ascending index."""
     if len(old) == len(new):
         return [(at, at) for at in range(len(old))]
     if len(old) * len(new) > _MAX_GRID or not budget.spend(20 * len(old) * len(new)):
@@ -95,7 +95,7 @@ def _likeness(one: "Counter[str]", other: "Counter[str]") -> float:
 
 
 def _best_path(likeness: list[list[float]]) -> list[tuple[int, int]]:
-    """Return the pairs, rising in both, that are most alike together."""
+    """Return the pairs, ascending in both indices, with the greatest total similarity."""
     rows, columns = len(likeness), len(likeness[0]) if likeness else 0
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for one in range(rows - 1, -1, -1):

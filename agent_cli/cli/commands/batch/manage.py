@@ -1,4 +1,4 @@
-"""Look at a batch, stop one, clean up, and write its reports."""
+"""Show, cancel and clean up a batch, and write its reports."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ def _opened(out: Path) -> tuple[Batch, tuple[AttemptResult, ...]]:
 
 
 def show_status(out: Path, *, report: bool, as_json: bool) -> int:
-    """Print what came of a batch so far."""
+    """Print the state of a batch so far."""
     batch, results = _opened(out)
     if report:
         write_reports(out, batch.tasks, results)
@@ -54,7 +54,7 @@ def show_status(out: Path, *, report: bool, as_json: bool) -> int:
 
 
 def short_lines(summary: Summary) -> list[str]:
-    """Return a batch in a few lines."""
+    """Return a short summary of a batch."""
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items() if count)
     lines = [f"{number(summary.tasks, 'task')}, {number(summary.attempts, 'attempt')}: {outcomes or 'none yet'}"]
     if summary.checked_tasks:
@@ -68,7 +68,7 @@ def short_lines(summary: Summary) -> list[str]:
 
 
 def cancel_batch(out: Path) -> int:
-    """Ask the process of a batch to stop."""
+    """Send a stop request to the process of a batch."""
     _opened(out)
     held = lock_holder(out)
     if held is None or not is_held(out):
@@ -94,7 +94,7 @@ def clean_batch(out: Path, *, dry_run: bool, keep_gb: float) -> int:
 async def bound_trees(
     out: Path, results: Sequence[AttemptResult], keep_gb: float, *, dry_run: bool = False
 ) -> list[str]:
-    """Remove the oldest kept trees down to a size; returns what is to be said about them."""
+    """Remove the oldest kept trees down to a size; return messages about them."""
     kept = kept_trees(results)
     if not kept:
         return []
@@ -119,7 +119,7 @@ def _attempt(kept: KeptTree) -> str:
 
 
 def write_reports(out: Path, tasks: Sequence[Task], results: Sequence[AttemptResult]) -> None:
-    """Write the reports that are derived from the results.
+    """Write the reports derived from the results.
 
     Raises:
         UsageError: they cannot be written.

@@ -1,4 +1,4 @@
-"""Show a batch while it runs: a table on a terminal, lines elsewhere, JSON where asked for."""
+"""Show a running batch: a table on a terminal, plain lines elsewhere, JSON on request."""
 
 import sys
 import time
@@ -27,20 +27,20 @@ class Watcher(Protocol):
     """A front end of a batch."""
 
     def watch(self, event: BatchEvent) -> None:
-        """Take an event."""
+        """Handle an event."""
         ...
 
     def tick(self) -> None:
-        """Show what changes with time alone; called every second."""
+        """Show changes that depend only on time; called every second."""
         ...
 
     def close(self) -> None:
-        """Leave the screen in order."""
+        """Restore the screen."""
         ...
 
 
 class Step(msgspec.Struct):
-    """What a running attempt does."""
+    """Current activity of a running attempt."""
 
     attempt: int
     since: float
@@ -51,7 +51,7 @@ class Step(msgspec.Struct):
 
 
 class _Seen(msgspec.Struct):
-    """The fields of an agent's event that are shown."""
+    """The displayed fields of an agent's event."""
 
     type: str = ""
     tool: str = ""
@@ -61,7 +61,7 @@ class _Seen(msgspec.Struct):
 
 
 class Tally:
-    """The batch so far, as every front end counts it."""
+    """The running totals of a batch, shared by all front ends."""
 
     def __init__(self) -> None:
         self.running: dict[str, Step] = {}
@@ -113,7 +113,7 @@ class Tally:
                 step.last = f"waits {seconds(seen.delay_s)}"
 
     def totals(self) -> str:
-        """Return one line: how many are done and how, the cost, and how long the rest may take."""
+        """Return a line of totals: finished attempts by outcome, cost, and estimated time left."""
         began = self.began
         if began is None:
             return ""
@@ -133,13 +133,13 @@ class Tally:
         return " · ".join(parts)
 
     def _left_s(self, done: int, waiting: int) -> float | None:
-        """Estimate from the attempts that have ended."""
+        """Estimate the remaining seconds from the attempts that have ended."""
         if not done or done >= waiting or self.stopping:
             return None
         return (time.monotonic() - self._since) / done * (waiting - done)
 
     def pause(self) -> str:
-        """Return what a provider asks for; empty where none does."""
+        """Return the pause that a provider requests; empty if none does."""
         now = time.monotonic()
         for provider, until in self.pauses.items():
             if until > now:
@@ -157,7 +157,7 @@ def _numbered(attempt: int) -> str:
 
 
 def ended_line(event: AttemptEnded) -> str:
-    """Return an attempt that has ended as one line."""
+    """Return the line of an attempt that has ended."""
     result = event.result
     parts = [f"{result.outcome:<9} {result.id}{_numbered(result.attempt)}"]
     if result.duration_s is not None:
@@ -174,7 +174,7 @@ def ended_line(event: AttemptEnded) -> str:
 
 
 class JsonLines:
-    """Events as JSON lines on standard output, each flushed."""
+    """Prints events as JSON lines on standard output, flushed one by one."""
 
     def watch(self, event: BatchEvent) -> None:
         """Print an event."""
@@ -182,21 +182,21 @@ class JsonLines:
         sys.stdout.flush()
 
     def tick(self) -> None:
-        """Nothing changes with time alone."""
+        """Do nothing: nothing changes with time alone."""
 
     def close(self) -> None:
-        """There is nothing to leave in order."""
+        """Do nothing: the screen needs no cleanup."""
 
 
 class PlainLines:
-    """One line for each start and end, and the totals each minute."""
+    """Prints a line for each start and end, and the totals every minute."""
 
     def __init__(self) -> None:
         self._tally = Tally()
         self._due = time.monotonic() + TOTALS_EVERY_S
 
     def watch(self, event: BatchEvent) -> None:
-        """Print what an event says, if it says something."""
+        """Print the line of an event, if it has one."""
         self._tally.take(event)
         match event:
             case BatchBegan():
@@ -222,11 +222,11 @@ class PlainLines:
             print(self._tally.totals(), flush=True)
 
     def close(self) -> None:
-        """There is nothing to leave in order."""
+        """Do nothing: the screen needs no cleanup."""
 
 
 def began_line(event: BatchBegan) -> str:
-    """Return how a batch starts as one line."""
+    """Return the line for the start of a batch."""
     before = f", {event.done} done before" if event.done else ""
     return (
         f"{number(event.tasks, 'task')}, {number(event.waiting, 'attempt')} to run{before} → {clean(event.folder)}"

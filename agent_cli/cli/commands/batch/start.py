@@ -1,4 +1,4 @@
-"""Freeze a batch, check what it needs before anything starts, and run it."""
+"""Freeze a batch, check its preconditions before anything starts, and run it."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ _TICK_S = 1.0
 
 
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line of `agent batch`."""
+    """The parsed command line of `agent batch`."""
 
     sources: tuple[str, ...]
     out: Path | None
@@ -70,19 +70,19 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     defaults: dict[str, Any]
     trace: bool = False
     closed: tuple[Path, ...] = ()
-    """Files and folders that agents must not see, beside the results and the files of `verify_files`."""
+    """Files and folders hidden from agents, in addition to the results and the files of `verify_files`."""
 
 
 def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> int:
-    """Run a batch; returns the exit code.
+    """Run a batch; return the exit code.
 
     Args:
         request: the command line.
-        tasks: frozen tasks that somebody has read already, in place of those in the sources.
+        tasks: frozen tasks that the caller has read already, in place of those in the sources.
 
     Raises:
-        UsageError: the tasks or the folder are wrong; nothing was started.
-        StoreError: the results cannot be written any more.
+        UsageError: the tasks or the folder are invalid; nothing was started.
+        StoreError: the results can no longer be written.
     """
     refuse_for_the_model("start a batch")
     out = _out(request)
@@ -128,11 +128,11 @@ async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -
 async def _frozen(
     request: BatchRequest, out: Path, runner: ProcessRunner, given: Sequence[Task] | None
 ) -> tuple[Batch, tuple[str, ...]]:
-    """Return the batch as it is to be run, and what is closed to agents. Known tasks keep the commit that they
-    were frozen with.
+    """Return the batch to run, and the paths hidden from agents. Known tasks keep the commit at which they were
+    frozen.
 
     Raises:
-        InputError, BatchError: the tasks, or what is frozen already, cannot be read.
+        InputError, BatchError: the tasks, or those frozen already, cannot be read.
     """
     known, freezer = read_batch(out), Freezer(request.defaults, runner.run)
     if given is None:
@@ -169,7 +169,7 @@ def _ref(values: dict[str, Any]) -> str:
 
 
 def _as_before(task: Task, known: Batch | None, refs: dict[str, str]) -> Task:
-    """Return the task with the commit it had, where that was written in the same way."""
+    """Return the task with its earlier commit, if its repository and ref are written as before."""
     before = next((each for each in known.tasks if each.id == task.id), None) if known else None
     if known is None or before is None or before.repo != task.repo or known.refs.get(task.id) != refs.get(task.id):
         return task
@@ -192,7 +192,7 @@ def _check_places(batch: Batch, out: Path) -> None:
     """Refuse results inside a plain folder that is copied for each attempt.
 
     Raises:
-        UsageError: they would be.
+        UsageError: the results would be inside such a folder.
     """
     real = Path(os.path.realpath(out))
     for task in batch.tasks:
@@ -203,7 +203,7 @@ def _check_places(batch: Batch, out: Path) -> None:
 
 
 def _check_prices(request: BatchRequest, batch: Batch) -> None:
-    """Refuse a budget for models whose price is unknown: it could not be kept.
+    """Refuse a budget for models of unknown price, because it could not be enforced.
 
     Raises:
         UsageError: there are such models.
@@ -227,7 +227,7 @@ def _check_prices(request: BatchRequest, batch: Batch) -> None:
 
 
 def _show(batch: Batch, request: BatchRequest, earlier: tuple[AttemptResult, ...]) -> None:
-    """Print what would be run, and what it costs at most."""
+    """Print the tasks to run, and their maximum cost."""
     for task in batch.tasks:
         source = f"{task.repo}@{task.ref[:10]}" if task.ref else task.repo
         cost = "no limit" if task.max_cost is None else dollars(task.max_cost)
@@ -285,7 +285,7 @@ async def _with_signals(run: BatchRun, watcher: Watcher) -> BatchEnd:
 
 
 async def _engine(request: BatchRequest) -> Engine:
-    """Return the engine that was asked for.
+    """Return the requested engine.
 
     Raises:
         EngineError: it cannot be reached.
@@ -315,7 +315,7 @@ def _watcher(request: BatchRequest) -> Watcher:
 
 
 async def _finish(request: BatchRequest, batch: Batch, folder: BatchFolder, end: BatchEnd) -> None:
-    """Write the reports, bound what is kept, and say what came of it."""
+    """Write the reports, limit the size of kept trees, and print a summary."""
     from .manage import bound_trees, short_lines, write_reports
 
     write_reports(folder.path, end.tasks, end.results)
@@ -337,7 +337,7 @@ async def _finish(request: BatchRequest, batch: Batch, folder: BatchFolder, end:
 
 
 async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEnd) -> list[str]:
-    """Make a branch of the attempt that counts at each task, where that is wanted; returns what is to be said."""
+    """Create a branch from the selected attempt of each task, if requested; return messages about them."""
     if request.result != "branch":
         return []
     from agent_cli.fleet.batch.branches import BranchError, make_branch

@@ -1,5 +1,5 @@
-"""The running attempts of a batch as a table on a terminal, with the ended ones above it. Loaded on a terminal
-only."""
+"""The running attempts of a batch as a table on a terminal, with the ended ones above it. Imported only on a
+terminal."""
 
 import sys
 import time
@@ -18,17 +18,17 @@ _MOST_ROWS = 20
 
 
 class LiveTable:
-    """A table that is drawn anew each second."""
+    """A table redrawn every second."""
 
     def __init__(self) -> None:
-        # Past the stream that takes control sequences out: what is drawn here was made safe piece by piece.
+        # Bypass the stream that strips control sequences: everything drawn here was sanitized piece by piece.
         self._console = Console(file=sys.__stdout__, highlight=False)
         self._tally = Tally()
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
     def watch(self, event: BatchEvent) -> None:
-        """Print what stays, and count the rest."""
+        """Print permanent lines, and count all events."""
         self._tally.take(event)
         match event:
             case BatchBegan():
@@ -74,5 +74,5 @@ class LiveTable:
         return Group(*rows)
 
     def close(self) -> None:
-        """Take the table away; what was printed stays."""
+        """Erase the table; printed lines stay."""
         self._live.stop()

@@ -1,5 +1,5 @@
-"""`agent replay`: a recorded session's prompts and answers, real tools, in this directory; and the plain
-watching front end it shares with the demo."""
+"""`agent replay`: the recorded prompts and answers of a session with real tools, in this directory. Also the
+watching front end, which the demo shares."""
 
 import asyncio
 import sys
@@ -20,11 +20,11 @@ from agent_cli.ui.headless.watcher import Watcher
 
 
 def run_replay(file: Path, cd: str | None, mode: str | None) -> int:
-    """Replay a session in the user's own mode, since anybody may have made the file; what would need an answer
-    is denied. Returns the exit code of its last turn.
+    """Replay a session in the user's own mode, because the file may come from anybody; requests for approval are
+    denied. Return the exit code of the last turn.
 
     Raises:
-        UsageError: the file is no session.
+        UsageError: the file is not a session.
     """
     try:
         prompts = _prompts(read_session(file).records)
@@ -36,7 +36,8 @@ def run_replay(file: Path, cd: str | None, mode: str | None) -> int:
 
 
 def _prompts(records: Sequence[AnyRecord]) -> list[str]:
-    """What began each turn; text that steered a turn is not asked again, its answers are recorded."""
+    """Return the first prompt of each turn; text that steered a turn is not submitted again, because the answers
+    to it are recorded."""
     first: dict[str, str] = {}
     for record in records:
         if isinstance(record, UserMessage) and record.origin == "human":
@@ -45,7 +46,7 @@ def _prompts(records: Sequence[AnyRecord]) -> list[str]:
 
 
 async def watch(setup: Setup, prompts: list[str]) -> int:
-    """Submit prompts one after the other and print what happens; returns the last turn's exit code."""
+    """Submit prompts one after another and print the events; return the exit code of the last turn."""
     opened = await open_session(setup, NOBODY)
     async with opened.running():
         return await _consume(opened, prompts, Watcher(setup.config.ui, sys.stdout, opened.agent.snapshot))

@@ -1,5 +1,5 @@
-"""`agent demo`: the real engine, tools and files on a throw-away copy of a small broken project; only the
-model is a recording. Needs no key and no network."""
+"""`agent demo`: the real engine, tools and files on a temporary copy of a small broken project; only the model is
+a recording. Needs no key and no network."""
 
 import asyncio
 import shutil
@@ -27,7 +27,7 @@ async def _mended(root: Path) -> bool:
 
 
 def run_demo() -> int:
-    """Run the demo; 0 when the project is fixed."""
+    """Run the demo; return 0 if the project was fixed."""
     with tempfile.TemporaryDirectory(prefix="agent-demo-") as folder:
         root = Path(folder) / "basket"
         shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,1 +1,1 @@
-"""`agent doctor`, `agent stats`, `agent bug`: what is wrong, and where time and money went."""
+"""`agent doctor`, `agent stats`, `agent bug`: diagnose problems, and break down time and cost."""

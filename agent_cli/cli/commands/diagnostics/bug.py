@@ -1,4 +1,4 @@
-"""`agent bug`: a report of a fault in a saved session, as `/bug` writes it in a conversation."""
+"""`agent bug`: a bug report about a saved session, as `/bug` writes it in a conversation."""
 
 import asyncio
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`agent doctor`: could a task run here? One line a check; below it, where something is amiss, what to do."""
+"""`agent doctor`: check whether a task could run here. One line per check, with advice below if it fails."""
 
 import asyncio
 import shutil
@@ -18,12 +18,12 @@ _PATH_WIDTH = 60
 
 
 def run_doctor() -> int:
-    """Run all checks; 0 only if a task could run."""
+    """Run all checks; return 0 only if a task could run."""
     return asyncio.run(_check_all(Setup(ParsedOptions("agent", {}))))
 
 
 def list_files(*, as_json: bool) -> int:
-    """Print each file that is read here, waits for the user's trust or is passed over."""
+    """Print each file that is read here, awaits the user's trust or is ignored."""
     from ...services.extensions.file_report import file_lines
 
     found = file_lines(Setup(ParsedOptions("agent", {})))

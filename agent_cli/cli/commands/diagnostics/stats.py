@@ -1,4 +1,4 @@
-"""`agent stats`: where time, tokens and money of all saved sessions went."""
+"""`agent stats`: break down time, tokens and cost over all saved sessions."""
 
 import shutil
 import sys
@@ -69,7 +69,7 @@ def stats_command(
 
 
 def _tell_damage(found: "Statistics") -> None:
-    """Say on standard error what could not be counted."""
+    """Report on standard error what could not be counted."""
     if found.unreadable:
         is_one = found.unreadable == 1
         files, them = ("1 session file", "it") if is_one else (f"{found.unreadable} session files", "them")
@@ -88,7 +88,7 @@ def _plain(found: "Statistics", by: "Grouping | None") -> dict[str, Any]:
 
 
 def _row(row: "Row") -> dict[str, Any]:
-    """Return a group as JSON has it; seconds, tokens and US dollars."""
+    """Return a group for JSON output, in seconds, tokens and US dollars."""
     from agent_cli.session.timing import SHARES
 
     sent = sum(count or 0 for count in (row.totals.input, row.totals.cache_read, row.totals.cache_write))

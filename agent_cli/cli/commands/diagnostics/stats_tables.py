@@ -1,4 +1,4 @@
-"""The tables and bars of `agent stats`, in as many columns as the terminal has."""
+"""The tables and bars of `agent stats`, fitted to the width of the terminal."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,26 +19,26 @@ _NARROWEST_BAR = 6
 
 
 class Written(msgspec.Struct, frozen=True):
-    """How things are written here."""
+    """Output settings of the tables."""
 
     width: int
-    """Columns of the terminal."""
+    """Width of the terminal in columns."""
     theme: Theme
     clean: Callable[[str], str]
-    """Makes a text of others one safe line, secrets masked."""
+    """Turns text from elsewhere into one safe line, with secrets masked."""
 
 
 class _Column(msgspec.Struct, frozen=True):
-    """One column of figures; the ones that matter least are left out first where there is little room."""
+    """A column of figures; if there is little room, the least important columns are omitted."""
 
     head: str
     cell: Callable[[Row], str]
     rank: int
-    """The higher, the sooner it is left out."""
+    """Columns with a higher rank are omitted first."""
 
 
 def overview(found: Statistics, out: Written) -> list[str]:
-    """Return the sums over everything."""
+    """Return the totals over all sessions."""
     total = found.total
     calls = total.calls
     facts = [
@@ -65,7 +65,7 @@ def overview(found: Statistics, out: Written) -> list[str]:
 
 
 def table(by: Grouping, found: Statistics, out: Written, *, is_alone: bool) -> list[str]:
-    """Return the table of a grouping: all of it where it is alone, else the rows that matter most."""
+    """Return the table of a grouping: all rows if it is shown alone, else the most important ones."""
     rows = found.rows[by]
     if not rows:
         return [out.theme.paint("muted", f"Nothing is known by {by}.")]
@@ -133,7 +133,7 @@ def _columns(by: Grouping) -> list[_Column]:
 
 
 def _weight(by: Grouping, rows: Sequence[Row]) -> tuple[Callable[[Row], float], str]:
-    """Return what bars are drawn by: money where all of it is known, else tokens; the time of tools."""
+    """Return the measure of the bars: cost if all of it is known, else tokens; for tools their time."""
     if by == "tool":
         return (lambda row: row.calls.total_s), "time"
     if any(row.totals.cost_usd for row in rows) and not any(row.totals.unpriced for row in rows):
@@ -142,7 +142,7 @@ def _weight(by: Grouping, rows: Sequence[Row]) -> tuple[Callable[[Row], float], 
 
 
 def cached_share(row: Row) -> float | None:
-    """Return the share of what was sent that was read from a cache, 0 to 1; None where no cache was reported."""
+    """Return the cached share of the input tokens, from 0 to 1; None if no cache use was reported."""
     sent = sum(count or 0 for count in (row.totals.input, row.totals.cache_read, row.totals.cache_write))
     return row.totals.cache_read / sent if sent and row.totals.cache_read is not None else None
 
@@ -189,7 +189,7 @@ def _padded(text: str, width: int) -> str:
 
 
 def _shortened(text: str, width: int, *, at_end: bool) -> str:
-    """Return a text in that many columns; of a path the end is kept."""
+    """Return a text shortened to `width` columns; of a path the end is kept."""
     if lines.cells(text) <= width or at_end:
         return lines.truncate(text, width)
     return "…" + text[-(width - 1) :] if text.isascii() else lines.truncate(text, width)

@@ -1,4 +1,4 @@
-"""Run a suite with each of some models, as one batch for each, and record what the scores depend on."""
+"""Run a suite with several models, as one batch per model, and record everything that the scores depend on."""
 
 import asyncio
 import hashlib
@@ -41,11 +41,11 @@ from ..batch.start import BatchRequest, start_batch
 _STOPPED = (EXIT_CODES["interrupted"], EXIT_CODES["terminated"])
 _WORST_FIRST = (*_STOPPED, 1, 2, 3, 5, 9, 8, 0)
 _GIVEN = ("effort", "mode", "sandbox", "tools", "max_cost", "max_turns", "timeout_s")
-"""Options that go into each task."""
+"""Options copied into each task."""
 
 
 class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line of `agent eval run`."""
+    """The parsed command line of `agent eval run`."""
 
     suite: Path
     models: tuple[str, ...]
@@ -54,15 +54,15 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
     clones: Path | None
     check: bool
     given: dict[str, Any]
-    """Values of `_GIVEN`, where they were given."""
+    """The values given for options in `_GIVEN`."""
     batch: BatchRequest
 
 
 def run_suite(request: EvalRequest) -> int:
-    """Run each model; returns the worst exit code.
+    """Run the suite with each model; return the worst exit code.
 
     Raises:
-        UsageError: the suite cannot be read, or an option is wrong.
+        UsageError: the suite cannot be read, or an option is invalid.
     """
     out = request.out or Path.cwd() / f"{request.suite.resolve().name}-eval"
     places = {model: out / slug(model) for model in dict.fromkeys(request.models)}
@@ -84,7 +84,7 @@ def run_suite(request: EvalRequest) -> int:
 
 
 def slug(model: str) -> str:
-    """Return the folder of a model."""
+    """Return the folder name of a model."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip(".-") or "model"
 
 
@@ -98,7 +98,7 @@ def _read(request: EvalRequest, model: str) -> Suite:
 
 
 def _say(suite: Suite) -> None:
-    """Print what is skipped and ignored, each thing once."""
+    """Print what is skipped and ignored, each message once."""
     for name, why in suite.skipped.items():
         print(f"agent: skipped {name}: {clean(why)}", file=sys.stderr)
     for note, count in Counter(note.partition(": ")[2] or note for note in suite.notes).items():
@@ -107,7 +107,7 @@ def _say(suite: Suite) -> None:
 
 def _run_model(request: EvalRequest, suite: Suite, model: str, place: Path) -> int:
     tasks = [_with_options(request, task) for task in suite.tasks if task.id not in suite.skipped]
-    closed = (Path(suite.path), place.parent)  # tests, solutions, and what other models have done
+    closed = (Path(suite.path), place.parent)  # tests, solutions, and results of other models
     batch = msgspec.structs.replace(request.batch, sources=(suite.path,), out=place, closed=closed)
     if not tasks:
         raise UsageError(f"{suite.path}: no task can be run here")
@@ -164,7 +164,7 @@ def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Reco
 
 
 def _tools(enabled: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Return the names of the tools that are offered, and the hash of what the model is told of them."""
+    """Return the names of the offered tools, and the hash of their definitions for the model."""
     from agent_cli.tools.registry import default_registry, without_later
 
     built_in, later = without_later(enabled)
@@ -173,7 +173,7 @@ def _tools(enabled: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 
 def _prices(model: str) -> dict[str, Any] | None:
-    """Return the price table that costs are computed with."""
+    """Return the price table used to compute costs."""
     from agent_cli.config.api_keys import keyed
     from agent_cli.model.routing import probe_of, resolve
     from agent_cli.model.types.base import ModelError
@@ -189,7 +189,7 @@ def _prices(model: str) -> dict[str, Any] | None:
 
 
 async def _commit(folder: Path) -> str:
-    """Return the commit of the repository around a suite; a plus says that the suite has changes."""
+    """Return the commit of the repository that contains a suite; a plus means that the suite has changes."""
     runner = ProcessRunner()
     where = folder if folder.is_dir() else folder.parent
     try:

@@ -1,4 +1,4 @@
-"""Compare runs, and write them for other programs."""
+"""Compare runs, and export them for other programs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ def show_comparison(before: Path, after: Path, output: Path | None, *, as_json: 
     """Print how the second run differs from the first.
 
     Raises:
-        UsageError: one of them is no run.
+        UsageError: one of them is not a run.
     """
     names = (before.name, after.name) if before.name != after.name else (str(before), str(after))
     found = compare(_summary(before), _summary(after), names)
@@ -42,10 +42,10 @@ def show_comparison(before: Path, after: Path, output: Path | None, *, as_json: 
 
 
 def export_run(form: str, out: Path, output: Path | None) -> int:
-    """Write a run in the form that another program reads.
+    """Write a run in the format of another program.
 
     Raises:
-        UsageError: it is no run, or cannot be written.
+        UsageError: it is not a run, or cannot be written.
     """
     tasks, results = _run(out)
     try:

@@ -1,1 +1,1 @@
-"""`agent mcp`: MCP servers from the shell, and this program as one."""
+"""`agent mcp`: manage MCP servers from the shell, and serve this program's tools over MCP."""

@@ -1,4 +1,4 @@
-"""`agent mcp add` and `remove`: servers in the user's own configuration file."""
+"""`agent mcp add` and `remove`: edit the servers in the user's configuration file."""
 
 import sys
 from pathlib import Path
@@ -25,10 +25,10 @@ _TRANSPORTS = ("stdio", "http", "sse")
 
 
 class AddCommand(TyperCommand):
-    """Passes everything behind the program of a server on to it: `add NAME npx -y PACKAGE`."""
+    """Passes all words after a server's program on to it: `add NAME npx -y PACKAGE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put `--` before the program, unless the user has."""
+        """Insert `--` before the program, unless the user has."""
         return super().parse_args(ctx, _with_end_of_options(args, self.params))
 
 
@@ -140,10 +140,10 @@ def _own(text: str, path: Path) -> dict[str, Any]:
 def _server(
     target: list[str], url: str | None, transport: str | None, env: list[str], headers: list[str]
 ) -> dict[str, Any]:
-    """Return an entry of the configuration.
+    """Return a configuration entry.
 
     Raises:
-        UsageError: options that do not fit together.
+        UsageError: the options do not fit together.
     """
     if url is not None and target:
         raise UsageError("give either a command or --url")
@@ -196,7 +196,7 @@ def _is_url(text: str) -> bool:
 
 
 def _literal_secrets(server: dict[str, Any]) -> list[str]:
-    """Return a line for each secret that now stands in the file itself."""
+    """Return a line for each secret that is written literally into the file."""
     given = [("--env", "=", *each) for each in server.get("env", {}).items()]
     given += [("--header", ": ", *each) for each in server.get("headers", {}).items()]
     return [
@@ -208,7 +208,7 @@ def _literal_secrets(server: dict[str, Any]) -> list[str]:
 
 
 def _other_definitions(setup: Setup, name: str, words: str = "it takes the place of the one in") -> list[str]:
-    """Return what there is to know about a server of that name in other files."""
+    """Return notes about servers of the same name in other files."""
     own = str(setup.config_dir / "config.yaml")
     found = (each for each in every_server(found_servers(setup)) if each.name == name)
     return [f"{name}: {words} {each.source}" for each in found if not each.source.startswith(own)]

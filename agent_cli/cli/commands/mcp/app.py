@@ -1,4 +1,4 @@
-"""`agent mcp`: the MCP servers that are configured here, and what can be done about them."""
+"""`agent mcp`: list and manage the MCP servers configured here."""
 
 import asyncio
 import sys
@@ -43,17 +43,17 @@ _NONE = "No MCP server is configured. `agent mcp add NAME COMMAND` adds one; `ag
 
 
 class _Listed(msgspec.Struct, frozen=True):
-    """A server as it is listed."""
+    """A server as listed."""
 
     name: str
     transport: str
     address: str
-    """Secrets masked."""
+    """Secrets are masked."""
     source: str
     trusted: bool
     enabled: bool
     tools: tuple[str, ...] | None
-    """Those of the last connection; null when there was none."""
+    """Tools of the last connection; null if there was none."""
     problem: str
 
     @property
@@ -177,7 +177,7 @@ def _agrees() -> bool:
     """Ask the user.
 
     Raises:
-        UsageError: there is nobody to ask.
+        UsageError: standard input or output is not a terminal.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("trusting a server needs your confirmation: run this in a terminal, or add --yes")
@@ -235,14 +235,14 @@ def _facts(
 
 
 def _values(definition: ServerDefinition) -> Iterator[tuple[str, str]]:
-    """Yield the names of variables and headers; their values are for nobody's eyes."""
+    """Yield the names of variables and headers; their values are never shown."""
     for key, values in (("env", definition.env), ("headers", definition.headers)):
         if values:
             yield key, ", ".join(f"{name}=[masked]" for name in values)
 
 
 def _about(tool: ToolDefinition, known: KnownServer) -> str:
-    """Return whether a tool is as it was approved, and its description with control characters written out."""
+    """Return the approval state of a tool, and its description with control characters escaped."""
     change = changed_parts(known.approved.get(tool.name), tool)
     state = f"(asks before its next call: {change}) " if change else ""
     return _line(f"{state}{tool.description or tool.title}")

@@ -1,4 +1,4 @@
-"""`agent mcp login` and `logout`: the user's login at a server that wants one."""
+"""`agent mcp login` and `logout`: the user's login at a server that requires one."""
 
 import asyncio
 import contextlib
@@ -83,7 +83,8 @@ async def _login(setup: Setup, definition: ServerDefinition, *, opens: bool) -> 
 
 @contextlib.asynccontextmanager
 async def _pasted_lines() -> AsyncIterator[Callable[[], Awaitable[str]] | None]:
-    """Give what waits for a line on standard input; None where it cannot be waited for, such as a file."""
+    """Yield a function that waits for a line on standard input; None if waiting is not supported, as for a
+    file."""
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str] = loop.create_future()
     taken = bytearray()
@@ -111,7 +112,7 @@ async def _pasted_lines() -> AsyncIterator[Callable[[], Awaitable[str]] | None]:
 
 
 def _has_browser() -> bool:
-    """Return whether there is a screen here on which a browser could appear."""
+    """Return True if a browser could open on a local display."""
     if os.environ.get("SSH_CONNECTION"):
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

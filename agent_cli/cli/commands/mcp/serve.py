@@ -1,4 +1,5 @@
-"""`agent mcp serve`: the tools of this program, and whole tasks, for an MCP client on the standard streams."""
+"""`agent mcp serve`: serve the tools of this program, and whole tasks, to an MCP client on the standard
+streams."""
 
 import asyncio
 import signal
@@ -20,7 +21,7 @@ from agent_cli.ui.signals import signal_handlers
 from ...services.trust_prompt import offers
 
 _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
-"""Of no use to a client, which has its own of each."""
+"""Tools of no use to a client, which has its own equivalents."""
 _NO_MODEL = "mcp/client"
 _INTERRUPTED = 130
 
@@ -52,7 +53,7 @@ async def _serve(chosen: ParsedOptions, setup: Setup, words: list[str] | None) -
     names = _names(setup, words)
     tools = _ToolSessions(Setup(with_values(chosen, tools=",".join(names)))).open if names else None
     served = Served(tools, _TaskSessions(chosen).open if _has_task(words) else None)
-    await served.tools()  # what is wrong with the options is said before anything is served
+    await served.tools()  # report wrong options before serving
     serving = asyncio.create_task(serve_stdio(served, str(setup.workspace.root)))
     stopping = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), serving.cancel)
     with signal_handlers(stopping):
@@ -64,7 +65,7 @@ async def _serve(chosen: ParsedOptions, setup: Setup, words: list[str] | None) -
 
 
 def _names(setup: Setup, words: list[str] | None) -> list[str]:
-    """Return the choice of single tools, in the words of `tools.enabled`; nothing for none."""
+    """Return the selection of single tools, in the syntax of `tools.enabled`; empty for none."""
     named = list(setup.config.tools.enabled) if words is None else words
     left = [word for word in named if word.removeprefix("-") != TASK.name]
     if named and not left:
@@ -78,7 +79,7 @@ def _has_task(words: list[str] | None) -> bool:
 
 
 class _Opened:
-    """An open session, and how it ends."""
+    """An open session and its shutdown."""
 
     def __init__(self, opened: OpenSession, calls: ClientCalls | None) -> None:
         self.client = opened.agent
@@ -95,20 +96,20 @@ class _Opened:
         return self
 
     async def aclose(self) -> None:
-        """Shut it down."""
+        """Shut the engine down."""
         await self._running.aclose()
         for note in self._opened.last_words:
             print(f"agent: {clean(note)}", file=sys.stderr)
 
 
 class _ToolSessions:
-    """Opens sessions in which the client is the model."""
+    """Opens sessions in which the client acts as the model."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
 
     async def open(self, can_ask: bool) -> _Opened:
-        """Open one; `can_ask` says whether the client can put a question to its user."""
+        """Open a session; `can_ask` is True if the client can put a question to its user."""
         calls = ClientCalls(self._setup.config.model or _NO_MODEL)
         return await _Opened(
             await open_session(self._setup, PERSON if can_ask else NOBODY, model=calls), calls
@@ -122,5 +123,5 @@ class _TaskSessions:
         self._chosen = chosen
 
     async def open(self, can_ask: bool) -> _Opened:
-        """Open one; see `_ToolSessions`."""
+        """Open a session; see `_ToolSessions`."""
         return await _Opened(await open_session(Setup(self._chosen), PERSON if can_ask else NOBODY), None).begin()

@@ -38,7 +38,7 @@ _ANSWERS = "[y] Yes [n] No [v] View the files (empty: n): "
 
 
 class _Offer(msgspec.Struct, frozen=True):
-    """A plug-in that was fetched and lies beside those that are installed."""
+    """A fetched plug-in in a scratch folder, not yet installed."""
 
     plugin: Plugin
     installed: Installed
@@ -140,7 +140,7 @@ def _updated(setup: Setup, name: str, installed: Installed, yes_hash: str | None
 
 
 def _fetched(source: Source, scratch: Path, otherwise: str = "") -> _Offer:
-    """Fetch and read a plug-in; `otherwise` is what it is called if it gives itself no name."""
+    """Fetch and read a plug-in; `otherwise` is its name if it does not define one."""
     return asyncio.run(_offered(source, scratch, otherwise))
 
 
@@ -180,10 +180,10 @@ def _print_all(lines: Iterator[str]) -> None:
 
 
 def _agrees(offer: _Offer, yes_hash: str | None, question: str) -> bool:
-    """Ask the user, unless the very hash was given.
+    """Ask the user, unless exactly this hash was given.
 
     Raises:
-        UsageError: there is nobody to ask, or another hash was given.
+        UsageError: the user cannot be asked, or another hash was given.
     """
     hash = offer.installed.hash
     if yes_hash is not None:

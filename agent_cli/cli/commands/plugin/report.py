@@ -1,4 +1,4 @@
-"""Describe a plug-in for the user: what would run, what is not used, and how two versions differ."""
+"""Describe a plug-in for the user: what would run, what is ignored, and how two versions differ."""
 
 import difflib
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _MOST_SHOWN = 2_000_000
 
 
 def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
-    """Yield all there is to know of a plug-in before somebody agrees to it."""
+    """Yield the facts about a plug-in that the user needs before approving it."""
     yield f"{plugin.name} {plugin.version}".rstrip() + f", made for {PRODUCTS[plugin.product]}"
     if plugin.description:
         yield f"  {line(plugin.description)}"
@@ -41,7 +41,7 @@ def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
 
 
 def running(setup: Setup, plugin: Plugin) -> Iterator[str]:
-    """Yield what a plug-in would run, line by line."""
+    """Yield everything that a plug-in would run, line by line."""
     yield from map(line, hook_lines(plugin))
     servers = servers_of(setup, plugin)
     for definition, shown in zip(servers.definitions, servers.shown, strict=True):
@@ -54,7 +54,7 @@ def running(setup: Setup, plugin: Plugin) -> Iterator[str]:
 
 
 def difference(setup: Setup, before: Plugin | None, after: Plugin) -> Iterator[str]:
-    """Yield how what runs has changed: `+` before what is new, `-` before what is gone."""
+    """Yield the changes in what would run: `+` before new lines, `-` before removed ones."""
     old = list(running(setup, before)) if before is not None else []
     found = [
         each
@@ -67,7 +67,7 @@ def difference(setup: Setup, before: Plugin | None, after: Plugin) -> Iterator[s
 
 
 def _changed_files(before: Plugin | None, after: Plugin) -> Iterator[str]:
-    """Yield the files that differ; texts for the model are among them, which run nothing."""
+    """Yield the files that differ, including texts for the model, which run nothing."""
     old, new = (files(before.root) if before is not None else {}), files(after.root)
     changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     yield f"  {len(changed):,} file{'s' * (len(changed) != 1)} changed{':' if changed else '.'}"
@@ -78,12 +78,12 @@ def _changed_files(before: Plugin | None, after: Plugin) -> Iterator[str]:
 
 
 def contents(plugin: Plugin) -> Iterator[str]:
-    """Yield the texts of a plug-in, file by file, with control and invisible characters written out."""
+    """Yield the texts of a plug-in, file by file, with control and invisible characters escaped."""
     left = _MOST_SHOWN
     for name in files(plugin.root):
         try:
             data = read_regular(plugin.root / name, _LARGEST_SHOWN + 1, follow=True)
-        except OSError:  # a link to a folder, or to nothing
+        except OSError:  # a link to a folder, or a broken link
             continue
         is_text = len(data) <= _LARGEST_SHOWN and b"\0" not in data
         left -= len(data) if is_text else 0
@@ -95,7 +95,7 @@ def contents(plugin: Plugin) -> Iterator[str]:
 
 
 def line(text: str) -> str:
-    """Return a text in one line, control and invisible characters written out; it keeps its indent."""
+    """Return a text on one line, with control and invisible characters escaped; keeps an indent of two spaces."""
     indent = "  " * text.startswith("  ")
     return indent + " ".join(visible(text.encode("utf-8", "replace").decode()).split())
 

@@ -43,7 +43,7 @@ def acp(
         "model": model, "mode": mode, "set": values, "config": config, "debug": debug, "trace": trace,
     }  # fmt: skip
     chosen = ParsedOptions("agent", {key: value for key, value in given.items() if value})
-    if word == "setup":  # how editors run the login of an agent: its command line with one word more
+    if word == "setup":  # editors start the login with one additional word on the command line
         from .key_setup import set_up
 
         return set_up(chosen)

@@ -1,4 +1,4 @@
-"""`agent serve`: sessions for any program, by JSON-RPC over standard streams or a unix socket."""
+"""`agent serve`: sessions for other programs, by JSON-RPC over standard streams or a Unix socket."""
 
 import asyncio
 import inspect
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from agent_cli.serve.app.server import AppServer
 
 _CLIENTS = FrontEnd(approves=True, answers=True)
-"""Clients can be asked; whether a person watches is not known."""
+"""Clients can be asked; it is unknown whether a user is watching."""
 _IDLE_S = 600.0
 
 
 _NOT_OURS = ("continue", "resume", "fork", "plain")
-"""Options of a conversation: a client names the session that it opens."""
+"""Options of an interactive conversation: a client names the session that it opens."""
 
 
 def with_session_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options that hold for a session, which it gets as `given`."""
+    """Add the session options to a command, which receives them as `given`."""
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "given"]
     shared = [option_parameter(each) for each in SHARED if each.key not in _NOT_OURS]
     names = {each.name for each in own}
@@ -86,7 +86,7 @@ def serve_command(
 
 def _serve(given: dict[str, Any], socket: str | None, idle_s: float) -> int:
     chosen = ParsedOptions("agent", given)
-    setup = Setup(chosen)  # what is wrong with the options is said before anything is served
+    setup = Setup(chosen)  # report wrong options before serving
     check_trace(chosen)
     make = partial(_server, chosen, str(setup.root), idle_s)
     return asyncio.run(_serve_stdio(make) if socket is None else _serve_socket(make, socket))
@@ -142,7 +142,7 @@ async def _serve_socket(make: Callable[[], "AppServer"], path: str) -> int:
 
 @contextmanager
 def _ended_by_signals(server: "AppServer", at_once: Callable[[], object]) -> "Iterator[list[int]]":
-    """Have a signal end the server, and a second one at once; yields the exit codes."""
+    """End the server on a signal, and immediately on a second one; yields the list of exit codes."""
     codes: list[int] = []
 
     def end(number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""What an editor's session needs beside the engine: slash commands, models, and events in words."""
+"""Services for an editor's session beyond the engine: slash commands, models, and events as text."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _MOST_MODELS = 100
 _OF_THE_EDITOR = frozenset(
     "help model mode effort queue more copy search sessions resume fork new add-dir theme keys quit".split()
 )
-"""Commands that an editor has something of its own for; typed, they say so or work all the same."""
+"""Commands for which an editor has an equivalent; typed, they say so or still work."""
 _NOT_HERE = "Your editor has that: open, list and close conversations there."
 
 
@@ -44,7 +44,7 @@ class EditorHost(SessionHost):
     """Opens sessions for an editor; see `serve.acp.host.EditorHost`."""
 
     def __init__(self, chosen: ParsedOptions) -> None:
-        """`chosen` are options that hold for every session."""
+        """`chosen` are options for every session."""
         super().__init__(chosen, PERSON)
 
     def services(self, opened: OpenedSession) -> "Services":
@@ -89,12 +89,12 @@ class EditorHost(SessionHost):
 
 
 class Services:
-    """What goes with one session; see `EditorServices`."""
+    """Services of a session; see `EditorServices`."""
 
     efforts: Sequence[str] = get_args(Effort)
 
     def __init__(self, opened: Opened) -> None:
-        """Take an open session."""
+        """Use an open session."""
         self._opened = opened
         self._host = repl_services.SessionHost(opened.setup, opened.built)
 
@@ -142,7 +142,7 @@ class Services:
 
 
 class _Context:
-    """What a slash command works with where an editor shows what it says; see `CommandContext`."""
+    """The context of a slash command whose output an editor shows; see `CommandContext`."""
 
     theme: Theme = NONE
     keys: tuple[str, ...] = ()
@@ -159,7 +159,8 @@ class _Context:
         await self._front.submit(operation)
 
     def say(self, text: str, wrap: bool = True) -> None:
-        """See `CommandContext`. Several lines are a table or a list, which an editor must not run together."""
+        """See `CommandContext`. Several lines are fenced: they are a table or a list, which an editor must not
+        reflow."""
         self._front.say(f"```\n{text}\n```\n" if "\n" in text.strip() else f"{text}\n")
 
     def propose(self, text: str, note: str) -> None:
@@ -184,7 +185,7 @@ class _Context:
         return await self._front.pick(title, labels) if labels else ""
 
     def use_theme(self, theme: Theme) -> None:
-        """See `CommandContext`: colours are the editor's."""
+        """See `CommandContext`: the editor chooses the colours."""
 
     def to_clipboard(self, text: str) -> bool:
         """See `CommandContext`."""

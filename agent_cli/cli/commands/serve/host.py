@@ -26,14 +26,14 @@ from ...services.trust_prompt import inert_lines, offers
 _WRONG = (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError)
 _MOST_LISTED = 1000
 _LEARN_AFTER_S = 0.5
-"""MCP servers of which nothing is known are connected once the session stands."""
+"""Delay before connecting MCP servers whose tools are unknown, once the session is open."""
 
 
 def check_trace(chosen: ParsedOptions) -> None:
-    """Check the trace file of a server, and create it: all sessions share one.
+    """Check and create the trace file of a server, which all sessions share.
 
     Raises:
-        UsageError: it cannot be written, or its format holds one session only.
+        UsageError: it cannot be written, or its format supports only one session.
     """
     if (name := chosen.text("trace")) is None:
         return
@@ -50,10 +50,10 @@ def check_trace(chosen: ParsedOptions) -> None:
 
 
 class Opened:
-    """A session whose engine runs; see `OpenedSession`."""
+    """A session with a running engine; see `OpenedSession`."""
 
     def __init__(self, setup: Setup, opened: OpenSession) -> None:
-        """Take a built engine, which does not run yet."""
+        """Use a built engine that is not running yet."""
         self.setup = setup
         self.built = opened
         self.client: Client = opened.agent
@@ -66,17 +66,17 @@ class Opened:
         return self
 
     async def aclose(self) -> None:
-        """Shut it down."""
+        """Shut the engine down."""
         await self._running.aclose()
         for note in self.built.last_words:
             print(f"agent: {clean(note)}", file=sys.stderr)
 
 
 class SessionHost:
-    """Opens sessions, and finds and deletes saved ones; see `Host`."""
+    """Opens, finds and deletes saved sessions; see `Host`."""
 
     def __init__(self, chosen: ParsedOptions, front: FrontEnd) -> None:
-        """`chosen` are options that hold for every session; `front` says what its clients can be asked."""
+        """`chosen` are options for every session; `front` describes what its clients can be asked."""
         self._chosen = chosen
         self._front = front
 
@@ -123,10 +123,10 @@ class SessionHost:
             raise HostError(str(error)) from error
 
     def _folder(self, opening: Opening) -> str:
-        """Return the folder to work in.
+        """Return the working directory.
 
         Raises:
-            UsageError: it is not named by an absolute path, or gone.
+            UsageError: it is not an absolute path, or no longer exists.
             StoreError: there is no such session.
         """
         if opening.cwd or not opening.session_id:

@@ -1,4 +1,4 @@
-"""`agent setup`: ask for a provider's key at a terminal, where none is set yet."""
+"""`agent setup`: ask for a provider's key at a terminal, if none is set yet."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ def setup_command() -> int:
 
 
 def set_up(chosen: ParsedOptions) -> int:
-    """Ask for a key at a terminal, unless a model can be used; returns the exit code."""
+    """Ask for a key at a terminal, unless a model can be used; return the exit code."""
     if (missing := _missing(chosen)) is None:
         print("A model can be used: nothing to set up.")
         return 0

@@ -1,4 +1,4 @@
-"""A unix socket that only its owner can reach, and that exactly one process serves."""
+"""A Unix socket that only its owner can reach, and that exactly one process serves."""
 
 import contextlib
 import errno
@@ -15,11 +15,11 @@ from agent_cli.bootstrap.options import UsageError
 from agent_cli.fs.files import wait_for_lock
 
 _LONGEST = 107 if sys.platform == "linux" else 103
-"""Bytes of a path that the kernel takes."""
+"""Maximum path length in bytes that the kernel accepts."""
 _BACKLOG = 128
 _LOCK_S = 10.0
 _LOCAL_PEERCRED = 1
-"""Of macOS and FreeBSD, at level 0; answers a `struct xucred`."""
+"""Socket option of macOS and FreeBSD at level 0; returns a `struct xucred`."""
 _XUCRED_BYTES = 76
 
 
@@ -27,13 +27,13 @@ class UnixSocket:
     """A listening socket at a path."""
 
     def __init__(self, path: Path, bound: socket.socket) -> None:
-        """Take a socket that listens at `path`."""
+        """`bound` is a socket that listens at `path`."""
         self.path = path
         self.socket = bound
         self._identity = _identity(path)
 
     def remove(self) -> None:
-        """Remove the path, if it still leads to this socket."""
+        """Remove the path, if it still refers to this socket."""
         with contextlib.suppress(OSError, TimeoutError), _locked(self.path.parent):
             if _identity(self.path) == self._identity:
                 self.path.unlink()
@@ -44,7 +44,7 @@ def listening(name: str) -> Iterator[UnixSocket]:
     """Listen at a path; it is removed at the end.
 
     Raises:
-        UsageError: it cannot be done there, or another process serves there.
+        UsageError: the path cannot be used, or another process serves there.
     """
     path = Path(os.path.abspath(name))
     draft = path.with_name(f".{secrets.token_hex(4)}")
@@ -56,7 +56,7 @@ def listening(name: str) -> Iterator[UnixSocket]:
         with _locked(path.parent):
             _check_free(path)
             bound = _bound(draft)
-            draft.rename(path)  # whoever sees it can connect, and a stale one is replaced
+            draft.rename(path)  # a visible socket accepts connections at once; a stale one is replaced
             found = UnixSocket(path, bound)
     except (OSError, TimeoutError) as error:
         raise UsageError(f"--socket {path}: {error.strerror or error}") from error
@@ -68,8 +68,8 @@ def listening(name: str) -> Iterator[UnixSocket]:
 
 
 def refusal(connection: socket.socket) -> str:
-    """Return why the other end of a connection is not served; empty where it is: a process of this user, and not
-    one that this process has started. A command of a session would answer for the user otherwise."""
+    """Return why a peer is refused; empty if it is accepted. Only processes of this user are accepted, but no
+    descendant of this process: a command of a session could otherwise answer for the user."""
     try:
         uid, pid = _peer(connection)
     except OSError as error:
@@ -82,7 +82,7 @@ def refusal(connection: socket.socket) -> str:
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:
-    """Return the user and the process at the other end; 0 for a process that cannot be seen from here."""
+    """Return the user id and process id of the peer; process id 0 if it is not visible from here."""
     if hasattr(socket, "SO_PEERCRED"):
         size = struct.calcsize("3i")
         pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
@@ -92,7 +92,7 @@ def _peer(connection: socket.socket) -> tuple[int, int]:
 
 
 def _descends(pid: int, ancestor: int) -> bool:
-    """Return whether a process comes from another one, or is gone, so that nobody can tell."""
+    """Return True if a process descends from another one, or is gone, so that this is unknown."""
     while pid > 1 and pid != ancestor:
         try:
             told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -103,7 +103,7 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 
 def _check_folders(folder: Path) -> None:
-    """Check that nobody else can replace the socket: not in its folder, and not a folder above it.
+    """Check that nobody else can replace the socket, in its folder or through a folder above it.
 
     Raises:
         UsageError: somebody can, or there is no such folder.
@@ -124,7 +124,8 @@ def _check_folders(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, so that of two that start at once the second sees the first's socket."""
+    """Hold the lock of a folder, so that of two processes starting at once the second sees the first one's
+    socket."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         wait_for_lock(descriptor, _LOCK_S)
@@ -134,10 +135,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _check_free(path: Path) -> None:
-    """Check that nothing lies at a path but a socket that nobody serves any more.
+    """Check that a path is free or has a socket that nobody serves any more.
 
     Raises:
-        UsageError: somebody serves it, or something else lies there.
+        UsageError: the socket is served, or another file is there.
     """
     try:
         mode = path.lstat().st_mode
@@ -153,7 +154,7 @@ def _check_free(path: Path) -> None:
 
 
 def _bound(path: Path) -> socket.socket:
-    """Return a listening socket that was never open to others: its mode is set by the mask it is made under."""
+    """Return a listening socket that was never accessible to others: the umask sets its mode on creation."""
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:

@@ -1,4 +1,4 @@
-"""`agent sessions`: saved sessions listed, searched, shown, named, forked and deleted."""
+"""`agent sessions`: list, search, show, rename, fork and delete saved sessions."""
 
 import sys
 from pathlib import Path
@@ -112,7 +112,7 @@ def search(
 
 
 def _found(hits: list[Hit], mask: Mask) -> list[str]:
-    """The lines of a search: each session once, what was found in it below."""
+    """Return the lines of a search: each session once, with its hits below."""
     lines: list[str] = []
     for path in dict.fromkeys(hit.session.path for hit in hits):
         own = [hit for hit in hits if hit.session.path == path]

@@ -1,4 +1,4 @@
-"""`agent sessions export`, `import`, `prune` and `repair`: session files as a whole."""
+"""`agent sessions export`, `import`, `prune` and `repair`: operations on whole session files."""
 
 import os
 import sys
@@ -66,8 +66,10 @@ def export(
 
 
 def _format(given: str | None, output: Path | None) -> Format:
-    """Raises:
-    UsageError: it is no format, or the file's ending does not tell one.
+    """Return the format.
+
+    Raises:
+        UsageError: the format is unknown, or cannot be inferred from the file's extension.
     """
     known: dict[str, Format] = {"md": "md", "markdown": "md", "json": "json", "html": "html"}
     if given is not None:
@@ -82,10 +84,10 @@ def _format(given: str | None, output: Path | None) -> Format:
 
 
 def _print(text: str) -> None:
-    """To a terminal as its safe stream prints it, to anything else byte for byte.
+    """Print through the sanitizing stream on a terminal, byte for byte anywhere else.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the text cannot be written.
     """
     try:
         if sys.stdout.isatty():
@@ -99,7 +101,7 @@ def _print(text: str) -> None:
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    """Readable by its owner only: it is a conversation. There whole, or as it was before.
+    """Write a file atomically, readable only by its owner, because it is a conversation.
 
     Raises:
         UsageError: it exists.

@@ -1,5 +1,4 @@
-"""What the commands about sessions share: moments as the user writes and reads them, masked output, and the word
-about how far a long reading has come."""
+"""Common parts of the session commands: parsing and formatting of times, masked output, and progress messages."""
 
 import os
 import re
@@ -18,14 +17,14 @@ _EVERY_S = 2.0
 
 
 def setup_for_sessions() -> Setup:
-    """The setup of a command about sessions, which tells how far it has come where reading takes long."""
+    """Return the setup of a session command, which reports progress while reading takes long."""
     setup = Setup(ParsedOptions("agent", {}))
     setup.sessions.progress = Progress()
     return setup
 
 
 class Progress:
-    """Says on standard error how many sessions were read, once that has taken a second."""
+    """Reports on standard error how many sessions were read, once that has taken a second."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _QUIET_S
@@ -38,10 +37,10 @@ class Progress:
 
 
 def emit(lines: Iterable[str]) -> None:
-    """Print lines. A reader who has seen enough, such as `head`, is no error.
+    """Print lines. A reader that closes the pipe early, such as `head`, is not an error.
 
     Raises:
-        StoreError: they cannot be written: the disk behind standard output is full.
+        StoreError: writing failed, such as on a full disk.
     """
     try:
         for line in lines:
@@ -52,10 +51,10 @@ def emit(lines: Iterable[str]) -> None:
 
 
 def stop_writing(error: OSError) -> None:
-    """Nothing more can be written to standard output.
+    """Handle a failed write to standard output.
 
     Raises:
-        StoreError: not because its reader has gone.
+        StoreError: writing failed for a reason other than a closed pipe.
     """
     hush()
     if not isinstance(error, BrokenPipeError):
@@ -63,24 +62,24 @@ def stop_writing(error: OSError) -> None:
 
 
 def hush() -> None:
-    """Let what is still to be printed go nowhere: nobody reads it."""
+    """Redirect standard output to the null device: nobody reads the rest."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def one_line(text: str) -> str:
-    """A text of others as it may stand in a line."""
+    """Return text from elsewhere, sanitized, on one line."""
     return " ".join(clean(text).split())
 
 
 def when(seconds: float) -> str:
-    """Date and time of day, local."""
+    """Return date and time of day, local."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def size(count: float) -> str:
-    """Bytes in words, such as `1.2 MB`."""
+    """Return a size in bytes as text, such as `1.2 MB`."""
     for limit, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= limit:
             return f"{count / limit:.1f} {unit}"
@@ -88,11 +87,11 @@ def size(count: float) -> str:
 
 
 def parse_moment(option: str, text: str | None, *, end: bool = False) -> float | None:
-    """Seconds since the epoch of `7d` (ago; also m, h, w), `today`, `yesterday`, `2026-11-21` or
-    `2026-11-21 14:30`; with `end` the end of the day that is named.
+    """Return the seconds since the epoch of `7d` (ago; also m, h, w), `today`, `yesterday`, `2026-11-21` or
+    `2026-11-21 14:30`; with `end` the end of a named day.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: the text has another form.
     """
     if text is None:
         return None

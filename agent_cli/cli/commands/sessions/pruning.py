@@ -1,5 +1,5 @@
-"""Prune old sessions while a program runs, and let go of their checkpoints. Needs no command line library: a REPL
-that has nothing to prune loads nothing for it."""
+"""Prune old sessions with their checkpoints while a program runs. Imports no command-line library: a REPL without
+anything to prune loads nothing for it."""
 
 import asyncio
 import sys
@@ -10,14 +10,15 @@ from agent_cli.store.retention import OnDelete, prune_if_due
 
 
 def prune_quietly(setup: Setup) -> None:
-    """What a long-running program does at its start, in a thread: prune as the configuration says, at most once a
-    day, what `due_notice` has announced a day before."""
+    """Prune as configured, at most once a day, in a thread at the start of a long-running program. Only sessions
+    that `due_notice` announced a day before are deleted."""
     keep = setup.config.sessions
     prune_if_due(setup.sessions, setup.state, keep.keep_days, keep.keep_mb, forgetting(quiet=True))
 
 
 def forgetting(quiet: bool = False) -> OnDelete:
-    """Lets go of the checkpoints of a session. What fails is said unless `quiet`, and goes with the next."""
+    """Return a function that removes the checkpoints of a deleted session. Failures are reported unless `quiet`;
+    the next run tries again."""
 
     def forget(project_state: Path, session_id: str) -> None:
         if not any(any(project_state.glob(kind)) for kind in ("checkpoints*", "copies*")):

@@ -1,4 +1,4 @@
-"""`agent trace`: show a trace file in the terminal, and send what a collector did not get."""
+"""`agent trace`: show a trace file in the terminal, and send spans that a collector did not get."""
 
 import asyncio
 import os
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Show and send traces of sessions.", no_args_is_help=True)
 _UNUSABLE, _REFUSED, _NOT_TAKEN = 2, 3, 4
 _ORDER = (_REFUSED, _NOT_TAKEN, _UNUSABLE)
-"""Which exit code counts where several files have different ones."""
+"""Precedence of exit codes if files have different ones."""
 MOST_SHOWN_BYTES = 32_000_000
-"""Of a file; about thirty thousand spans."""
+"""Maximum size of a file to show; about thirty thousand spans."""
 
 
 @app.command("show")
@@ -103,7 +103,7 @@ def send_command(
 
 
 async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
-    """Send the files one by one; what hinders one does not keep the others from being sent."""
+    """Send the files one by one; a failure does not stop the others."""
     from agent_cli.telemetry.export.delivery import BusyError, deliver, is_kept
 
     codes: set[int] = set()
@@ -119,7 +119,7 @@ async def _send(files: list[Path], settings: OtlpSettings, folder: Path) -> int:
 
 
 def _tell(done: "Delivery", place: str, *, is_kept: bool) -> int:
-    """Print what became of a file, and return the exit code for it."""
+    """Print the result for a file, and return its exit code."""
     from agent_cli.ui.text.hints import AT_A_SHELL, advice
 
     said: list[str] = []

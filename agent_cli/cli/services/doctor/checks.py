@@ -1,5 +1,5 @@
-"""Check whether a task could run here: one finding a check, what was found and where; and where something is
-amiss, what to do."""
+"""Checks whether a task could run here: one finding per check, with its result and place, and advice if it
+fails."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ _INDENT = " " * 6
 
 
 class Problem(Exception):
-    """A check that failed."""
+    """A failed check."""
 
     def __init__(self, text: str, todo: str = "") -> None:
         super().__init__(text)
@@ -50,7 +50,7 @@ class Problem(Exception):
 
 
 def shown(finding: Finding, width: int | None) -> list[str]:
-    """Return the lines of a finding, broken between words where there is a width."""
+    """Return the lines of a finding, wrapped between words if `width` is given."""
     rows = [f"{finding.verdict:4}  {finding.name}: {_one_line(finding.text)}"]
     rows += [f"      → {_one_line(finding.todo)}"] if finding.todo else []
     if width is None:
@@ -64,7 +64,7 @@ def shown(finding: Finding, width: int | None) -> list[str]:
 
 
 def summary(failed: int) -> str:
-    """Return what so many failed checks mean."""
+    """Return the conclusion for a number of failed checks."""
     what = "1 check has failed" if failed == 1 else f"{failed} checks have failed"
     return f"No task could run here: {what}." if failed else "A task could run here."
 
@@ -74,7 +74,7 @@ def _one_line(text: str) -> str:
 
 
 async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
-    """Yield what each check finds, one after another."""
+    """Yield the finding of each check, one after another."""
     yield await _found("configuration", "note", _configuration(setup))
     async with aclosing(_model(setup)) as model:
         async for finding in model:
@@ -140,7 +140,7 @@ async def _plugins(setup: Setup) -> str:
 
 
 async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
-    """The model, then each station on the way to its server."""
+    """Yield the finding about the model, then one for each hop to its server."""
     try:
         environment = keyed(os.environ, setup.config_dir)
         name = setup.config.model or await choose_default(setup.config, environment)
@@ -167,7 +167,7 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
 
 
 def _todo(error: Exception, setup: Setup, key: str) -> str:
-    """What to do about a model that cannot be used and that `key` names."""
+    """Return advice on an unusable model; `key` is the configuration key that names it."""
     keys = setup.config_dir / KEY_FILE
     match error:
         case NoModel():
@@ -191,7 +191,7 @@ def _window(model: Model) -> str:
 
 
 def _key(name: str, setup: Setup, environment: KeyedEnvironment) -> str:
-    """Where the key for a model comes from."""
+    """Return the source of the key for a model."""
     if name.startswith(f"{REPLAY}/"):
         return ""
     source = key_source(name, setup.config.providers, environment)
@@ -199,7 +199,7 @@ def _key(name: str, setup: Setup, environment: KeyedEnvironment) -> str:
 
 
 async def _fallback(setup: Setup, name: str) -> str:
-    """Whether a model that stands in could be used, as far as can be told without contacting it."""
+    """Check whether a fallback model could be used, as far as possible without contacting it."""
     try:
         model = await open_model(name, setup.config, keyed(os.environ, setup.config_dir))
     except (ConfigError, ModelError) as error:
@@ -247,7 +247,7 @@ async def _state(setup: Setup) -> str:
 
 
 def _worktrees(setup: Setup) -> str:
-    """Return what is kept beside the state: worktrees of people and sub-agents, trees of batches."""
+    """Return the worktrees kept beside the state: those of users and sub-agents, and trees of batches."""
     from agent_cli.config.dirs import worktrees_dir
     from agent_cli.workspace.worktrees.worktree import worktrees
 
@@ -275,7 +275,7 @@ async def _sandbox(setup: Setup, strength: EnforcedLevel) -> str:
 
 
 def _promises(setup: Setup, strength: EnforcedLevel) -> str:
-    """What holds against programs that commands run, in the mode that is configured."""
+    """Return the guarantees against programs that commands run, in the configured mode."""
     from agent_cli.sandbox.promises import promises
 
     wanted = wanted_for(setup)

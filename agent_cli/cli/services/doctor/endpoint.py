@@ -1,4 +1,4 @@
-"""`agent doctor`'s look at the chosen model's server: which station on the way fails, and what to do then."""
+"""Check of the chosen model's server for `agent doctor`: find the hop that fails, and advise."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -19,18 +19,18 @@ _MOST_NAMED = 3
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One line of the report."""
+    """A line of the report."""
 
     verdict: Literal["ok", "note", "FAIL"]
     name: str
     text: str
     todo: str = ""
-    """What to do about it."""
+    """Advice."""
 
 
 async def examine(route: Route, model: NativeModel) -> AsyncGenerator[Finding, None]:
-    """A finding for each station on the way to the model's server, the last one `FAIL` when no task could
-    be done. Asks for the server's list of models, which costs nothing; takes a minute at most."""
+    """Yield a finding for each hop to the model's server; the last one is `FAIL` if no task could run. Requests
+    the server's list of models, which costs nothing; takes at most a minute."""
     dialect = model.dialect
     common = {"user-agent": f"agent-cli/{__version__}", "accept": "application/json"}
     headers = {**common, **dialect.headers(), **{name.lower(): value for name, value in route.headers.items()}}
@@ -78,7 +78,7 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 def _names(body: bytes) -> tuple[str, ...]:
-    """Names of the models a server lists, in whichever shape; none when it is none."""
+    """Return the names of the models that a server lists, in either format; none for other data."""
     try:
         listed = msgspec.json.decode(body, type=_Listed)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""`agent doctor`'s look at the MCP servers: each that may start is connected to, all at the same time."""
+"""Check of the MCP servers for `agent doctor`: connect to every server that may start, all at the same time."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ _LIMIT_S = 10.0
 
 
 async def server_findings(setup: Setup) -> list[Finding]:
-    """Return a finding for each server, those that are not started included."""
+    """Return a finding for each server, including those that are not started."""
     found = found_servers(setup)
     inert = [
         Finding("note", _title(each.definition.name), f"not trusted, so not started ({each.definition.source})",

@@ -1,1 +1,1 @@
-"""Skills, commands and other files of the user and the project, for commands and front ends."""
+"""Skills, commands and other extension files of the user and the project, for commands and front ends."""

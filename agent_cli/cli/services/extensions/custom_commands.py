@@ -1,6 +1,6 @@
-"""The slash commands that the user and the project have written, for this agent or for others, and the prompts of
-MCP servers: which there are, and which the user has agreed to. Text of others would be sent in the user's name, so
-each is shown and asked about once, and again when it has changed."""
+"""Slash commands defined by the user and the project, for this agent or for others, and prompts of MCP servers:
+which exist, and which the user has approved. Text from others would be sent in the user's name, so each is shown
+and approved once, and again after each change."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def own_commands(setup: Setup) -> tuple[OwnCommand, ...]:
-    """Return all of them, the user's first; of two with one name the second says in its name where it is from."""
+    """Return all custom commands, the user's first; the second of two with one name gets a name that tells its
+    origin."""
     return tuple(
         OwnCommand(name, file.description, file.hint, _shown(setup, file), file.problem)
         for name, file in commands(setup)
@@ -32,7 +33,7 @@ def own_commands(setup: Setup) -> tuple[OwnCommand, ...]:
 
 
 def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
-    """Return what a command stands for now; None where there is none of that name."""
+    """Return the current prompt of a command; None if there is none of this name."""
     file = next((file for known, file in commands(setup) if known == name), None)
     if file is None:
         return None
@@ -57,7 +58,7 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
 
 
 def called_prompt(setup: Setup, line: str) -> UserInput | None:
-    """Return what a line sends that calls a command; None where no command has the name.
+    """Return the input for a line that calls a command; None if no command has this name.
 
     Raises:
         UsageError: the command cannot be used, or comes with the project and is not approved.
@@ -68,7 +69,7 @@ def called_prompt(setup: Setup, line: str) -> UserInput | None:
 
 
 def usable_input(prompt: OwnPrompt, name: str) -> UserInput:
-    """Return what a command sends where nobody can be asked about it.
+    """Return the input of a command if nobody can be asked to approve it.
 
     Raises:
         UsageError: it cannot be used, or comes with the project and is not approved.
@@ -84,8 +85,8 @@ def usable_input(prompt: OwnPrompt, name: str) -> UserInput:
 
 
 def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:
-    """Yield the command files with the names that they are called by; one that cannot be used has the name of its
-    file, unless another has it."""
+    """Yield the command files with the names that call them; an unusable file has its own name, unless it is
+    taken."""
     taken: set[str] = set()
     broken = []
     for place in setup.command_places():
@@ -116,8 +117,8 @@ def server_commands(documents: "ServerDocuments") -> Iterator[OwnCommand]:
 async def server_prompt(
     setup: Setup, documents: "ServerDocuments", name: str, words: Sequence[str]
 ) -> OwnPrompt | None:
-    """Fetch a prompt of an MCP server; None where there is none of that name. It is the server's text, so that it
-    is shown and asked about as a project's is."""
+    """Fetch a prompt of an MCP server; return None if there is none of this name. The text is the server's, so it
+    needs approval like that of a project."""
     try:
         text = await documents.prompt(name, words)
     except ToolError as error:
@@ -136,7 +137,7 @@ def _place_of(name: str) -> str:
 
 
 def agree(setup: Setup, prompt: OwnPrompt) -> None:
-    """Remember that the user agreed to this very text in this place.
+    """Record that the user approved this exact text in this place.
 
     Raises:
         ConfigError: it could not be saved.
@@ -149,5 +150,5 @@ def _as_one(prompt: OwnPrompt) -> tuple[str, bytes]:
 
 
 def _shown(setup: Setup, file: CommandFile) -> str:
-    """Return a project's file from the root on."""
+    """Return a project's file relative to the root; any other unchanged."""
     return file.path.removeprefix(f"{setup.workspace.root}/") if file.place.origin == "project" else file.path

@@ -1,5 +1,5 @@
-"""`agent doctor --files`: every file of this agent and of others that is read here or passed over, with the reason
-and its cost in tokens."""
+"""`agent doctor --files`: every file of this and other agents that is read or ignored here, with the reason and
+its cost in tokens."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -23,23 +23,23 @@ from .custom_commands import commands
 from .unused_files import unused_files
 
 FileState = Literal["read", "inert", "unused", "note"]
-"""`inert`: it is not used before the user has agreed to it. `note`: something in it is wrong or has no effect."""
+"""`inert`: not used before the user approves it. `note`: part of it is invalid or has no effect."""
 
 
 class FileLine(msgspec.Struct, frozen=True):
-    """One file."""
+    """A file in the report."""
 
     path: str
-    """From the workspace's root on, or from `~`."""
+    """Relative to the workspace's root, or beginning with `~`."""
     state: FileState
     what: str
-    """What it is or why it is not used, in words."""
+    """Its purpose, or why it is not used."""
     tokens: int = 0
-    """What it adds to every request, estimated."""
+    """Estimated tokens that it adds to every request."""
 
 
 def file_lines(setup: Setup) -> list[FileLine]:
-    """Return a line for each file; a file that is several things has several."""
+    """Return a line for each use of a file; a file with several uses has several lines."""
     sources: tuple[Callable[[Setup], Iterator[FileLine]], ...] = (
         _configuration, _instructions, _skills, _commands, _agents, _hooks, _servers, _unused,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Say in one line what a session was given by files of the user and the project, and what of them is not used."""
+"""A line about the extension files that a session has loaded, and about those not used."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _MOST_NAMED = 4
 
 
 def loaded_line(setup: Setup, opened: OpenSession) -> str:
-    """Return the line; empty where there is nothing."""
+    """Return the line; empty if there is nothing to report."""
     parts = [f"instructions: {opened.instructions}"] if opened.instructions else []
     if counts := ", ".join(_counts(setup, opened)):
         parts.append(counts if parts else f"loaded: {counts}")

@@ -1,5 +1,5 @@
-"""Skills as the user calls them, `/NAME` or `$NAME`, and as lists show them. A skill that comes with the project
-is shown and asked about once for each content, since its text is sent at the user's word."""
+"""Skills that the user calls as `/NAME` or `$NAME`, and their listings. A skill that comes with the project needs
+approval once for each content, because its text is sent on the user's behalf."""
 
 from collections.abc import Container, Iterator
 
@@ -15,11 +15,11 @@ from agent_cli.ui.services import OwnCommand, OwnPrompt, SkillLine
 from .custom_commands import usable_input
 
 _PREFIX = "skill:"
-"""Before a name, where a command has the same."""
+"""Prefix of a skill whose name is also that of a command."""
 
 
 def skill_prompt(setup: Setup, name: str, argument: str, session: str) -> OwnPrompt | None:
-    """Return what a call of a skill sends; None where there is none of that name."""
+    """Return the prompt of a called skill; None if there is none of this name."""
     library = skill_library(setup)
     skill = library.now().named(name.removeprefix(_PREFIX))
     if skill is None:
@@ -38,7 +38,7 @@ def skill_prompt(setup: Setup, name: str, argument: str, session: str) -> OwnPro
 
 
 def called_skill(setup: Setup, line: str) -> UserInput | None:
-    """Return what a line sends that calls a skill; None where no skill has the name.
+    """Return the input for a line that calls a skill; None if no skill has this name.
 
     Raises:
         UsageError: the skill cannot be used, or comes with the project and is not approved.
@@ -49,7 +49,7 @@ def called_skill(setup: Setup, line: str) -> UserInput | None:
 
 
 def skill_commands(setup: Setup, taken: Container[str]) -> Iterator[OwnCommand]:
-    """Yield the skills that completion offers; `taken` are the names of commands."""
+    """Yield the skills offered as completions; `taken` are the names of commands."""
     for skill in skill_library(setup).now().skills:
         if skill.head.is_offered:
             is_taken = skill.name in taken or is_built_in(skill.name)
@@ -58,7 +58,7 @@ def skill_commands(setup: Setup, taken: Container[str]) -> Iterator[OwnCommand]:
 
 
 def skill_lines(setup: Setup) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
-    """Return all skills, those that are switched off last, and what is wrong with files of skills."""
+    """Return all skills, disabled ones last, and the problems of skill files."""
     found = skill_library(setup).now()
     on = (_line(skill, _state(skill)) for skill in found.skills)
     off = (_line(skill, "off") for skill in found.off)

@@ -1,4 +1,4 @@
-"""Files and folders of other agents that mean nothing here, and what to do about each."""
+"""Files and folders of other agents that are not read here, and what to do about each."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ _UNUSED: Mapping[str, str] = {
 
 
 def unused_files(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what of it is in a workspace, with the reason and what to do."""
+    """Yield the unused files in a workspace, with the reason and advice."""
     for name, why in _UNUSED.items():
         if (root / name).exists():
             yield root / name, why.format(name=name)

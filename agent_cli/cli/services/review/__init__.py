@@ -1,1 +1,1 @@
-"""Reviews of a change: the sessions they ask, and what the user is shown."""
+"""Reviews of a change: their sessions, options and output."""

@@ -1,4 +1,4 @@
-"""`agent review`, from its options to its exit code; where the result goes."""
+"""`agent review`, from its options to its output and exit code."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ from .reviewing import Stop, carry_out, review_setup
 
 
 def run_review(values: dict[str, Any]) -> int:
-    """Review what the options ask for, which are given by their keys; returns the exit code.
+    """Run the review that the options, given by key, describe; return the exit code.
 
     Raises:
         UsageError, ConfigError, NoModel, MissingKey: nothing was reviewed.
@@ -62,7 +62,7 @@ async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
 
 
 def _progress(line: str) -> None:
-    one = " ".join(clean(line).split())  # a name may have line ends, and the runner of a workflow obeys lines
+    one = " ".join(clean(line).split())  # a name may contain line breaks, and a CI runner obeys lines
     print(f"agent: {without_commands(one)}", file=sys.stderr, flush=True)
 
 
@@ -70,7 +70,7 @@ def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
     """Return the formats and files to write.
 
     Raises:
-        UsageError: there is no such format, or a file cannot be written; that is said before the review.
+        UsageError: there is no such format, or a file cannot be written; checked before the review.
     """
     found = []
     if (name := chosen.text("output_file")) is not None:
@@ -89,7 +89,7 @@ def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
 
 
 def _told(review: Review, chosen: ParsedOptions, targets: list[tuple[str, str]]) -> int:
-    """Write the result; returns the exit code."""
+    """Write the result; return the exit code."""
     format, output_file = chosen.text("format") or "text", chosen.text("output_file")
     code = review.exit_code
     for other, name in targets:
@@ -122,16 +122,16 @@ def _written(name: str, text: str) -> bool:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole: another review may be writing the same one, and somebody may be reading it.
+    """Replace a file atomically: another review may be writing it, and somebody may be reading it.
 
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written; its content is unchanged.
     """
     is_new = not path.exists()
-    path.open("ab").close()  # with the mode that new files have here
+    path.open("ab").close()  # with the default mode of new files
     try:
         replace_file(path, data, mode=stat.S_IMODE(path.stat().st_mode))
-    except PermissionError:  # a file that may be written, in a folder that may not
+    except PermissionError:  # a writable file in a read-only folder
         path.write_bytes(data)
     except OSError:
         if is_new:

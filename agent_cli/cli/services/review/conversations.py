@@ -1,4 +1,4 @@
-"""Conversations of a review: sessions of the engine that read, in plan mode, and answer with data."""
+"""Conversations of a review: sessions of the engine that only read, in plan mode, and answer with data."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -17,21 +17,21 @@ from agent_cli.ui.headless.runner import refusal
 from agent_cli.ui.text.lines import one_line
 
 TOOLS = "read_file,list_dir,glob,grep,repo_map,shell"
-"""What a reviewer is offered. Commands run in plan mode, which lets only those through that read."""
+"""Tools offered to a reviewer. Plan mode lets only those commands run that read."""
 _LOST = "The engine ended without an answer."
 
 
 class ReviewSessions:
-    """Opens the sessions of one review.
+    """Opens the sessions of a review.
 
     Attributes:
-        session_id: that of the first one, where it is saved.
-        model: what answers.
-        cost_usd: what all of them have cost, as far as prices are known; None when none is.
+        session_id: id of the first session, if it is saved.
+        model: the model that answers.
+        cost_usd: the total cost, as far as prices are known; None if no price is.
     """
 
     def __init__(self, setup: Setup, say: Callable[[str], None]) -> None:
-        """`say` is told of retries and warnings."""
+        """`say` receives retries and warnings."""
         self._setup = copy(setup)
         self._setup.purpose = "review"
         self._unsaved = copy(self._setup)
@@ -44,10 +44,10 @@ class ReviewSessions:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[Conversation]:
-        """Open one; leaving it ends its session. Only the first of a review is saved.
+        """Open a session, which ends with the context. Only the first session of a review is saved.
 
         Raises:
-            NoModel, MissingKey, UsageError, StoreError: none can be opened.
+            NoModel, MissingKey, UsageError, StoreError: no session can be opened.
         """
         is_first, self._has_begun = not self._has_begun, True
         opened = await open_session(self._setup if is_first else self._unsaved, NOBODY)
@@ -83,13 +83,13 @@ class _SessionConversation:
                 raise Unanswered(
                     "no_answer", f"the model did not answer in the required format: {one_line(outcome.unfit)}"
                 )
-        if not outcome.completed or outcome.unfit:  # a turn that reached a limit may end with words
+        if not outcome.completed or outcome.unfit:  # a turn that reached a limit may end with text
             why = outcome.error.message if outcome.error else outcome.stop_reason.replace("_", " ")
             raise Unanswered(outcome.stop_reason, one_line(why, 500))
         return outcome.structured
 
     async def _turn(self, prompt: UserInput, outcome: RunOutcome) -> None:
-        """Carry out one prompt to its end."""
+        """Run a prompt to its end."""
         submission = await self._client.submit(prompt)
         async for event in self._client.events():
             outcome.note(event, submission)

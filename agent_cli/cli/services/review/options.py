@@ -1,4 +1,5 @@
-"""The options of `agent review` and `/review`. Apart from what they ask for: help loads this, and no more."""
+"""The options of `agent review` and `/review`. Separate from their implementation: help imports only this
+module."""
 
 import shlex
 from typing import Any
@@ -36,12 +37,12 @@ OUTPUT = (
 )
 _SESSION = ("model", "effort", "max_turns", "cd", "config", "set", "no_hooks", "no_session", "debug")
 SESSION_OPTIONS = tuple(option for option in SHARED if option.key in _SESSION)
-"""Those of a session that a review has as well; its mode and its tools are fixed."""
+"""The session options that also apply to a review; its mode and tools are fixed."""
 OPTIONS = (*TARGETS, *OUTPUT, *LIMITS, *SESSION_OPTIONS)
 
 
 def typed_options(text: str) -> dict[str, Any]:
-    """Return the options in a line that somebody typed behind `/review`; other words are instructions.
+    """Return the options typed after `/review`; other words are instructions.
 
     Raises:
         UsageError: an option is unknown, or lacks its value.
@@ -49,7 +50,7 @@ def typed_options(text: str) -> dict[str, Any]:
     known = {option.names[0]: option for option in (*TARGETS, *LIMITS, PREVIOUS)}
     try:
         words = shlex.split(text)
-    except ValueError:  # an apostrophe is no quotation
+    except ValueError:  # an apostrophe is not a quotation mark
         words = text.split()
     values: dict[str, Any] = {}
     rest: list[str] = []

@@ -1,4 +1,4 @@
-"""What the options of a review ask for."""
+"""The review described by the options."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _LARGEST_PREVIOUS = 50_000_000
 
 
 class ReviewOrder(msgspec.Struct, frozen=True):
-    """What the user asks for."""
+    """A requested review."""
 
     selection: Selection
     request: Request
@@ -27,10 +27,11 @@ class ReviewOrder(msgspec.Struct, frozen=True):
 
 
 async def order_of(values: Mapping[str, Any], folder: Path) -> ReviewOrder:
-    """Return what options ask for, by their keys; `positional` has the instructions. Paths begin at `folder`.
+    """Return the review that the options, given by key, describe; `positional` contains the instructions. Paths
+    are relative to `folder`.
 
     Raises:
-        UsageError: options exclude each other, or have values that cannot be.
+        UsageError: options exclude each other, or have invalid values.
         ReviewError: a patch cannot be read.
     """
     given = [option.key for option in TARGETS if values.get(option.key) not in (None, False)]
@@ -40,7 +41,7 @@ async def order_of(values: Mapping[str, Any], folder: Path) -> ReviewOrder:
         )
     for option in LIMITS:
         limit = values.get(option.key)
-        if limit is not None and not limit > 0:  # nan is not either
+        if limit is not None and not limit > 0:  # also rejects nan
             raise UsageError(f"{option.names[0]}: {limit:g} is not greater than 0")
     kind: TargetKind | None = next((each for each in get_args(TargetKind) if each in given), None)
     ref = values.get(kind) if kind in ("base", "commit", "patch") else None

@@ -1,5 +1,5 @@
-"""`/review`: a review in conversations of its own, beside the session. The next one of a session that has the
-same target knows the last."""
+"""`/review`: a review in separate conversations, beside the session. A later review of the same target in the
+session knows the earlier findings."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -27,7 +27,7 @@ _EXPECTED = (ReviewError, UsageError, ConfigError, StoreError, NoModel, ModelErr
 
 
 class ReplReviews:
-    """The reviews of one session."""
+    """The reviews of a session."""
 
     def __init__(self, setup: Setup, opened: OpenSession) -> None:
         self._setup = setup
@@ -35,7 +35,7 @@ class ReplReviews:
         self._known: dict[Selection, tuple[Finding, ...]] = {}
 
     async def lines(self, argument: str) -> AsyncGenerator[str, None]:
-        """Yield what is being done, then the findings, as lines that are safe to print."""
+        """Yield progress, then the findings, as lines that are safe to print."""
         try:
             values = typed_options(argument)
             order = await order_of(values, self._setup.root)

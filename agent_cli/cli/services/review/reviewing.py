@@ -1,4 +1,4 @@
-"""Carry out a review: collect the change, and have it reviewed in plan mode by sessions of the engine."""
+"""Run a review: collect the change, and have sessions of the engine review it in plan mode."""
 
 import asyncio
 import contextlib
@@ -31,32 +31,32 @@ from .conversations import TOOLS, ReviewSessions
 from .order import ReviewOrder
 
 _CANCEL_S = 15.0
-"""How long stopping may take before the review ends without waiting."""
+"""Seconds allowed for stopping before the review ends without waiting."""
 
 
 class Stop:
-    """What a signal handler or a time limit holds of a review."""
+    """Handle through which a signal handler or a time limit stops a review."""
 
     def __init__(self) -> None:
         self.reason: StopReason | None = None
         self._called = asyncio.Event()
 
     def __call__(self, reason: StopReason) -> None:
-        """Stop the review; what there is until then is its result."""
+        """Stop the review; the findings so far are its result."""
         self.reason = self.reason or reason
         self._called.set()
 
     async def wait(self) -> None:
-        """Return once it was called."""
+        """Return once `stop` was called."""
         await self._called.wait()
 
 
 def review_setup(chosen: ParsedOptions) -> Setup:
-    """Return what the sessions of a review work with: the whole repository, in plan mode, with tools that read;
-    nothing in the configuration or on the command line changes that.
+    """Return the setup for the sessions of a review: the whole repository, in plan mode, with read-only tools;
+    neither configuration nor command line can change that.
 
     Raises:
-        UsageError, ConfigError: as `Setup`.
+        UsageError, ConfigError: see `Setup`.
     """
     folder = os.path.abspath(chosen.text("cd") or os.curdir)
     with contextlib.suppress(OSError):
@@ -67,16 +67,16 @@ def review_setup(chosen: ParsedOptions) -> Setup:
     asked = chosen.number("max_cost")
     bounds = (limits.cost_usd if asked is None else asked, limits.session_cost_usd)
     if known := [each for each in bounds if each is not None]:
-        # A review is one piece of work, in however many conversations.
+        # A review is one task, however many conversations it has.
         setup.embedding = Embedding(budget=SharedBudget(min(known)))
     return setup
 
 
 async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None], stop: Stop) -> Review:
-    """Return the review of a change; `say` is told what is being done.
+    """Review a change and return the result; `say` receives progress messages.
 
     Raises:
-        ReviewError: there is nothing that can be reviewed as asked.
+        ReviewError: the requested target cannot be reviewed.
         NoModel, MissingKey, UsageError, StoreError: no session can be opened.
     """
     start = time.monotonic()
@@ -125,8 +125,8 @@ async def _until_stopped(run: ReviewRun, stop: Stop) -> None:
 async def _place(
     setup: Setup, git: GitReader, material: Material, may_show: Callable[[str], bool]
 ) -> AsyncIterator[Setup]:
-    """Give the setup for the folder that has the reviewed text: the work tree, or a copy of the tree without what
-    the agent may not read. Instructions that the change touches are not obeyed."""
+    """Yield a setup for the folder with the reviewed text: the work tree, or a copy of the tree without files that
+    the agent may not read. Instruction files that the change touches are not obeyed."""
     paths = [each.path for each in material.files] + [each.path for each in material.omitted]
     changed = {path.rpartition("/")[2] for path in paths}
     if changed & set(setup.config.context.instructions):
@@ -141,7 +141,7 @@ async def _place(
         await git.check_out(material.trees[1], root)
         await asyncio.to_thread(_remove_closed, root, may_show)
         copied = setup.elsewhere(root)
-        copied.chosen = with_values(setup.chosen, no_session=True)  # its folder is gone afterwards
+        copied.chosen = with_values(setup.chosen, no_session=True)  # its folder is removed afterwards
         yield copied
 
 

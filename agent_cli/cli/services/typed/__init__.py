@@ -1,1 +1,1 @@
-"""What a user types that is no prompt: commands behind `!`, notes behind `#`."""
+"""User input that is not a prompt: shell commands after `!`, notes after `#`."""

@@ -1,4 +1,4 @@
-"""Save a note that the user typed at the prompt to their memory, and take the last one back."""
+"""Save a note typed at the prompt to the user's memory, and remove the last one."""
 
 from typing import Literal
 
@@ -8,14 +8,14 @@ from agent_cli.workspace.memory import BlockError, Memory, file_text, put_back
 
 
 class MemoryNotes:
-    """The notes of one REPL."""
+    """The notes of a REPL."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._saved: list[MemoryChange] = []
 
     def add(self, scope: Literal["project", "user"], text: str) -> str:
-        """Append a note to a block; returns where it was saved, or why not, in words."""
+        """Append a note to a block; return a message about the result."""
         text = " ".join(text.encode("utf-8", "replace").decode("utf-8").split())
         try:
             block = self._memory.find(scope)
@@ -28,7 +28,7 @@ class MemoryNotes:
         return f"Saved to memory ({scope}): {block.path}. /memory undo takes it back."
 
     def undo(self) -> str:
-        """Take the last note back; returns what was done, in words."""
+        """Remove the last note; return a message about the result."""
         if not self._saved:
             return "There is no note to undo."
         change = self._saved.pop()

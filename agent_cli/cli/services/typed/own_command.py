@@ -1,6 +1,6 @@
-"""Run the shell command that a user types behind `!`, and turn it into a background job when they ask for it.
+"""Run the shell command that a user types after `!`, and move it to the background on request.
 
-Apart from the other services: it is imported when the first command is run.
+Separate from the other services: imported when the first command is run.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from agent_cli.ui.services import CommandEnd
 
 _TIMEOUT_S = 3600.0
 _TIMED_OUT = 124
-"""Exit code, as of `timeout`."""
+"""Exit code of a timeout, as used by `timeout`."""
 _LOOK_EVERY_S = 0.1
 
 
 class _Output:
-    """Shows the output of a command until it continues in the background, and keeps it for its job."""
+    """Shows the output of a command until it continues in the background, and logs it for the background job."""
 
     def __init__(self, emit: Callable[[str], None], log: OutputLog | None) -> None:
         self._emit, self._log = emit, log
@@ -32,7 +32,7 @@ class _Output:
         self.is_shown = True
 
     def feed(self, data: bytes) -> None:
-        """Take a piece."""
+        """Process a piece of output."""
         if self._log is not None:
             self._log.feed(data)
         if self.is_shown:
@@ -42,7 +42,7 @@ class _Output:
 async def run_own_command(
     command: str, opened: OpenSession, emit: Callable[[str], None], background: asyncio.Event | None
 ) -> CommandEnd:
-    """Run a command line with the user's environment and without asking. Without `background` no output is kept.
+    """Run a command line with the user's environment and without approval. Without `background` no output is kept.
 
     Raises:
         ProcessError: it could not be started.
@@ -52,7 +52,7 @@ async def run_own_command(
     if background is not None:
         log = OutputLog(context.spill_dir, new_id("own"), lambda _: None, redactor=context.redactor)
     output = _Output(emit, log)
-    env = dict(os.environ)  # not what the model's commands have exported: a PATH of theirs would run here
+    env = dict(os.environ)  # without variables exported by the model's commands: a PATH of theirs would apply
     running = await opened.processes.start(
         [shell_program(env.get("PATH", "")), "-c", "--", command],
         cwd=context.shell.start,
