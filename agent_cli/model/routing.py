@@ -49,7 +49,7 @@ class BadAddress(NotSent):
 
     def __init__(self, source: str, given: str) -> None:
         shown = re.sub(r"[^/]*//.*@|^[^/]*@", "…@", given)  # a password may hold any character
-        super().__init__("not_found", f"{source} is no address such as http://127.0.0.1:8080/v1: “{shown}”")
+        super().__init__("not_found", f"{source} is not an address such as http://127.0.0.1:8080/v1: “{shown}”")
 
 
 class MissingKey(NotSent):

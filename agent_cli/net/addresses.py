@@ -61,7 +61,7 @@ def target_of(url: str) -> Target:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode("ascii").rstrip("."), parts.port
     except ValueError as error:  # includes UnicodeError
-        raise AddressRefused(f"{url} is no usable address: {error}") from error
+        raise AddressRefused(f"{url} is not a usable address: {error}") from error
     if parts.scheme not in _PORTS:
         raise AddressRefused(f"{url} begins with neither http:// nor https://")
     if "@" in parts.netloc:

@@ -106,7 +106,7 @@ async def _one(
     try:
         place = httpx.URL(target.url)
     except httpx.InvalidURL as error:
-        raise FetchError(f"{target.url} is no usable address: {error}") from error
+        raise FetchError(f"{target.url} is not a usable address: {error}") from error
     # A proxy gets exactly the name that was checked: the library interprets some names differently.
     places = [place.copy_with(host=host) for host in (addresses if via is None else (target.host,))]
     async with httpx.AsyncClient(

@@ -18,7 +18,7 @@ def placeholder(message: Message, reason: str) -> Message:
 
 def dropped_placeholder(message: Message) -> Message:
     """Return the substitute for a message that the user dropped."""
-    return _instead(message, "[The user took this out of the conversation.]")
+    return _instead(message, "[The user removed this from the conversation.]")
 
 
 def _instead(message: Message, text: str) -> Message:

@@ -14,9 +14,6 @@ from agent_cli.protocol.operations import UserInput
 if TYPE_CHECKING:
     import asyncio
 
-SHUTDOWN_S = 8.0
-"""Seconds that a finished front end waits for the engine to end."""
-
 
 class SessionLine(msgspec.Struct, frozen=True):
     """A saved session in a list."""
@@ -199,14 +196,6 @@ class PluginLine(msgspec.Struct, frozen=True):
     """Number of its extensions by kind."""
     source: str
     problem: str = ""
-
-
-class AgentTranscript(msgspec.Struct, frozen=True):
-    """The contents of a sub-agent's session so far."""
-
-    turns: Iterator[Sequence[AnyEvent]]
-    """Newest first, each as the events that it emitted."""
-    count: int
 
 
 class TracedSpan(msgspec.Struct, frozen=True):

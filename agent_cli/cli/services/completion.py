@@ -20,6 +20,7 @@ _TITLE_CHARS = 60
 def session_ids(incomplete: str) -> list[tuple[str, str]]:
     """Return the sessions of this directory with this id prefix, newest first, with their titles (the first
     prompt, if none was given); none if they cannot be read."""
+    from agent_cli.bootstrap.setup import Setup
     from agent_cli.ui.text.lines import one_line
 
     try:
@@ -32,8 +33,8 @@ def session_ids(incomplete: str) -> list[tuple[str, str]]:
 
 def server_names(incomplete: str) -> list[str]:
     """Return the MCP servers with this prefix; none if they cannot be read."""
-    from ..setup.mcp_servers import every_server, found_servers
-    from ..setup.setup import Setup
+    from agent_cli.bootstrap.mcp_servers import every_server, found_servers
+    from agent_cli.bootstrap.setup import Setup
 
     try:
         found = found_servers(Setup(ParsedOptions("agent", {})))
@@ -44,6 +45,8 @@ def server_names(incomplete: str) -> list[str]:
 
 def plugin_names(incomplete: str) -> list[str]:
     """Return the plug-ins with this prefix; none if they cannot be read."""
+    from agent_cli.bootstrap.plugins import store_of
+    from agent_cli.bootstrap.setup import Setup
     from agent_cli.extensions.plugins.plugin import PluginError
 
     try:

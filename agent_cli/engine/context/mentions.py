@@ -386,7 +386,7 @@ def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> st
 
 def _way(action: Action, rule: str, name: str) -> str:
     """Describe how to read it anyway."""
-    asking = "ask for it in words, and allow the reading when you are asked"
+    asking = "ask for it in your prompt, and allow the read when asked"
     is_lifted = isinstance(action, ReadPath) and (BUILT_IN_PLACE in rule or rule == "protected path")
     return f"{asking}, or add the rule `read({name})` under permissions.allow" if is_lifted else asking
 

@@ -48,7 +48,7 @@ _HORIZON_BEFORE_ANOTHER_S = 30.0
 """If another fallback model is left, a failing model is not retried for long."""
 _SUMMARY_TOKENS = 4_000
 """Tokens reserved for a summary in the window of the model that writes it."""
-_SMALL_FAILED = "small_model {0} did not write the summary ({1}); the model in use writes it."
+_SMALL_FAILED = "small_model {0} could not write the summary ({1}); the current model writes it instead."
 _SAVE_EVERY_S = 1.0
 """Seconds of an answer that a crash may lose."""
 _ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})

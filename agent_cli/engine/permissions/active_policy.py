@@ -445,4 +445,6 @@ def _resolve(word: str, folder: str) -> str:
 
 def _deny_unresolved(error: OSError) -> Deny:
     """Deny a path that cannot be resolved: something replaces its folders while it is examined."""
-    return Deny("unsettled path", f"a path of it cannot be resolved ({error.strerror}), it is being changed now")
+    return Deny(
+        "unsettled path", f"one of its paths cannot be resolved ({error.strerror}), it is changing right now"
+    )

@@ -186,7 +186,9 @@ class Subagents:
             ToolError: it is still working, or its type no longer exists.
         """
         if not child.is_over:
-            raise ToolError(f"{child.plan.name} still works; `agents` with the action `send` tells it something.")
+            raise ToolError(
+                f"{child.plan.name} is still running; `agents` with the action `send` gives it guidance."
+            )
         self.type_named(child.plan.type.name)  # without its type, its rights are unknown
         child.prepare(background=background)
         self._go(child, task)

@@ -226,7 +226,7 @@ def _refusal(result: "HookResult") -> str:
     reason = result.reason or result.stop_reason or "no reason given"
     if any(run.failure for run in result.runs):
         return reason  # the failure message already names the hook and the way out
-    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks goes on without it)"
+    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks continues without it)"
 
 
 def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:

@@ -59,7 +59,7 @@ class RunningAttempt:
         except asyncio.CancelledError:
             event = cancelled(job)
         except Exception as error:  # a bug in one attempt must not end others
-            event = Lost(job.key, f"the attempt broke down: {type(error).__name__}: {error}")
+            event = Lost(job.key, f"the attempt failed: {type(error).__name__}: {error}")
         await self._runner.aclose()
         self.end.set_result(event)
 

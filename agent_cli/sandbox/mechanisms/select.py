@@ -110,7 +110,7 @@ def _by_bubblewrap(
     if len(confinement.hidden) > _MOST_HIDDEN:
         number = len(confinement.hidden)
         advice = "close their folders by rules such as deny read(FOLDER/**)"
-        raise OSError(errno.E2BIG, f"{number} files are closed to commands, more than {_MOST_HIDDEN}: {advice}")
+        raise OSError(errno.E2BIG, f"{number} files are hidden from commands, more than {_MOST_HIDDEN}: {advice}")
     ground = bubblewrap.look(confinement, cwd, os.environ, real)  # not `env`, which earlier commands can influence
     _make_way(confinement.tmp, bubblewrap.tops(confinement, ground))
     words = bubblewrap.arguments(

@@ -83,7 +83,7 @@ class ProcessRunner:
         self._reaper = ReaperLink(expendable=expendable)
         self.means: Mechanism | None = None
         """The mechanism that confines commands; None until it was measured, and if there is none."""
-        self.strength = EnforcedLevel("none", why="what can be had here was not measured yet")
+        self.strength = EnforcedLevel("none", why="the sandbox has not been tested yet")
         """The measured protection; `probe.measure` sets both."""
         self.network: tuple[int, ...] = ()
         """Descriptors, owned by this runner, of the isolated network that confined commands share, if they can."""
