@@ -115,9 +115,14 @@ class Connection:
         """The handler of the server's own requests."""
         return self._handlers
 
-    def turn(self, *, on: bool) -> None:
-        """Switch the server on or off for this session."""
-        self.state = "idle" if on else "off"
+    async def turn(self, *, on: bool) -> None:
+        """Switch the server on or off for this session. A server that is switched off is ended, if we started it;
+        switched on, it is started at its next use."""
+        if not on:
+            self.state = "off"
+            await self._end()
+        elif self.state == "off":
+            self.restarted()
 
     def restarted(self) -> None:
         """Allow the server to start again, whatever happened before."""
@@ -141,7 +146,13 @@ class Connection:
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start())
             self._starting.add_done_callback(_retrieved)
-        return await asyncio.shield(self._starting)
+        try:
+            return await asyncio.shield(self._starting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self.state != "off" or (task is not None and task.cancelling()):
+                raise
+            raise ServerError(f"The MCP server {self.definition.name} was switched off.") from None
 
     async def call(
         self, tool: ToolDefinition, arguments: Mapping[str, Any], on_progress: Callable[[str], None]
@@ -212,6 +223,10 @@ class Connection:
     async def aclose(self) -> None:
         """End the connection, and the server if we started it. It is not started again."""
         self._is_over = True
+        await self._end()
+
+    async def _end(self) -> None:
+        """End the connection, and the server if we started it."""
         if self._client is not None:
             self._drop(self._client)
         for task in (self._starting, self._refreshing):
@@ -253,7 +268,8 @@ class Connection:
             self._failure = self.error
             raise type(error)(self.error) from error
         except BaseException:
-            self.state = "idle"
+            if self.state == "starting":
+                self.state = "idle"
             raise
         self._client = client
         self._take(client.offer)

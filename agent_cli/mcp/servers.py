@@ -152,9 +152,10 @@ class Servers:
         await self._attempt(connection)
         return connection.error
 
-    def turn(self, name: str, *, on: bool) -> None:
-        """Switch a server on or off for this session; calls to a server that is off are refused."""
-        self.connections[name].turn(on=on)
+    async def turn(self, name: str, *, on: bool) -> None:
+        """Switch a server on or off for this session. A server that is off is ended, and calls to it are refused;
+        switched on again, it is started at its next use."""
+        await self.connections[name].turn(on=on)
 
     def allow_sampling(self, sample: Sample) -> None:
         """Let servers whose definition permits it ask the model."""

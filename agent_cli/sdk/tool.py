@@ -1,5 +1,6 @@
 """Tools that the program defines as plain functions: the model sees their types and docstrings."""
 
+import copy
 import inspect
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
@@ -125,8 +126,10 @@ def _params(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
 
 
 def _default(value: Any) -> Any:
-    """Return the default of a field; a mutable default needs a factory."""
-    return msgspec.field(default_factory=lambda: value) if isinstance(value, list | dict | set) else value
+    """Return the default of a field. Each call gets its own copy of a default that it could change."""
+    if value is None or isinstance(value, str | int | float | bool | tuple | frozenset | bytes):
+        return value
+    return msgspec.field(default_factory=lambda: copy.deepcopy(value))
 
 
 def _said(value: Any) -> Any:

@@ -153,6 +153,35 @@ async def test_closing_during_a_start_leaves_nothing(desk: Desk) -> None:
     assert len(pids(desk.starts)) == 1
 
 
+async def test_switched_off_it_is_ended_and_switched_on_it_starts_at_its_next_use(desk: Desk) -> None:
+    connection = desk.make()
+    await call(connection, ECHO, text="one")
+    slow = asyncio.create_task(call(connection, SLOW, seconds=600))
+    await connection.turn(on=False)
+    await until(lambda: not any(map(is_alive, pids(desk.starts))))
+    with pytest.raises(ServerError):
+        await slow
+    assert connection.state == "off"
+    with pytest.raises(ServerError, match="is off"):
+        await call(connection, ECHO, text="two")
+    await connection.turn(on=True)
+    assert connection.state == "idle" and len(pids(desk.starts)) == 1
+    assert (await call(connection, ECHO, text="three")).text == "three" and len(pids(desk.starts)) == 2
+    await connection.turn(on=True)
+    assert connection.state == "ready"
+
+
+async def test_switched_off_during_its_start_it_fails_the_waiting_calls(desk: Desk) -> None:
+    connection = desk.make("--sleep", "600")
+    waiting = asyncio.create_task(call(connection, ECHO, text="hi"))
+    await until(lambda: pids(desk.starts))
+    await connection.turn(on=False)
+    with pytest.raises(ServerError, match="was switched off"):
+        await waiting
+    await until(lambda: not any(map(is_alive, pids(desk.starts))))
+    assert connection.state == "off"
+
+
 async def test_after_five_starts_it_says_how_to_restart(desk: Desk) -> None:
     connection = desk.make("--fault", "die-in-call")
     for _ in range(5):

@@ -115,3 +115,17 @@ async def test_names_and_types_that_cannot_be_are_misuse(machine: Machine) -> No
     for wrong in (taken, mapping):
         with pytest.raises(AgentError):
             await machine.agent(tools=[wrong]).__aenter__()
+
+
+async def test_a_call_that_changes_a_default_leaves_it_for_the_next(machine: Machine) -> None:
+    @tool(reads=True)
+    def collect(names: list[str] = ["a"], at: Point = Point(1)) -> str:  # noqa: B006, B008
+        """Collect names."""
+        names.append("b")
+        at.x += 1
+        return f"{names} {at.x}"
+
+    machine.script(Reply(calls=(Call("collect", {}),)), Reply(calls=(Call("collect", {}),)), DONE)
+    async with machine.agent(tools=[collect]) as agent:
+        await agent.run("go")
+    assert results(machine) == ["['a', 'b'] 2"] * 2
