@@ -8,7 +8,7 @@ end up in the session file. None can contain itself, so the numerous types are e
 import os
 from collections.abc import Sequence
 from operator import is_
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -16,6 +16,8 @@ Origin = Literal["human", "model", "tool", "hint", "summary", "hook"]
 
 Finish = Literal["stop", "tool_calls", "length", "content_filter", "interrupted", "unknown"]
 """How an answer ended. `interrupted`: the user stopped it, so the text is incomplete."""
+FINISHES: frozenset[str] = frozenset(get_args(Finish))
+"""Outcomes of model calls that are not failures."""
 
 ToolStatus = Literal["ok", "failed", "denied", "cancelled", "unknown"]
 """How a tool call ended. `unknown`: it was running when the program died, so it may have had effects."""

@@ -1,9 +1,8 @@
 """Cost and cache use of a session: pure sums and comparisons over `ModelCalled` records."""
 
 from collections.abc import Sequence
-from typing import get_args
 
-from agent_cli.protocol.messages import Finish
+from agent_cli.protocol.messages import FINISHES
 from agent_cli.protocol.records import (
     AnyRecord,
     CompactionReverted,
@@ -15,7 +14,7 @@ from agent_cli.protocol.records import (
     TurnsRedone,
     TurnsUndone,
 )
-from agent_cli.protocol.usage import CallKind, CostLine, Totals
+from agent_cli.protocol.usage import CallKind, CostLine, Totals, Usage
 
 _CAUSES: dict[CallKind, str] = {
     "main": "turns",
@@ -24,13 +23,12 @@ _CAUSES: dict[CallKind, str] = {
     "sampling": "MCP servers",
     "subagent": "sub-agents",
 }
-_FINISHES = frozenset(get_args(Finish))
 _BREAKS_PREFIX = (
     CompactionSaved | Shortened | CompactionReverted | Marked | TurnsUndone | TurnsRedone | Quarantined
 )
-NOTEWORTHY_TOKENS = 4_000
+_NOTEWORTHY_TOKENS = 4_000
 """Below this size a prompt is cheap, cached or not."""
-CACHE_LIVES_S = 300
+_CACHE_LIVES_S = 300
 """Seconds without a request after which most providers have evicted a cached prompt."""
 
 
@@ -44,7 +42,7 @@ class Costs:
     def add(self, call: ModelCalled) -> None:
         """Add a call. A call that ended in an error counts as a failed attempt."""
         self.totals = self.totals.plus(call.usage, call.cost_usd, call.at_most_usd)
-        failed = call.outcome not in _FINISHES
+        failed = call.outcome not in FINISHES
         key = ("failed attempts" if failed else _CAUSES[call.kind], call.model)
         self._sums[key] = self._sums.get(key, Totals()).plus(call.usage, call.cost_usd, call.at_most_usd)
 
@@ -61,18 +59,28 @@ def cache_collapse(records: Sequence[AnyRecord]) -> str:
     if len(calls) < 2 or calls[0].model != calls[1].model:
         return ""
     now, before = calls[0].usage, calls[1].usage
-    if now is None or before is None or now.cache_read is None or before.cache_read is None:
+    if now is None or before is None or not is_cache_lost(before, now):
         return ""
-    share, earlier = now.cached_share or 0.0, before.cached_share or 0.0
-    if before.cache_read < NOTEWORTHY_TOKENS or now.cache_read >= before.cache_read / 2 or share >= earlier / 2:
-        return ""
-    pause_s = calls[0].time - calls[0].duration_s - calls[1].time
-    why = f"; {pause_s / 60:.0f} minutes had passed" if pause_s > CACHE_LIVES_S else ""
-    sent = (now.input or 0) + now.cache_read + (now.cache_write or 0)
+    why = f"; {pause}" if (pause := long_pause(calls[1], calls[0])) else ""
+    sent = (now.input or 0) + (now.cache_read or 0) + (now.cache_write or 0)
     return (
-        f"The provider's prompt cache was missed: {share:.0%} of {sent} tokens were read from it, "
-        f"{earlier:.0%} the time before{why}. Uncached tokens cost several times as much."
+        f"The provider's prompt cache was missed: {now.cached_share or 0.0:.0%} of {sent} tokens were read from "
+        f"it, {before.cached_share or 0.0:.0%} the time before{why}. Uncached tokens cost several times as much."
     )
+
+
+def is_cache_lost(before: Usage, now: Usage) -> bool:
+    """Return True if a step read far less from the provider's cache than the step before, in tokens and as a share
+    of its prompt."""
+    if before.cache_read is None or now.cache_read is None or before.cache_read < _NOTEWORTHY_TOKENS:
+        return False
+    return now.cache_read < before.cache_read / 2 and (now.cached_share or 0.0) < (before.cached_share or 0.0) / 2
+
+
+def long_pause(before: ModelCalled, now: ModelCalled) -> str:
+    """Return how much time passed between two steps if a cached prompt does not live that long, else empty."""
+    pause_s = now.time - now.duration_s - before.time
+    return f"{pause_s / 60:.0f} minutes had passed" if pause_s > _CACHE_LIVES_S else ""
 
 
 def _last_steps(records: Sequence[AnyRecord]) -> list[ModelCalled]:

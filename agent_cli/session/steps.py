@@ -23,7 +23,7 @@ from agent_cli.protocol.records import (
 )
 from agent_cli.protocol.usage import CHARS_PER_TOKEN, Usage
 
-from .costs import CACHE_LIVES_S, NOTEWORTHY_TOKENS
+from .costs import is_cache_lost, long_pause
 from .projection import REWRITES, Projection
 
 Origin = Literal[
@@ -103,16 +103,11 @@ def _cache_lost(before: ModelCalled | None, now: ModelCalled, broken: str) -> st
     """Return why a step read much less from the cache than the previous one; empty if it did not."""
     if before is None or before.usage is None or now.usage is None:
         return ""
-    had, has = before.usage, now.usage
-    if had.cache_read is None or has.cache_read is None or had.cache_read < NOTEWORTHY_TOKENS:
-        return ""
-    if has.cache_read >= had.cache_read / 2 or (has.cached_share or 0.0) >= (had.cached_share or 0.0) / 2:
+    if not is_cache_lost(before.usage, now.usage):
         return ""
     if before.model != now.model:
         return "another model"
-    pause_s = now.time - now.duration_s - before.time
-    passed = f"{pause_s / 60:.0f} minutes had passed" if pause_s > CACHE_LIVES_S else ""
-    return broken or passed or "for no recorded reason"
+    return broken or long_pause(before, now) or "for no recorded reason"
 
 
 def _reason(record: AnyRecord) -> str:

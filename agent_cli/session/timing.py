@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from agent_cli.protocol.messages import AssistantMessage, Finish, ToolResult, UserMessage
+from agent_cli.protocol.messages import FINISHES, AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     AnyRecord,
     CallStarted,
@@ -36,8 +36,6 @@ SHARES: tuple[Share, ...] = get_args(Share)
 
 _FIRST: tuple[Share, ...] = ("streaming", "first_token", "waiting", "tool", "hook", "retry")
 """Precedence of categories that overlap."""
-FINISHES = frozenset(get_args(Finish))
-"""Outcomes of model calls that are not failures."""
 _SHORTEST_PAUSE_S = 0.001
 _ASKS = frozenset({"ask_user"})
 

@@ -1,18 +1,14 @@
 """Open spans: the facts known so far, and the totals of the model calls in them."""
 
-from typing import get_args
-
 import msgspec
 
-from agent_cli.protocol.messages import Finish
+from agent_cli.protocol.messages import FINISHES
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import CallKind, Totals
 
 from . import conventions as names
 from .span import Attribute, Span, SpanKind
 from .traceparent import new_span_id
-
-_FINISHES = frozenset(get_args(Finish))
 
 
 class OpenSpan(msgspec.Struct, kw_only=True):
@@ -70,7 +66,7 @@ class OpenModelCall(OpenSpan, kw_only=True):
             self.attributes[names.FIRST_CHUNK_S] = entry.first_token_s
         else:
             self.attributes.pop(names.FIRST_CHUNK_S, None)
-        if entry.outcome in _FINISHES:
+        if entry.outcome in FINISHES:
             self.answered_at = entry.time
             self.attributes[names.FINISH_REASONS] = (entry.outcome,)
 

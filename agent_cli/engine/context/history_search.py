@@ -140,13 +140,7 @@ _AGES = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "h
 def age(then: float, now: float | None = None) -> str:
     """Return the time since `then` in words."""
     seconds = max(0.0, (time.time() if now is None else now) - then)
-    for size, name in (
-        (86400 * 365, "year"),
-        (86400 * 30, "month"),
-        (86400, "day"),
-        (3600, "hour"),
-        (60, "minute"),
-    ):
+    for size, name in _AGES:
         if seconds >= size:
             count = int(seconds // size)
             return f"{count} {name}{'s' if count > 1 else ''} ago"

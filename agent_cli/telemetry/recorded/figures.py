@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from agent_cli.protocol.messages import ToolResult
+from agent_cli.protocol.messages import FINISHES, ToolResult
 from agent_cli.protocol.records import AnyRecord, ModelCalled
 from agent_cli.protocol.usage import Totals
-from agent_cli.session.timing import FINISHES, Stretch, Timing, by_turn, shares_of
+from agent_cli.session.timing import Stretch, Timing, by_turn, shares_of
 
 SLOT_S = 900
 """Slot length in seconds: in every time zone midnight is a boundary of slots."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.protocol.messages import ToolResult
+from agent_cli.protocol.messages import FINISHES, ToolResult
 from agent_cli.protocol.records import (
     AgentNoted,
     AnyRecord,
@@ -17,7 +17,7 @@ from agent_cli.protocol.records import (
     ModelCalled,
     TurnEnded,
 )
-from agent_cli.session.timing import FINISHES, Stretch, Timing, by_turn
+from agent_cli.session.timing import Stretch, Timing, by_turn
 from agent_cli.store.catalog import children_folder
 from agent_cli.store.session_file import StoreError, read_session
 
