@@ -100,6 +100,21 @@ def visible(text: str) -> str:
     return _Invisible().feed(shown, final=True)
 
 
+def one_line(text: str) -> str:
+    """Return `text` made safe, on one line."""
+    return " ".join(clean(text).split())
+
+
+def visible_line(text: str) -> str:
+    """Return `text` on one line, with every control character written out."""
+    return " ".join(visible(text).split())
+
+
+def fence(text: str, least: int = 3) -> str:
+    """Return at least `least` backticks: a fence for Markdown that nothing in `text` closes."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
 class Sanitizer:
     """Streaming version of `clean`; bytes are decoded as UTF-8."""
 

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.sanitize import clean, visible
+from agent_cli.protocol.sanitize import clean, one_line, visible, visible_line
 from agent_cli.redaction.redactor import PLACEHOLDER
 
 from .finding import LEAST_PRIORITY, Evidence, Finding, Introduced, Side, Suggestion
@@ -92,7 +92,7 @@ class Placer:
         start = min(max(1, given.start_line), last)
         end = min(max(start, given.end_line), last)
         exists = bool(lines) and (start, end) == (given.start_line, given.end_line)
-        title = _one_line(given.title, _LONGEST_TITLE) or "Untitled"
+        title = _cut(one_line(given.title), _LONGEST_TITLE) or "Untitled"
         return Finding(
             id=fingerprint(title, path, lines, start, end, around=self._enclosing(side, path, lines)),
             rule=given.rule if _RULE.fullmatch(given.rule) else "general",
@@ -154,7 +154,7 @@ class Placer:
             if text[:2] in ("a/", "b/") and not self._material.diff_of(text) and self._material.diff_of(bare):
                 text = bare
         is_plain = visible(text) == text and "\n" not in text and len(text) <= _LONGEST_PATH
-        return text if is_plain else _cut(" ".join(visible(text).split()), _LONGEST_PATH)
+        return text if is_plain else _cut(visible_line(text), _LONGEST_PATH)
 
     def _suggestion(
         self, given: ReportedSuggestion | None, path: str, lines: list[str], at: tuple[int, int]
@@ -201,10 +201,6 @@ def _is_python(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
-
-
-def _one_line(text: str, most: int) -> str:
-    return _cut(" ".join(clean(text).split()), most)
 
 
 def _cut(text: str, most: int) -> str:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agent_cli.protocol.sanitize import fence
+
 from .finding import Finding
 from .material import Material
 
@@ -166,10 +168,4 @@ def _listed(findings: Iterable[Finding]) -> str:
 
 def _fenced(text: str, kind: str = "") -> str:
     """Return text in a fence that no part of it can close."""
-    longest = max((len(run) for run in _ticks(text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{kind}\n{text.rstrip()}\n{fence}"
-
-
-def _ticks(text: str) -> list[str]:
-    return ["`" * len(run) for run in "".join(char if char == "`" else " " for char in text).split()]
+    return f"{fence(text)}{kind}\n{text.rstrip()}\n{fence(text)}"

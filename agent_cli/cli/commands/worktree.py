@@ -11,6 +11,7 @@ import typer
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.config.dirs import state_dir, worktrees_dir
 from agent_cli.protocol.sanitize import clean as sanitized
+from agent_cli.protocol.sanitize import one_line
 from agent_cli.store.session_file import StoreError
 from agent_cli.ui.text.lines import ago, number
 from agent_cli.workspace.git.repository import git_folder
@@ -19,7 +20,7 @@ from agent_cli.workspace.worktrees.merge import MergeResult, merge, patch
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, this_process, worktrees
 
 from ..services.worktree_session import with_git
-from .sessions.output import emit, one_line, size
+from .sessions.output import emit, size
 
 worktree = typer.Typer(help="List, merge and clean git worktrees.", no_args_is_help=True)
 _GB = 1e9

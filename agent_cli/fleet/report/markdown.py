@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import one_line
 
 from ..attempt import INVALID
 from .compare import Comparison
@@ -98,4 +98,4 @@ def _names(tasks: tuple[str, ...]) -> str:
 
 
 def _text(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(clean(text).split()))
+    return _SPECIAL.sub(r"\\\1", one_line(text))

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from agent_cli.protocol.sanitize import visible
+from agent_cli.protocol.sanitize import visible_line
 from agent_cli.protocol.usage import CHARS_PER_TOKEN
 
 from ..types.definition import ToolChoice
@@ -119,7 +119,7 @@ def _line(head: str, names: Sequence[str], room: int) -> str:
 
 
 def _one_line(text: str, most: int) -> str:
-    line = " ".join(visible(text).split())
+    line = visible_line(text)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, CallExternal
 from agent_cli.protocol.messages import ResultKind
-from agent_cli.protocol.sanitize import visible
+from agent_cli.protocol.sanitize import visible, visible_line
 from agent_cli.tools.kit.base import Preview, ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 
@@ -190,10 +190,10 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _word(text: str) -> str:
-    return " ".join(visible(text).split())[:40]
+    return visible_line(text)[:40]
 
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    line = " ".join(visible(text).split())
+    line = visible_line(text)
     return line if len(line) <= 60 else f"{line[:59]}…"

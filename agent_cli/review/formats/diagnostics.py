@@ -8,7 +8,7 @@ an empty list means a clean result.
 from collections.abc import Iterator
 from typing import Any
 
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import one_line
 
 from ..finding import Finding, Review
 from .inert import markdown, place_of, stray
@@ -66,7 +66,7 @@ def gitlab(review: Review) -> list[dict[str, Any]]:
 
 def _issue(text: str, check: str, fingerprint: str, severity: str, path: str, line: int) -> dict[str, Any]:
     return {
-        "description": " ".join(clean(text).split()),
+        "description": one_line(text),
         "check_name": check,
         "fingerprint": fingerprint,
         "severity": severity,

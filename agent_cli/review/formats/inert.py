@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from agent_cli.protocol.sanitize import clean, escape_json
+from agent_cli.protocol.sanitize import clean, escape_json, fence
 
 from ..finding import Finding, Review
 from ..placing import is_relative
@@ -39,16 +39,14 @@ def _escaped(text: str) -> str:
 def code(text: str) -> str:
     """Return text as a code span."""
     inside = clean(text).replace("\n", " ")
-    fence = "`" * (max((len(run) for run in re.findall(r"`+", inside)), default=0) + 1)
+    ticks = fence(inside, 1)
     pad = " " if inside[:1] == "`" or inside[-1:] == "`" else ""
-    return f"{fence}{pad}{inside}{pad}{fence}"
+    return f"{ticks}{pad}{inside}{pad}{ticks}"
 
 
 def fenced(text: str, kind: str) -> str:
     """Return text in a fence that no part of it can close."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{kind}\n{text}\n{fence}"
+    return f"{fence(text)}{kind}\n{text}\n{fence(text)}"
 
 
 def place_of(finding: Finding, review: Review) -> tuple[str, int, int]:

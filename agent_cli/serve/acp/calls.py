@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished, ToolCallRequested, ToolCallStarted
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, fence, one_line
 
 from ..engine_link import shown
 from .content import text_block
@@ -50,7 +50,7 @@ def kind_of(tool: str) -> Kind:
 def title_of(call: ToolCallRequested | ToolCallStarted | ToolCallFinished | ApprovalItem) -> str:
     """Return a call on one line: a command alone, any other call with its action."""
     label = call.label if kind_of(call.tool) != "execute" or call.label != "$" else ""
-    return " ".join(clean(f"{label or ('' if call.label == '$' else call.tool)} {call.title}").split())
+    return one_line(f"{label or ('' if call.label == '$' else call.tool)} {call.title}")
 
 
 def arguments_of(text: str) -> Any:
@@ -82,16 +82,7 @@ def output_content(text: str) -> list[dict[str, Any]]:
     if not text:
         return []
     cut = "…\n" if len(text) > _MOST_CHARS else ""
-    fence = _fence(text)
-    return text_content(f"{fence}\n{cut}{text[-_MOST_CHARS:]}\n{fence}")
-
-
-def _fence(text: str) -> str:
-    """Return a fence that no line of the text closes."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return fence
+    return text_content(f"{fence(text)}\n{cut}{text[-_MOST_CHARS:]}\n{fence(text)}")
 
 
 def finished_content(event: ToolCallFinished, cwd: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import time
 
 import msgspec
 
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, fence, one_line
 
 from .transcript import CallEntry, MessageEntry, Note, Transcript, Turn, arguments, is_diff
 
@@ -97,19 +97,17 @@ def local_time(seconds: float) -> str:
 def code_block(text: str, language: str = "") -> str:
     """Return a code block with a fence that its content cannot close."""
     shown = shorten(text)
-    longest = max((len(run) for run in re.findall("`{3,}", shown)), default=2)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{shown}\n{fence}" if shown else ""
+    return f"{fence(shown)}{language}\n{shown}\n{fence(shown)}" if shown else ""
 
 
 def _line(text: str) -> str:
     """Return a text as one line with Markdown characters escaped."""
-    return re.sub(r"([\\`*<>\[\]#|]|(?<!\w)_|_(?!\w))", r"\\\1", " ".join(clean(text).split()))
+    return re.sub(r"([\\`*<>\[\]#|]|(?<!\w)_|_(?!\w))", r"\\\1", one_line(text))
 
 
 def _code(text: str) -> str:
     """Return a text as inline code."""
-    shown = " ".join(clean(text).split())[:300]
-    ticks = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
+    shown = one_line(text)[:300]
+    ticks = fence(shown, 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{ticks}{pad}{shown}{pad}{ticks}"

@@ -12,7 +12,7 @@ import msgspec
 
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.records import AnyRecord, ModelCalled
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, one_line
 from agent_cli.protocol.usage import CHARS_PER_TOKEN, Totals
 from agent_cli.session.costs import Costs
 from agent_cli.session.steps import Step, steps_of
@@ -378,7 +378,7 @@ def _rows(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str, is_left: bool, more: str = "") -> str:
-    shown = escape(" ".join(clean(text).split())[:120])
+    shown = escape(one_line(text)[:120])
     return f"<td{'' if is_left else _RIGHT}>{shown}{more}</td>"
 
 

@@ -9,10 +9,10 @@ import typer
 
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.redactor import redactor_of
-from agent_cli.protocol.sanitize import escape_json
+from agent_cli.protocol.sanitize import escape_json, one_line
 from agent_cli.ui.text.theme import NONE, choose
 
-from ..sessions.output import emit, one_line, parse_moment, setup_for_sessions
+from ..sessions.output import emit, parse_moment, setup_for_sessions
 
 if TYPE_CHECKING:
     from agent_cli.telemetry.recorded.figures import ToolFigures

@@ -21,7 +21,7 @@ from agent_cli.mcp.sources.discovery import Found
 from agent_cli.mcp.types.client import ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import ToolDefinition
-from agent_cli.protocol.sanitize import visible
+from agent_cli.protocol.sanitize import visible_line
 from agent_cli.sandbox.process.runner import ProcessRunner
 
 from ...services.completion import server_names
@@ -254,4 +254,4 @@ def _masked(setup: Setup, key: str, value: str) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(visible(text.encode("utf-8", "replace").decode()).split())
+    return visible_line(text.encode("utf-8", "replace").decode())

@@ -17,7 +17,7 @@ from agent_cli.extensions.plugins.effects import (
 from agent_cli.extensions.plugins.plugin import PRODUCTS, Plugin
 from agent_cli.extensions.plugins.tree import files
 from agent_cli.fs.files import read_regular
-from agent_cli.protocol.sanitize import visible
+from agent_cli.protocol.sanitize import visible, visible_line
 
 _MOST_NAMED = 50
 _LARGEST_SHOWN = 200_000
@@ -97,7 +97,7 @@ def contents(plugin: Plugin) -> Iterator[str]:
 def line(text: str) -> str:
     """Return a text on one line, with control and invisible characters escaped; keeps an indent of two spaces."""
     indent = "  " * text.startswith("  ")
-    return indent + " ".join(visible(text.encode("utf-8", "replace").decode()).split())
+    return indent + visible_line(text.encode("utf-8", "replace").decode())
 
 
 def _notes(setup: Setup, plugin: Plugin) -> tuple[str, ...]:

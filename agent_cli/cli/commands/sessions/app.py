@@ -12,7 +12,7 @@ from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.bootstrap.session_selection import copy_beside
 from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, one_line
 from agent_cli.session.undo_state import taken_back
 from agent_cli.store.catalog import Hit, SessionInfo, totals
 from agent_cli.store.file_names import NAME, id_in
@@ -22,7 +22,7 @@ from agent_cli.ui.text.lines import number
 
 from ...services.completion import session_ids
 from .files import Mask, export, import_, prune_command, repair_command
-from .output import emit, one_line, parse_moment, setup_for_sessions, when
+from .output import emit, parse_moment, setup_for_sessions, when
 from .pruning import forgetting
 
 app = typer.Typer(help="Work with saved sessions.", no_args_is_help=True)

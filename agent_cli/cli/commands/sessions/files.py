@@ -12,6 +12,7 @@ from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.fs.files import create_file, replace_file
 from agent_cli.protocol.records import AnyRecord
+from agent_cli.protocol.sanitize import one_line
 from agent_cli.store.child_sessions import agent_names
 from agent_cli.store.export.formats import ENDINGS, Format, exported, masked
 from agent_cli.store.import_repair import import_session, repair
@@ -20,7 +21,7 @@ from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.text.lines import number
 
 from ...services.completion import session_ids
-from .output import emit, one_line, setup_for_sessions, size, stop_writing, when
+from .output import emit, setup_for_sessions, size, stop_writing, when
 from .pruning import forgetting
 
 Mask = Callable[[str], str]

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import Setup
-from agent_cli.protocol.sanitize import clean
 from agent_cli.store.session_file import StoreError
 
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
@@ -66,11 +65,6 @@ def hush() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-def one_line(text: str) -> str:
-    """Return text from elsewhere, sanitized, on one line."""
-    return " ".join(clean(text).split())
 
 
 def when(seconds: float) -> str:

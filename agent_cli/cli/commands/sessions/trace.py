@@ -15,13 +15,14 @@ import typer
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.config.dirs import state_dir, unsent_traces_dir
 from agent_cli.config.schema import Ui
+from agent_cli.protocol.sanitize import one_line
 from agent_cli.telemetry.export.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
 from agent_cli.telemetry.export.trace_file import TraceFileError
 from agent_cli.ui.services import TracedTurn
 from agent_cli.ui.text.lines import number
 from agent_cli.ui.text.theme import NONE, choose
 
-from .output import emit, one_line, setup_for_sessions, size
+from .output import emit, setup_for_sessions, size
 
 if TYPE_CHECKING:
     from agent_cli.telemetry.export.delivery import Delivery

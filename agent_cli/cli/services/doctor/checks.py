@@ -29,7 +29,7 @@ from agent_cli.model.routing import (
     resolve,
 )
 from agent_cli.model.types.base import Model, ModelError
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import one_line
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.ui.text.lines import number
@@ -51,8 +51,8 @@ class Problem(Exception):
 
 def shown(finding: Finding, width: int | None) -> list[str]:
     """Return the lines of a finding, wrapped between words if `width` is given."""
-    rows = [f"{finding.verdict:4}  {finding.name}: {_one_line(finding.text)}"]
-    rows += [f"      → {_one_line(finding.todo)}"] if finding.todo else []
+    rows = [f"{finding.verdict:4}  {finding.name}: {one_line(finding.text)}"]
+    rows += [f"      → {one_line(finding.todo)}"] if finding.todo else []
     if width is None:
         return rows
     hangs = (_INDENT, f"{_INDENT}  ")
@@ -67,10 +67,6 @@ def summary(failed: int) -> str:
     """Return the conclusion for a number of failed checks."""
     what = "1 check has failed" if failed == 1 else f"{failed} checks have failed"
     return f"No task could run here: {what}." if failed else "A task could run here."
-
-
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).split())
 
 
 async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:

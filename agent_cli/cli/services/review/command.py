@@ -13,7 +13,7 @@ from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.fs.files import replace_file
 from agent_cli.model.routing import MissingKey
 from agent_cli.model.types.base import ModelError
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, one_line
 from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.review.finding import Review
 from agent_cli.review.formats.all import rendered
@@ -62,7 +62,7 @@ async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
 
 
 def _progress(line: str) -> None:
-    one = " ".join(clean(line).split())  # a name may contain line breaks, and a CI runner obeys lines
+    one = one_line(line)  # a name may contain line breaks, and a CI runner obeys lines
     print(f"agent: {without_commands(one)}", file=sys.stderr, flush=True)
 
 
