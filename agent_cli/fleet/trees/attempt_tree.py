@@ -21,7 +21,7 @@ from .wrapper import Wrapper
 
 
 class AttemptTree:
-    """A worktree used by an attempt."""
+    """A worktree used by an attempt, as a `Tree`."""
 
     def __init__(
         self,
@@ -41,7 +41,6 @@ class AttemptTree:
 
     @property
     def confines(self) -> bool:
-        """True if `wrapped` can sandbox programs."""
         return bool(self._wrapper.program)
 
     def wrapped(
@@ -52,29 +51,16 @@ class AttemptTree:
         hidden: Sequence[str] | None = None,
         closed: Sequence[str] = (),
     ) -> list[str]:
-        """Return the command line that starts a program with the tree at `inside`. With `hidden` it may write only
-        to the tree, and cannot see these folders. The files and folders in `closed` are empty for it."""
         return self._wrapper.line(argv, own_network=own_network, hidden=hidden, closed=closed)
 
     def environment(self) -> Mapping[str, str]:
-        """Return variables for every program that runs in the tree: slot, ports, git settings."""
         return dict(self._variables)
 
     def lay(self, files: Iterable[OverlayFile]) -> None:
-        """Write files over the tree, following no links.
-
-        Raises:
-            TreeError: a file cannot be written.
-        """
         for file in files:
             _lay(self.path, file)
 
     async def save_patch(self, file: Path) -> Patch:
-        """Write all changes against the base to a file, and verify it.
-
-        Raises:
-            TreeError: the tree cannot be read, or the file not written.
-        """
         try:
             await asyncio.to_thread(make_readable, self.path)
             saved = await save_patch(open_worktree(self.path), file, self._run)
@@ -83,23 +69,12 @@ class AttemptTree:
         return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
 
     async def settle(self) -> None:
-        """Mark the present contents of the tree as saved.
-
-        Raises:
-            TreeError: it cannot be read.
-        """
         try:
             await mark_saved(open_worktree(self.path), self._run)
         except (WorktreeError, OSError) as error:
             raise TreeError(str(error)) from error
 
     async def remove(self, *, discard: bool = False) -> None:
-        """Remove the tree with everything that belongs to it, if its changes are saved; with `discard` even if it
-        was changed since.
-
-        Raises:
-            TreeError: it is not one of our trees, or something in it would be lost.
-        """
         try:
             await remove(open_worktree(self.path), self._run, discard=discard)
         except (WorktreeError, OSError) as error:
