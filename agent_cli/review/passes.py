@@ -3,7 +3,7 @@ conversation, and compare with an earlier review. Independent of the engine: a c
 answers questions with data."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -117,7 +117,8 @@ class ReviewRun:
 
     async def run(self) -> None:
         """Find, compare and check."""
-        self._earlier = [await self._moved(each) for each in self._request.previous]
+        renamed = {each.old_path: each.path for each in self._material.files if not each.is_deleted}
+        self._earlier = [await self._moved(each, renamed) for each in self._request.previous]
         await self._in_slots(self._find_in(part) for part in range(len(self._material.parts)))
         self._waiting = self._compared()
         await self._check_all()
@@ -203,8 +204,7 @@ class ReviewRun:
     def _is_over(self) -> bool:
         return self._stop is not None and self._stop.reason in _ENDS_ALL
 
-    async def _moved(self, earlier: Finding) -> Finding:
-        renamed = {each.old_path: each.path for each in self._material.files if not each.is_deleted}
+    async def _moved(self, earlier: Finding, renamed: Mapping[str, str]) -> Finding:
         await asyncio.sleep(0)  # searching is slow: let a limit or a signal act in between
         found, is_same = await self._placer.moved(earlier, renamed.get(earlier.path, earlier.path))
         if is_same:
