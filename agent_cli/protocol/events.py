@@ -299,6 +299,11 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
     agent_task: str = ""
     """The task of that sub-agent."""
 
+    @property
+    def refusal(self) -> str:
+        """The option that refuses, which is the last one; empty if there is none."""
+        return self.options[-1] if self.options and self.options[-1] in ("Stop", "Decline") else ""
+
 
 class QuestionResolved(Event, frozen=True, kw_only=True, tag="question_resolved"):
     """A question is closed."""

@@ -12,8 +12,6 @@ from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionA
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope, QuestionAnswer
 
 _NOBODY = "No user is here to answer. Decide yourself and say what you assumed."
-_REFUSALS = ("Stop", "Decline")
-"""Last options of questions that mean a refusal."""
 _T = TypeVar("_T")
 
 
@@ -124,7 +122,7 @@ class Answers(msgspec.Struct, frozen=True):
             except CallbackError as error:
                 warn(f"answer= failed, so the question has no answer: {error}")
         if said is None:
-            said = event.options[-1] if event.options and event.options[-1] in _REFUSALS else _NOBODY
+            said = event.refusal or _NOBODY
         return QuestionAnswer(event.request_id, said)
 
     async def _decision(self, approve: Approve, item: ApprovalItem, agent_name: str, warn: Warn) -> Decision:

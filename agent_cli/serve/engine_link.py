@@ -28,8 +28,6 @@ from agent_cli.protocol.sanitize import visible
 _STOP_S = 10.0
 """Seconds that a stopped turn has to end."""
 ALLOW, ALLOW_SESSION, DENY = "Allow", "Allow for this session", "Deny"
-_REFUSALS = ("Stop", "Decline")
-"""Last options of questions by the engine and by servers that mean a refusal."""
 _NO_ANSWER = "The user gave no answer."
 
 
@@ -96,7 +94,7 @@ class EngineLink:
                 case QuestionAsked() as event:
                     asked = "\n".join(filter(None, (asker(event), event.question)))
                     said = await ask(Question(asked, event.options))
-                    await self._client.submit(QuestionAnswer(event.request_id, reply(said, event.options)))
+                    await self._client.submit(QuestionAnswer(event.request_id, reply(said, event)))
                 case ToolCallStarted() as event:
                     await progress(f"{event.label or event.tool} {event.title}")
                 case ToolOutput() as event:
@@ -148,11 +146,9 @@ def shown(item: ApprovalItem) -> str:
     return visible("\n".join(filter(None, lines)))
 
 
-def reply(said: str | None, options: tuple[str, ...]) -> str:
+def reply(said: str | None, question: QuestionAsked) -> str:
     """Return the answer for the engine: the user's, or a default if there is none."""
-    if said is not None:
-        return said
-    return options[-1] if options and options[-1] in _REFUSALS else _NO_ANSWER
+    return said if said is not None else question.refusal or _NO_ANSWER
 
 
 def _ended(event: AnyEvent) -> Ended:

@@ -121,7 +121,7 @@ class Asking:
             said = await self._form(message, event.options)
         else:
             said = await self.pick(message, [(option, option) for option in event.options]) or None
-        await self._client.submit(QuestionAnswer(event.request_id, reply(said, event.options)))
+        await self._client.submit(QuestionAnswer(event.request_id, reply(said, event)))
 
     async def _form(self, message: str, options: Sequence[str]) -> str | None:
         field: dict[str, Any] = {"type": "string", "title": "Answer"}
