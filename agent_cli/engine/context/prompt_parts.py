@@ -93,11 +93,11 @@ def _for_tools(text: str, tools: Collection[str]) -> str:
     removed."""
     kept = []
     for line in text.splitlines():
-        mark_untrusted = re.match(r"- \[(\w+)\] ", line)
-        if mark_untrusted is None:
+        mark = re.match(r"- \[(\w+)\] ", line)
+        if mark is None:
             kept.append(line)
-        elif mark_untrusted.group(1) in tools:
-            kept.append(f"- {line[mark_untrusted.end() :]}")
+        elif mark.group(1) in tools:
+            kept.append(f"- {line[mark.end() :]}")
     return "\n".join(kept)
 
 
