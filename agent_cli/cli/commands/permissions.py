@@ -37,6 +37,7 @@ from agent_cli.protocol.actions import (
 )
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.store.state.grants import GrantFile
+from agent_cli.ui.text.lines import number
 from agent_cli.workspace.paths import PathError
 
 permissions = typer.Typer(help="Show what is allowed, asked or denied, and by which rule.", no_args_is_help=True)
@@ -105,7 +106,7 @@ def test_examples(
     shown = layer.values.get("permissions", layer.values)
     prefix = "permissions." if "permissions" in layer.values else ""
     if wrong := _unreadable_rules(layer, shown) if prefix else []:
-        print("\n".join([*wrong, f"{_counted(len(wrong), 'rule')} cannot be read"]))
+        print("\n".join([*wrong, f"{number(len(wrong), 'rule')} cannot be read"]))
         return 2
     if prefix:
         shown, prefix = shown.get("examples", {}), f"{prefix}examples."
@@ -120,15 +121,13 @@ def test_examples(
 
 def _summed_up(count: int, problems: list[Problem], is_configuration: bool) -> int:
     if unread := [problem for problem in problems if problem.verdict is None]:
-        print(f"{_counted(len(unread), 'example')} cannot be read")
+        print(f"{number(len(unread), 'example')} cannot be read")
         return 2
     if problems:
-        print(f"{len(problems)} of {_counted(count, 'example')} failed")
+        print(f"{len(problems)} of {number(count, 'example')} failed")
         return 1
     read = "every rule can be read" if is_configuration else ""
-    print(
-        "; ".join(filter(None, (read, f"{_counted(count, 'example')} passed" if count else ""))) or "no examples"
-    )
+    print("; ".join(filter(None, (read, f"{number(count, 'example')} passed" if count else ""))) or "no examples")
     return 0
 
 
@@ -226,10 +225,6 @@ def _unreadable_rules(layer: Layer, shown: Any) -> list[str]:
             except RuleError as error:
                 wrong.append(f"{place}: {error}")
     return wrong
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _permissions(setup: Setup, mode: str | None) -> Permissions:

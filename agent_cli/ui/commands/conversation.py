@@ -118,7 +118,7 @@ def _fullness(picture: ContextPicture, width: int) -> str:
 
 
 def _row(number: int, item: ContextItem) -> str:
-    ago = f", {item.age} prompt{'s' if item.age > 1 else ''} ago" if item.age else ""
+    ago = f", {lines.number(item.age, 'prompt')} ago" if item.age else ""
     mark = f" [{item.mark}]" if item.mark else ""
     return f"  {number:>4} {lines.count(item.tokens):>6}  {item.kind}{ago}{mark}: {lines.one_line(item.label, 60)}"
 
@@ -130,7 +130,7 @@ async def undo(context: CommandContext, argument: str) -> None:
         return
     turns, there = int(argument or "1"), len(context.client.rewind_points())
     if 0 < there < turns:
-        context.say(f"There {'is' if there == 1 else 'are'} only {there} turn{'s' * (there != 1)} to undo.")
+        context.say(f"There {'is' if there == 1 else 'are'} only {lines.number(there, 'turn')} to undo.")
     await context.submit(Undo(turns))
 
 

@@ -4,6 +4,7 @@ import re
 
 from agent_cli.protocol.sanitize import clean
 
+from ..text import lines
 from .api import CommandContext
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -27,7 +28,7 @@ async def copy(context: CommandContext, argument: str) -> None:
     blocks = code_blocks(answer)
     number = len(blocks) if word == "code" else int(word)
     if not 0 < number <= len(blocks):
-        many = f"only {len(blocks)} block{'s' * (len(blocks) != 1)}" if blocks else "no block"
+        many = f"only {lines.number(len(blocks), 'block')}" if blocks else "no block"
         context.say(f"The last answer has {many} of code.")
     else:
         await _copied(context, blocks[number - 1], f"block {number} of {len(blocks)}")
@@ -46,7 +47,7 @@ async def _copied(context: CommandContext, text: str, what: str) -> None:
     text = text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n")
     plain = _CONTROLS.sub("", text).strip("\n")
     count = plain.count("\n") + 1
-    amount = f"{what}, {count} line{'s' * (count != 1)}"
+    amount = f"{what}, {lines.number(count, 'line')}"
     notes = ["Control characters in it were left out."] if _CONTROLS.search(text) else []
     notes += ["It holds characters that cannot be seen."] if clean(plain) != plain else []
     if program := await context.host.copy(plain):

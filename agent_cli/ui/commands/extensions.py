@@ -142,7 +142,7 @@ def _turned(context: CommandContext, found: tuple[HookLine, ...], name: str, *, 
 def _hook_rows(hook: HookLine, theme: Theme) -> list[str]:
     matched = f" for {lines.one_line(hook.matcher, 60)}" if hook.matcher else ""
     state = theme.paint("warning", " (off)") if hook.is_off else ""
-    count = f"{hook.runs} run{'s' * (hook.runs != 1)}"
+    count = lines.number(hook.runs, "run")
     runs = f"{count}, last: {lines.one_line(hook.last, 160)}" if hook.runs else "not run yet"
     about = f", {lines.one_line(hook.about, 100)}" if hook.about else ""
     return [

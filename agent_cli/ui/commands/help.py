@@ -64,7 +64,7 @@ async def _own_commands(context: CommandContext, width: int) -> list[str]:
     every = await asyncio.to_thread(context.host.own_commands)
     found = [each for each in every if not each.is_skill]
     count = len(every) - len(found)
-    skills = ["", f"{count} skill{'s' * (count != 1)} can be called as well; /skills lists them."] if count else []
+    skills = ["", f"{lines.number(count, 'skill')} can be called as well; /skills lists them."] if count else []
     if not found:
         return skills
     head = lines.wrap("Your own, from Markdown files (a built-in one of the same name comes first)", width)

@@ -67,7 +67,7 @@ async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) 
 
 def _facts(line: SessionLine, is_open: bool = False) -> str:
     cost = [] if line.cost_usd is None else [f"${line.cost_usd:.2f}"]
-    turns = f"{line.turns} turn{'s' * (line.turns != 1)}"
+    turns = lines.number(line.turns, "turn")
     return clean(" · ".join([*["open"] * is_open, line.when, turns, *cost]))
 
 

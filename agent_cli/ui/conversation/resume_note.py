@@ -20,7 +20,7 @@ def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
     if not now.turns:
         return ""
     room = max(20, width - 2)
-    prompts = f"{now.turns} prompt{'s' * (now.turns != 1)}"
+    prompts = lines.number(now.turns, "prompt")
     rows = [f"  {theme.paint('strong', lines.one_line(now.title, room - len(prompts) - 3))} · {prompts}"]
     if now.last_prompt.strip():
         rows.append(f"  {theme.paint('prompt', '>')} {lines.one_line(now.last_prompt, room - 2)}")
@@ -28,7 +28,7 @@ def where_it_stood(now: Snapshot, theme: Theme, width: int) -> str:
     answer = [row for line in clean(said).strip().split("\n") for row in lines.wrap(line, room)]
     shown = [row for row in answer if row.strip()][:_ANSWER_ROWS]
     more = len([row for row in answer if row.strip()]) - len(shown)
-    shown += [f"… {more} more line{'s' * (more != 1)}"] if more else []
+    shown += [f"… {lines.number(more, 'more line')}"] if more else []
     rows += [theme.paint("muted", f"  {row}") for row in shown]
     if stopped := what_stopped(now):
         rows += lines.wrap(stopped, width)

@@ -17,6 +17,7 @@ from agent_cli.config.dirs import defines_servers, home_dir
 from agent_cli.config.load import PROJECT_FILE
 from agent_cli.extensions.places import places
 from agent_cli.tools.kit.output import result_tokens
+from agent_cli.ui.text.lines import number
 from agent_cli.workspace.instructions import InstructionFiles
 
 from .custom_commands import commands
@@ -119,9 +120,9 @@ def _hooks(setup: Setup) -> Iterator[FileLine]:
     found = found_hooks(setup)
     for source in dict.fromkeys(hook.source for hook in found.usable):
         events = [hook.event for hook in found.usable if hook.source == source]
-        yield _line(setup, source, "read", f"{_counted(len(events), 'hook')}: {', '.join(dict.fromkeys(events))}")
+        yield _line(setup, source, "read", f"{number(len(events), 'hook')}: {', '.join(dict.fromkeys(events))}")
     for each in found.inert:
-        yield _line(setup, each.hooks[0].source, "inert", f"{_counted(len(each.hooks), 'hook')}: {_NOT_TRUSTED}")
+        yield _line(setup, each.hooks[0].source, "inert", f"{number(len(each.hooks), 'hook')}: {_NOT_TRUSTED}")
     yield from (FileLine("", "note", note) for note in found.notes)
 
 
@@ -143,10 +144,6 @@ def _servers(setup: Setup) -> Iterator[FileLine]:
 def _unused(setup: Setup) -> Iterator[FileLine]:
     for path, why in unused_files(setup.workspace.root):
         yield _line(setup, path, "unused", why)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _line(setup: Setup, path: str | Path, state: FileState, what: str, tokens: int = 0) -> FileLine:
