@@ -16,6 +16,7 @@ from typing import NamedTuple
 from agent_cli.fs.files import PLAIN, make_private, read_regular, replace_file, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
 
+from ..checkpoints.blobs import contents
 from ..checkpoints.git import GitFailed, PrivateGit, RunProgram
 from ..checkpoints.restore import Entry
 from ..checkpoints.types import CheckpointError
@@ -238,16 +239,12 @@ class SnapshotStore:
         wanted = sorted(set(filter(None, blobs)))
         found: dict[str, bytes] = {}
         for at in range(0, len(wanted), _CONTENT_PART):
-            part = wanted[at : at + _CONTENT_PART]
-            raw = await self._told("cat-file", "--batch", input="".join(f"{each}\n" for each in part).encode())
-            start = 0
-            for blob in part:
-                head, _, _ = raw[start:].partition(b"\n")
-                if not head.endswith(b" blob " + head.split()[-1]):
-                    raise WorktreeError(f"the content {blob} is missing from the store")
-                begin = start + len(head) + 1
-                start = begin + int(head.split()[-1]) + 1
-                found[blob] = raw[begin : start - 1]
+            try:
+                found |= await contents(self._git, wanted[at : at + _CONTENT_PART])
+            except CheckpointError as error:
+                raise WorktreeError(str(error)) from error
+        if missing := [blob for blob in wanted if blob not in found]:
+            raise WorktreeError(f"the content {missing[0]} is missing from the store")
         return found
 
     async def merged(
