@@ -15,6 +15,7 @@ from .types.base import (
     ModelRequest,
     Prices,
     TextPiece,
+    Unconnected,
     UsageReport,
 )
 
@@ -22,7 +23,7 @@ _WINDOW = 1_000_000_000
 """The client keeps its own conversation; this one is never compacted."""
 
 
-class ClientCalls:
+class ClientCalls(Unconnected):
     """A `Model` that answers each prompt with the call the client requested, then ends the turn."""
 
     def __init__(self, name: str) -> None:
@@ -41,15 +42,6 @@ class ClientCalls:
     def request_call(self, tool: str, arguments: str) -> None:
         """Answer the next prompt with a call; `arguments` is JSON."""
         self._call, self.result = (tool, arguments), None
-
-    async def reach(self) -> None:
-        """Do nothing: a client is always reachable."""
-
-    def forget_effort(self) -> None:
-        """Do nothing: no limits are learned here."""
-
-    async def aclose(self) -> None:
-        """Do nothing: there is nothing to close."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the requested call; after it was made, store its result and end the turn."""

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -94,9 +93,9 @@ class NativeModel:
             self._connection = None
 
     async def reach(self) -> None:
-        from .transport.http import is_local
+        from .transport.http import is_local_url
 
-        if is_local(urlsplit(self._route.base_url).hostname or ""):
+        if is_local_url(self._route.base_url):
             await (await self._connect()).get("/models", _CHECK_S)
 
     def forget_effort(self) -> None:

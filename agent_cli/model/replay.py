@@ -22,6 +22,7 @@ from .types.base import (
     ReasoningDone,
     ReasoningPiece,
     TextPiece,
+    Unconnected,
     UsageReport,
 )
 
@@ -35,7 +36,7 @@ class Recorded(msgspec.Struct, frozen=True):
     usage: Usage | None = None
 
 
-class ReplayModel:
+class ReplayModel(Unconnected):
     """A `Model` that returns recorded answers in order, whatever the request."""
 
     def __init__(self, answers: Iterable[Recorded], name: str, delay_s: float = 0.0) -> None:
@@ -58,15 +59,6 @@ class ReplayModel:
     def info(self) -> ModelInfo:
         """Its name only: a recording has no context window and no price."""
         return self._info
-
-    async def reach(self) -> None:
-        """Do nothing: a recording is always available."""
-
-    def forget_effort(self) -> None:
-        """Do nothing: no limits are learned here."""
-
-    async def aclose(self) -> None:
-        """Do nothing: there is nothing to close."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the next recorded answer.

@@ -254,8 +254,6 @@ async def _any_server(probe: CapabilityProbe, asker: _Asker) -> Facts | None:
 
 
 def _is_local(route: Route) -> bool:
-    from ..transport.http import is_local
+    from ..transport.http import is_local_url
 
-    host = route.base_url.partition("://")[2].partition("/")[0]
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    return is_local(name.strip("[]"))
+    return is_local_url(route.base_url)

@@ -18,7 +18,16 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any
 
 from ..transport.error_redaction import ErrorRedactor
-from ..types.base import Adjusted, ErrorKind, LearnedLimits, ModelError, ModelEvent, ModelInfo, ModelRequest
+from ..types.base import (
+    Adjusted,
+    ErrorKind,
+    LearnedLimits,
+    ModelError,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    Unconnected,
+)
 from ..types.classify import classify, request_id
 from ..types.json import Json
 from ..types.provider_table import Route
@@ -54,7 +63,7 @@ _WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )+(?:\w+Exception(?: -|:) ?
 _Put = Callable[[ModelEvent | ModelError | None], None]
 
 
-class LiteLLMModel:
+class LiteLLMModel(Unconnected):
     """A `Model` accessed through LiteLLM."""
 
     def __init__(self, route: Route, info: ModelInfo, provider: str = "") -> None:
@@ -73,15 +82,6 @@ class LiteLLMModel:
     def info(self) -> ModelInfo:
         """Known facts about the model."""
         return self._info
-
-    async def reach(self) -> None:
-        """Do nothing: only a request shows if the provider is reachable."""
-
-    def forget_effort(self) -> None:
-        """Do nothing: no limits are learned here."""
-
-    async def aclose(self) -> None:
-        """Do nothing: LiteLLM closes its own connections."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Make one call.

@@ -306,11 +306,12 @@ def first_byte_limit_s(base_url: str, timeouts: Timeouts) -> float:
     """Return the time limit for the first byte of a response; an empty URL counts as remote."""
     if timeouts.first_byte_s is not None:
         return timeouts.first_byte_s
-    return FIRST_BYTE_LOCAL_S if base_url and is_local(_host(base_url)) else FIRST_BYTE_S
+    return FIRST_BYTE_LOCAL_S if base_url and is_local_url(base_url) else FIRST_BYTE_S
 
 
-def is_local(host: str) -> bool:
-    """Return True if a host is this machine or on its private network, judged by name alone."""
+def is_local_url(url: str) -> bool:
+    """Return True if a URL leads to this machine or its private network, judged by its host name alone."""
+    host = urlsplit(url).hostname or ""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -389,10 +390,6 @@ def _closed_early(error: h11.RemoteProtocolError) -> str:
     if "incomplete" in words:  # h11's wording for a body without its end
         return "the server closed the connection in the middle of the answer"
     return f"the server closed the connection early ({words})"
-
-
-def _host(base_url: str) -> str:
-    return target_of(base_url).host
 
 
 def _path(url: str) -> str:

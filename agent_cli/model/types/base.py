@@ -256,6 +256,20 @@ class Model(Protocol):
         ...
 
 
+class Unconnected:
+    """Base class of models without a connection of their own: always reachable, nothing learned, nothing to
+    close."""
+
+    async def reach(self) -> None:
+        """Do nothing."""
+
+    def forget_effort(self) -> None:
+        """Do nothing."""
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
 class Fallback(msgspec.Struct, frozen=True):
     """A part of a request to omit or change if a model turns out not to support it."""
 
