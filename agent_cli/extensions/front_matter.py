@@ -12,6 +12,9 @@ import msgspec
 
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.yaml_file import load_yaml
+from agent_cli.protocol.lazy_regex import lazy_regex
+
+_ENTRY = lazy_regex(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
 
 _LONGEST = 16_000
 """Maximum length of the front matter in characters."""
@@ -47,6 +50,13 @@ def read_front_matter(text: str, path: Path) -> FrontMatter:
 def _line_by_line(block: str) -> dict[str, str]:
     pairs = (line.partition(":") for line in block.split("\n") if line[:1] not in (" ", "\t", "#"))
     return {key.strip(): value.strip().strip("\"'") for key, colon, value in pairs if colon}
+
+
+def entries(value: Any) -> list[str]:
+    """Return the entries of a list, or of a text separated by spaces or commas; parentheses protect their
+    content."""
+    texts = value if isinstance(value, list) else [value]
+    return [entry for text in texts for entry in _ENTRY.findall(one_line(text).strip("[]"))]
 
 
 def one_line(value: Any) -> str:

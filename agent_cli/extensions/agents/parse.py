@@ -7,7 +7,7 @@ Loaded only if there are such files.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.agent_types import AgentType
 
 from ..found_files import UnusableError
-from ..front_matter import one_line, read_front_matter
+from ..front_matter import entries, one_line, read_front_matter
 from ..names import callable_name
 from ..places import Place
 from .permissions import denied_calls, mode_of, narrowest, opencode_permission
@@ -39,7 +39,6 @@ _KEYS: Mapping[str, str] = {
 _ROLES = ("subagent", "all", "primary")
 """Values of `mode` in OpenCode."""
 _LONGEST_DESCRIPTION = 4_000
-_ITEM = re.compile(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
 _MOST_ITEMS = 200
 
 
@@ -143,7 +142,7 @@ def _with_rights(made: AgentType, fields: _Fields) -> AgentType:
     only, without = _listed_tools(given, fields) if given is not None else (None, ())
     taken = _names(denied, fields)
     rules, whole = denied_calls(taken.patterns)
-    plain = [entry for entry in _items(denied) if entry not in taken.patterns]
+    plain = [entry for entry in entries(denied)[:_MOST_ITEMS] if entry not in taken.patterns]
     gone = tool_names((*plain, *whole))
     if whole:
         fields.notes.append(f"it has no {', '.join(whole)}: {', '.join(taken.patterns)} cannot be denied alone")
@@ -182,7 +181,7 @@ def _listed_tools(value: Any, fields: _Fields) -> tuple[tuple[str, ...] | None, 
 
 
 def _names(value: Any, fields: _Fields) -> ToolNames:
-    found = tool_names(_items(value))
+    found = tool_names(entries(value)[:_MOST_ITEMS])
     fields.notes += found.notes
     return found
 
@@ -228,7 +227,7 @@ def _skills(fields: _Fields) -> tuple[str, ...]:
     if isinstance(value, Mapping):  # `skills.config` of Codex
         fields.notes.append("without effect: skills.config")
         return ()
-    return tuple(dict.fromkeys(_items(value)))
+    return tuple(dict.fromkeys(entries(value)[:_MOST_ITEMS]))
 
 
 def _isolation(value: Any) -> Literal["", "worktree"] | None:
@@ -246,12 +245,6 @@ def _positive(value: Any) -> float | None:
 
 def _flag(value: Any) -> bool:
     return value is True or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "on"))
-
-
-def _items(value: Any) -> list[str]:
-    """Return the entries of a list, or of a text separated by spaces or commas; brackets protect their content."""
-    texts: Iterable[Any] = value if isinstance(value, list) else [value]
-    return [item for text in texts for item in _ITEM.findall(one_line(text).strip("[]"))][:_MOST_ITEMS]
 
 
 def _text(value: Any) -> str:

@@ -4,18 +4,16 @@ Used only for files that are not cached.
 """
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..front_matter import one_line, read_front_matter
+from ..front_matter import entries, one_line, read_front_matter
 from ..names import callable_name
 from .skill import LARGEST_BYTES, SkillHead, SkillText
 
 _LONGEST_DESCRIPTION = 4_000
 """Maximum number of characters read of a description; the format allows 1,024."""
-_ENTRY = re.compile(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
 
 
 def parse_skill(content: bytes, path: str) -> SkillText:
@@ -53,7 +51,7 @@ def _head(values: dict[str, Any], body: str, folder: str, problem: str) -> Skill
         one_line(values.get("when_to_use") or values.get("when-to-use"))[:_LONGEST_DESCRIPTION],
         one_line(values.get("argument-hint")),
         tuple(_words(values.get("arguments"))),
-        tuple(_entries(values.get("allowed-tools"))),
+        tuple(entries(values.get("allowed-tools"))),
         is_for_model=not _is_true(values.get("disable-model-invocation"), usual=False),
         is_offered=_is_true(values.get("user-invocable"), usual=True),
         notes=tuple(notes),
@@ -69,12 +67,6 @@ def _words(value: Any) -> Sequence[str]:
     if isinstance(value, list):
         return [one_line(item) for item in value if one_line(item)]
     return one_line(value).replace(",", " ").strip("[]").split()
-
-
-def _entries(value: Any) -> list[str]:
-    """Return the calls of a list, or of a text separated by spaces or commas."""
-    texts = value if isinstance(value, list) else [value]
-    return [entry for text in texts for entry in _ENTRY.findall(one_line(text).strip("[]"))]
 
 
 def _is_true(value: Any, *, usual: bool) -> bool:
