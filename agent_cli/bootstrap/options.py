@@ -205,7 +205,9 @@ def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
         _refuse_other_commands(command, words)
     if len(words) > 1 and words[0] in COMMANDS:
         raise UsageError(f"options go after the command: agent {' '.join(words)} …")
-    if command == "agent" and words and not is_text and (near := _near(words[0], (*COMMANDS, *TABLES))):
+    known = (*COMMANDS, *TABLES)
+    is_prompt = command != "agent" or is_text or not words or words[0] in known
+    if not is_prompt and (near := nearest(words[0], known)):
         as_prompt = f" As a prompt: `agent -- {words[0]}`" if len(words) == 1 else ""
         meant = " ".join(["agent", near, *words[1:]])
         raise UsageError(f"there is no command {words[0]!r}; did you mean `{meant}`?{as_prompt}")
@@ -252,13 +254,11 @@ _ONE_WORD = {
 """Advice on words after the one that a command accepts."""
 
 
-def _near(word: str, known: Sequence[str], cutoff: float = 0.8) -> str:
-    """Return the known word closest to an unknown one, preferring swapped letters; empty if none is close, as for
-    `hello`."""
+def nearest(word: str, known: Sequence[str], cutoff: float = 0.8) -> str:
+    """Return the known word closest to another, preferring the same letters in another order; empty if none is
+    close, as for `hello`."""
     import difflib
 
-    if word in known:
-        return ""
     swapped = [name for name in known if sorted(name) == sorted(word)]
     return next(iter(swapped or difflib.get_close_matches(word, known, n=1, cutoff=cutoff)), "")
 
@@ -303,5 +303,5 @@ _ELSEWHERE = {
 def _unknown(name: str, known: dict[str, Option]) -> str:
     if name in _ELSEWHERE:
         return f"unknown option {name}: {_ELSEWHERE[name]}"
-    near = _near(name, list(known), cutoff=0.6)
+    near = nearest(name, list(known), cutoff=0.6)
     return f"unknown option {name}" + (f"; did you mean {near}?" if near else "; see --help")

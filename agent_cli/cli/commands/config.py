@@ -2,14 +2,13 @@
 
 import sys
 import textwrap
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 import msgspec.inspect
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import ParsedOptions, UsageError, nearest
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import config_dir
@@ -199,18 +198,9 @@ def _no_key(key: str, known: list[str]) -> str:
     by_end: dict[str, str] = {}
     for name in known:
         by_end.setdefault(name.rpartition(".")[2], name)
-    near = _near(key, {*known, *sections}) or by_end.get(_near(key, by_end), "")
+    near = nearest(key, sorted({*known, *sections}), 0.7) or by_end.get(nearest(key, sorted(by_end), 0.7), "")
     hint = f"did you mean `{near}`?" if near else "`agent config show` lists them all"
     return f"there is no key {key!r}; {hint}"
-
-
-def _near(word: str, known: Iterable[str]) -> str:
-    """Return the word with the same letters in another order, else the nearest; empty if none is near."""
-    import difflib
-
-    names = sorted(known)
-    swapped = [name for name in names if sorted(name) == sorted(word)]
-    return next(iter(swapped or difflib.get_close_matches(word, names, n=1, cutoff=0.7)), "")
 
 
 def _json(value: Any) -> str:
