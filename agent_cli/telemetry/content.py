@@ -2,7 +2,7 @@
 was said."""
 
 from collections.abc import Collection, MutableMapping
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
@@ -10,7 +10,6 @@ from . import conventions as names
 from .span import Attribute
 
 ContentKind = Literal["prompts", "answers", "arguments", "results", "commands"]
-CONTENT_KINDS: tuple[ContentKind, ...] = get_args(ContentKind)
 MOST_BYTES = 60_000
 """Maximum size of a text in bytes; longer texts are cut."""
 _CUT = " … [cut]"

@@ -42,7 +42,6 @@ TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
 COMMAND = "agent.command"
 """The attributes that contain content, each only if the user requested it."""
-CONTENT = frozenset({INPUT_MESSAGES, OUTPUT_MESSAGES, TOOL_ARGUMENTS, TOOL_RESULT, COMMAND})
 
 KIND = "agent.span.kind"
 AGENT_ID = "agent.id"
