@@ -79,7 +79,7 @@ async def test_a_place_that_changes_after_the_yes_is_left_alone(tmp_path: Path) 
     async with engine(tmp_path, say(call("write_file", path="link/f", content="x")), say("done")) as it:
         it.answer = swap_and_approve
         await it.prompt("go")
-        assert "has changed since it was allowed" in it.of(ToolCallFinished)[0].text
+        assert "has changed since it was approved" in it.of(ToolCallFinished)[0].text
     assert (outside / "f").read_text(encoding="utf-8") == "keep\n"
 
 
@@ -96,7 +96,7 @@ async def test_a_change_that_would_be_another_one_by_now_is_not_made(tmp_path: P
     async with engine(tmp_path, say(edit), say("done")) as it:
         it.answer = move_and_approve
         await it.prompt("go")
-        assert "has changed since it was allowed" in it.of(ToolCallFinished)[0].text
+        assert "has changed since it was approved" in it.of(ToolCallFinished)[0].text
     assert "x = 1" in (root / "f").read_text(encoding="utf-8")
 
 

@@ -187,7 +187,7 @@ def test_edit_repairs_a_file_that_stops_every_other_command(world: World) -> Non
     assert world.run("config", "edit", env=editor(world, 'sed -i s/modle/model/ "$1"')).code == 0
     assert file.read_text(encoding="utf-8") == "model: x\n"
     failed = world.run("config", "edit", env=editor(world, "exit 3"))
-    assert failed.code == 2 and "ended with code 3" in failed.err
+    assert failed.code == 2 and "exited with code 3" in failed.err
 
 
 def test_path_tells_the_three_places(world: World) -> None:

@@ -192,7 +192,7 @@ async def test_a_change_between_question_and_answer_is_not_covered_by_the_answer
         await it.submit(approve_all(request))
         await it.until_ended(submission)
         (result,) = results(it)
-        assert result.status == "failed" and "has changed since it was allowed" in result.text
+        assert result.status == "failed" and "has changed since it was approved" in result.text
         approved = connection.approved("echo")
         assert approved is not None and approved.description == "Return the text"
 

@@ -64,8 +64,8 @@ def test_variables_for_traces_beat_those_for_all() -> None:
     [
         ("PROTOCOL", "http/protobuf", "pip install 'agent-cli[otel]'"),
         ("PROTOCOL", "grpc", "neither http/json nor http/protobuf"),
-        ("ENDPOINT", "localhost:4318", "no address"),
-        ("ENDPOINT", "http://[", "no address"),
+        ("ENDPOINT", "localhost:4318", "not an address"),
+        ("ENDPOINT", "http://[", "not an address"),
         ("TIMEOUT", "10s", "milliseconds"),
     ],
 )
