@@ -23,7 +23,7 @@ from agent_cli.store.state.learned_limits import LearntFile
 
 from ..services.listings import SERVERS_S, offered_models
 
-_ABILITIES = {"tools": "tools", "images": "pictures", "reasoning": "reasoning"}
+_ABILITIES = {"tools": "tools", "images": "images", "reasoning": "reasoning"}
 
 
 class _Line(msgspec.Struct, frozen=True):

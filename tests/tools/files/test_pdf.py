@@ -70,7 +70,7 @@ async def test_a_scanned_document_says_so(context: ToolContext, root: Path) -> N
     picture = b"<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /BitsPerComponent 8 /ColorSpace /DeviceGray /Length 1 >>\nstream\n\x00\nendstream"
     (root / "f.pdf").write_bytes(pdf([b"/Im Do"], resources=b"/XObject << /Im 4 0 R >>", extra=[picture]))
     outcome = await call(context, "read_file", path="f.pdf")
-    assert outcome.text.startswith("[Page 1 of 1 (1 pictures).]\n[These pages have no text")
+    assert outcome.text.startswith("[Page 1 of 1 (1 images).]\n[These pages have no text")
 
 
 async def test_an_encrypted_document_says_so(context: ToolContext, root: Path) -> None:
