@@ -327,7 +327,7 @@ async def test_models_of_servers_that_answer_are_listed_with_what_was_learnt(wor
     ollama = next(line for line in out if line.startswith("ollama/"))
     assert " ".join(ollama.split()) == ("ollama/qwen3:8b 32,768 ? ? ? ? tools, no images, no reasoning (server)")
     mine = next(line for line in out if line.startswith("mine/"))
-    assert "12,345" in mine and "refuses images [learnt]" in mine
+    assert "12,345" in mine and "refuses images [learned]" in mine
     assert "nomic" not in "".join(out)
     assert world.run("models", "mine/", "--forget").out == "forgotten: mine/big http://127.0.0.1:9/v1\n"
     assert "mine/" not in world.run("models").out
