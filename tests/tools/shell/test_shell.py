@@ -93,7 +93,7 @@ async def test_a_time_out_is_told_with_its_likely_cause(context: ToolContext) ->
     assert outcome.text.startswith("Password: \n[still running after 1.")
     assert "may wait for input" in outcome.text
     busy = await call(context, "shell", command="while true; do echo x; sleep 0.05; done", timeout_s=1)
-    assert "is still running as job 2" in busy.text and "wait for input" not in busy.text
+    assert "it continues as job 2" in busy.text and "wait for input" not in busy.text
 
 
 async def test_the_time_limit_is_clamped_and_has_a_default(context: ToolContext) -> None:
