@@ -2,6 +2,7 @@
 is loaded before it is needed."""
 
 import ast
+import builtins
 import os
 import re
 import subprocess
@@ -370,6 +371,27 @@ def test_public_names_are_documented() -> None:
             if public and not node.name.startswith("_") and not ast.get_docstring(node):  # type: ignore[union-attr]
                 missing.append(f"{path.relative_to(PACKAGE)}:{node.name}")  # type: ignore[union-attr]
     assert not missing, missing
+
+
+RAISED = re.compile(r"^ +([\w.]+(?:, [\w.]+)*): ", re.MULTILINE)
+"""The errors that a line below `Raises:` is about."""
+
+
+def test_errors_in_docstrings_exist() -> None:
+    known = {*vars(builtins)}
+    for path in FILES:
+        for names in re.findall(
+            r"^ *(?:class|raise|except|from \S+ import) +([^:#]+)", text_of(path), re.MULTILINE
+        ):
+            known.update(re.findall(r"\w+", names))
+    unknown = []
+    for path in FILES:
+        for node in statements(path):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                raises = (ast.get_docstring(node) or "").partition("Raises:")[2]
+                names = [name for found in RAISED.findall(raises) for name in found.split(", ")]
+                unknown += [f"{path}: {node.name}: {name}" for name in names if name.split(".")[-1] not in known]
+    assert not unknown, "\n".join(unknown)
 
 
 HEAVY = {

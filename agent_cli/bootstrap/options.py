@@ -47,7 +47,7 @@ SHARED: tuple[Option, ...] = (
     Option(
         ("--model", "-m"),
         "text",
-        "Model to use; sonnet, opus, gpt, gemini, … are the newest of their family.",
+        "Model to use; sonnet, opus, gpt, gemini, … select the newest of their family.",
         value="PROVIDER/MODEL",
     ),
     Option(("--mode",), "text", "What runs without asking.", get_args(Mode)),
@@ -58,7 +58,7 @@ SHARED: tuple[Option, ...] = (
     Option(
         ("--resume", "-r"),
         "text",
-        "Resume this session: the beginning of its id, its name or file. Without ID: pick from a list.",
+        "Resume a session by the beginning of its id, its name or its file. Without ID, pick from a list.",
         value="ID",
         may_lack_value=True,
     ),
@@ -66,9 +66,9 @@ SHARED: tuple[Option, ...] = (
     Option(("--effort",), "text", "Reasoning effort.", get_args(Effort)),
     Option(("--max-turns",), "whole", "Limit on model calls per prompt.", value="N"),
     Option(("--max-cost",), "number", "Limit on cost per prompt, in US dollars.", value="USD"),
-    Option(("--config",), "text", "Read a further configuration file.", value="FILE"),
+    Option(("--config",), "text", "Read an additional configuration file.", value="FILE"),
     Option(("--set",), "list", "Set a configuration key (repeatable).", value="KEY=VALUE"),
-    Option(("--no-hooks",), "flag", "Run no hooks."),
+    Option(("--no-hooks",), "flag", "Disable hooks."),
     Option(("--no-session",), "flag", "Do not save the session."),
     Option(("--plain",), "flag", "Plain mode: no colours, no cursor movement (as ui.plain)."),
     Option(

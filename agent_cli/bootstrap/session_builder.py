@@ -472,7 +472,7 @@ def permissions_of(
 
 
 def skills_of(setup: Setup) -> "SkillLibrary | None":
-    """Return the skills; None if there is not a folder of skills."""
+    """Return the skills; None if there is no folder of skills."""
     if not setup.skill_places():
         return None
     from .skills import skill_library

@@ -80,7 +80,7 @@ class _Listing(TyperGroup):
 app = typer.Typer(
     name="agent",
     cls=_Listing,
-    help="A terminal coding agent. Without a command: an interactive session in this directory.",
+    help="A coding agent for the terminal. Without a command, start an interactive session in this directory.",
     no_args_is_help=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -190,7 +190,7 @@ def demo() -> int:
 def doctor(
     files: Annotated[
         bool,
-        typer.Option("--files", help="List the files that are read here or passed over, with reason and tokens."),
+        typer.Option("--files", help="List the files that are read or skipped here, with reason and tokens."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --files: as JSON.")] = False,
 ) -> int:

@@ -31,7 +31,7 @@ def test_one_that_was_stopped_goes_on_with_a_further_task(world: World) -> None:
         person.say("/agents stop general-1")
         person.turn_over()
         person.say("/agents send general-1 Do the second task.")
-        person.wait("general-1 has a further task")
+        person.wait("general-1 has another task")
         until(lambda: ends(world) == ["done"], 10)
         person.leave()
     assert "Do the second task." in json.dumps(children(world))
@@ -89,7 +89,7 @@ def test_a_command_of_a_sub_agent_runs_in_its_own_sandbox_and_leaves_that_of_the
         Reply(text="Done."),
     )
     done = world.run("run", "go", "--mode", "yolo")
-    assert "The sandbox is not what it was" not in done.err
+    assert "The sandbox has changed" not in done.err
     assert world.messages(3, "tool")[-1].startswith("inside")
     assert world.messages(-1, "tool")[-1].startswith("after")
 

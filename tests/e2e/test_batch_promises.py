@@ -236,7 +236,7 @@ def test_ctrl_c_saves_and_a_second_one_kills(world: World) -> None:
             running.send_signal(signal.SIGINT)
             time.sleep(0.1)
         code, said = running.wait(WAIT_S), running.stdout.read() if running.stdout else ""
-        assert code == 130 and "the same command does what is missing" in said
+        assert code == 130 and "the same command runs what is missing" in said
         asked.clear()
         until(lambda: not _agents(world))
     lines = results(out)

@@ -219,7 +219,7 @@ def test_our_own_hooks_may_have_a_condition_run_beside_the_turn_and_once(world: 
     world.script(*[Reply(calls=(Call("shell", {"command": each}),)) for each in commands], Reply(text="ok"))
     assert world.run("run", "go", "--mode", "yolo").code == 6
     assert (world.work / "made").exists() and len(given(world, "git")) == len(given(world, "once")) == 1
-    refused = ["Refused by a hook" in text for text in world.messages(-1, "tool")]
+    refused = ["Refused by a user hook" in text for text in world.messages(-1, "tool")]
     assert refused == [False, True]
 
 

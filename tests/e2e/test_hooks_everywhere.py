@@ -81,7 +81,7 @@ def test_a_hook_that_always_refuses_stops_every_tool(world: World, surface: str,
     else:
         assert world.run("run", "go", "--mode", "yolo", "--max-turns", "40").code == 6
     results = world.messages(-1, "tool")
-    free = {name: text for name, text in zip(names, results, strict=True) if "Refused by a hook" not in text}
+    free = {name: text for name, text in zip(names, results, strict=True) if "Refused by a user hook" not in text}
     assert not free
     if surface == "replay":
         (world.home / "no").unlink()

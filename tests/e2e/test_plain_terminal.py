@@ -119,7 +119,7 @@ def _lists(person: Listener) -> None:
     person.line("/copy code")
     person.hear("The last answer has no block of code.")
     person.line("/copy")
-    person.hear("Not copied: there is no clipboard")
+    person.hear("Not copied: no clipboard")
     person.line("/tools")
     person.hear("edit_file")
     person.line("/theme dark")

@@ -54,7 +54,7 @@ def but_for_servers(world: World) -> set[str]:
 def add(world: World, source: str) -> None:
     """Add a plug-in by its hash, which the first try prints."""
     refused = world.run("plugin", "add", source)
-    assert refused.code == 2 and "this needs your yes" in refused.err, refused
+    assert refused.code == 2 and "this needs your confirmation" in refused.err, refused
     done = world.run("plugin", "add", source, "--yes-hash", refused.err.split()[-1])
     assert done.code == 0 and "Added" in done.out, done
 
@@ -230,7 +230,7 @@ def test_an_update_shows_what_changes_and_open_sessions_keep_what_they_have(worl
         (source / "guard.py").write_text("open('hijacked', 'w')\n", encoding="utf-8")
         write(source, {"hooks/hooks.json": hooks(f"{sys.executable} ${{CLAUDE_PLUGIN_ROOT}}/guard.py now")})
         refused = world.run("plugin", "update", "canary")
-        assert refused.code == 2 and "needs your yes" in refused.err
+        assert refused.code == 2 and "needs your confirmation" in refused.err
         assert (
             "    +hook at PreToolUse: runs" in refused.out
             and "    -hook at PreToolUse for Bash: runs" in refused.out
@@ -425,7 +425,7 @@ def test_a_hostile_name_and_text_cannot_reach_the_terminal(world: World) -> None
     assert "\x1b" not in world.run("plugin", "add", str(source)).out
     write(source, {".claude-plugin/plugin.json": {"name": "../x"}})
     refused = world.run("plugin", "add", str(source))
-    assert refused.code == 2 and "no name for a plug-in" in refused.err
+    assert refused.code == 2 and "not a valid plug-in name" in refused.err
     write(source, {".claude-plugin/plugin.json": {"name": "x", "description": "a\x1b]0;b\x07\u202e"}})
     shown = world.run("plugin", "add", str(source)).out
     assert "\x1b" not in shown and "\u202e" not in shown

@@ -454,7 +454,7 @@ def test_a_run_takes_over_every_mode_but_yolo(world: World) -> None:
     assert world.run("run", "ask", "--mode", "yolo").code == 0
     done = world.run("run", "go on", "-c", "--quiet")
     assert done.code == 6 and not (world.work / "made").exists()
-    assert "was in yolo, which is not kept: it goes on in ask; --mode yolo" in done.err
+    assert "was in yolo, which is not restored: it continues in ask; --mode yolo" in done.err
     done = world.run("run", "go on", "-c", "--mode", "plan")
     assert done.code == 0 and "yolo" not in done.err
     world.script(Reply(text="four"))

@@ -342,7 +342,7 @@ def test_a_kept_measurement_that_holds_no_more_is_found_out_before_the_first_com
     done = world.run(
         "run", "go", "--mode", "auto-edit", "--output-format", "json", before=contained("namespaces", "landlock")
     )
-    assert "The sandbox is not what it was" in done.err and len(done.result["denied"]) == 1
+    assert "The sandbox has changed" in done.err and len(done.result["denied"]) == 1
     assert not (world.work / "two").exists()
 
 
@@ -442,7 +442,7 @@ def test_what_a_mechanism_cannot_close_is_said_with_the_level(world: World, befo
     (world.config / "config.yaml").write_text("rules: [never_edit: migrations/**]\n", encoding="utf-8")
     world.script(Reply(text="done"))
     shown = world.run("run", "go", "--output-format", "stream-json", before=before).lines[0]["sandbox"]
-    assert ("cannot close single files" in shown) == (before != ANY), shown
+    assert ("cannot hide single files" in shown) == (before != ANY), shown
 
 
 @pytest.mark.parametrize("rules", ["", "permissions: {deny: [read(private/**)]}\n"])

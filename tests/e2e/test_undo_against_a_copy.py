@@ -134,7 +134,7 @@ def test_a_snapshot_that_failed_makes_undo_fail_and_say_so(world: World, work: P
     done = world.run("run", "-c", "break it", "--mode", "yolo")
     assert "This turn cannot be undone" in done.err
     undone = world.run("undo")
-    assert undone.code == 1 and "its checkpoint is not complete" in undone.out and not (work / "src").exists()
+    assert undone.code == 1 and "its checkpoint is incomplete" in undone.out and not (work / "src").exists()
     assert world.run("undo", "--conversation").code == 0
 
 

@@ -76,10 +76,10 @@ def test_a_session_in_a_worktree_is_left_with_a_word_about_it(world: World) -> N
     with Person(world, "-w", "idea", "--mode", "yolo") as person:
         person.ask("go")
         (one,) = listed(world)
-        assert one["is_in_use"] and "at work in it" in str(one["stays"])
+        assert one["is_in_use"] and "working in it" in str(one["stays"])
         busy = world.run("run", "go", "-w", "idea")
-        assert busy.code == 2 and "at work in the worktree idea" in busy.err
-        assert "at work in the worktree idea" in world.run("worktree", "merge", "idea").err
+        assert busy.code == 2 and "working in the worktree idea" in busy.err
+        assert "working in the worktree idea" in world.run("worktree", "merge", "idea").err
         person.leave()
     assert str(one["path"]) in world.messages(-1, "tool")[-1] and not (repo / "two.txt").exists()
 

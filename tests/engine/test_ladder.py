@@ -73,7 +73,7 @@ async def test_the_small_model_writes_summaries_and_the_one_in_use_where_it_cann
             await it.prompt("two")
             assert isinstance(await it.do(Compact()), OperationCompleted)
             assert done in folds(it)[-1].summary
-        assert any("scripted/small did not write the summary" in notice.text for notice in it.of(Notice))
+        assert any("scripted/small could not write the summary" in notice.text for notice in it.of(Notice))
         kinds = [(each.model, each.kind) for each in it.session.records if isinstance(each, ModelCalled)]
         assert kinds[2] == ("scripted/small", "summary") and kinds[-1] == ("scripted/model", "summary")
         it.model.check()
@@ -184,7 +184,7 @@ async def test_a_compaction_is_taken_back_message_by_message_as_it_was(tmp_path:
         assert isinstance(await it.do(Uncompact()), OperationCompleted)
         assert it.session.visible() == before and it.of(Compacted)[-1].how == "undone"
         end = await it.do(Uncompact())
-        assert isinstance(end, OperationFailed) and "nothing to take back" in end.error.message
+        assert isinstance(end, OperationFailed) and "nothing to revert" in end.error.message
 
 
 async def test_an_empty_summary_is_refused(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_nothing_is_told_of_what_lies_behind_a_link(tmp_path: Path) -> None:
         ("loop/f", "Too many levels of symbolic links"),
         ("loop", "special, not a regular file"),
         ("file/f", "a part of this path is a file, not a folder"),
-        ("gone/f", r"does not exist \(there is not a folder gone\)"),
+        ("gone/f", r"does not exist \(there is no folder gone\)"),
         ("fil", "does not exist; similar names there: file"),
         (".", "is a directory"),
         ("pipe", "is a named pipe"),

@@ -148,7 +148,7 @@ async def test_a_server_decides_by_json(tmp_path: Path, answer: Any, decision: s
     [
         (DENY, 500, "status 500"),
         (DENY, 302, "status 302"),
-        ("<html>sign in</html>", 200, "something else than a JSON object"),
+        ("<html>sign in</html>", 200, "an answer that is not a JSON object"),
         ('{"decision": ', 200, "JSON that cannot be read"),
         ("{" + " " * 1_500_000, 200, "more than 1 MB"),
     ],

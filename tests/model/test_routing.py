@@ -126,12 +126,12 @@ async def test_an_address_that_cannot_be_read_is_named(address: str) -> None:
     ):
         with pytest.raises(BadAddress) as caught:
             await open_model(name, config, env)
-        assert str(caught.value).startswith(f"{source} is no address") and caught.value.kind == "not_found"
+        assert str(caught.value).startswith(f"{source} is not an address") and caught.value.kind == "not_found"
         assert "bob" not in str(caught.value)
         preload(name, config, env)
         assert all(address not in base_url for _, base_url, _ in servers(config, env))
         assert [str(error) for error in bad_addresses(config, env)] == [str(caught.value)]
-        with pytest.raises(BadAddress, match="is no address"):
+        with pytest.raises(BadAddress, match="is not an address"):
             await choose_default(config, env, silent)
     assert await choose_default(two, {"GROQ_API_KEY": "k"}, silent) == f"groq/{PROVIDERS['groq'].default_model}"
 

@@ -226,7 +226,7 @@ def test_with_the_network_open_servers_are_reached_and_sockets_of_programs_are_n
 
 async def test_where_nothing_can_be_had_a_confined_command_does_not_run(tmp_path: Path) -> None:
     runner = ProcessRunner()
-    with pytest.raises(ProcessError, match=r"confined: .*not measured"):
+    with pytest.raises(ProcessError, match=r"confined: .*not been tested"):
         await runner.start(
             ["/bin/touch", "made"],
             cwd=tmp_path,

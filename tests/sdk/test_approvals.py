@@ -122,4 +122,4 @@ async def test_an_answer_that_fails_is_a_notice_and_the_model_decides(machine: M
 
     seen = await events(machine, ASK, DONE, answer=answer)
     assert ["it broke" in each.text for each in seen if isinstance(each, Notice)] == [True]
-    assert "Nobody is here" in str(machine.server.requests[1].body["messages"])
+    assert "No user is here" in str(machine.server.requests[1].body["messages"])

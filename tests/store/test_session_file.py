@@ -275,7 +275,7 @@ def test_a_removed_file_that_cannot_be_written_anew_is_said_and_tried_again(tmp_
     path.unlink()
     path.parent.rmdir()
     path.parent.write_text("in the way", encoding="utf-8")
-    with pytest.raises(StoreError, match="which was removed, anew"):
+    with pytest.raises(StoreError, match="which was removed, again"):
         file.append([message(7)])
     path.parent.unlink()
     file.append([message(8)])

@@ -118,11 +118,11 @@ def test_undelivered_guidance_stands_before_the_draft(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("editor", "said"),
     [
-        ("false", "ended with code 1"),
-        ("rm", "took the file away"),
+        ("false", "exited with code 1"),
+        ("rm", "removed the file"),
         ("/no/such/editor", "No such file or directory"),
         ('vi "x', "cannot be understood"),
-        ("sh -c 'printf caf\\\\351 > $0'", "no UTF-8"),
+        ("sh -c 'printf caf\\\\351 > $0'", "not UTF-8"),
     ],
 )
 def test_an_editor_that_fails_loses_nothing_and_is_told_in_a_line(tmp_path: Path, editor: str, said: str) -> None:

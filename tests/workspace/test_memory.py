@@ -129,14 +129,14 @@ def test_what_the_user_wrote_meanwhile_is_never_lost(memory: Memory, tmp_path: P
     block = memory.find("notes")
     put(path, "the user's\n")
     for whole in ("mine", ""):
-        with pytest.raises(BlockError, match="changed meanwhile"):
+        with pytest.raises(BlockError, match="changed in the meantime"):
             memory.write(block, whole)
     with pytest.raises(BlockError, match="somebody else"):
         file_text(block)
     assert path.read_text(encoding="utf-8") == "the user's\n"
     block = memory.find("notes")
     path.unlink()
-    with pytest.raises(BlockError, match="deleted meanwhile"):
+    with pytest.raises(BlockError, match="deleted in the meantime"):
         memory.write(block, "mine")
 
 

@@ -27,7 +27,7 @@ config = typer.Typer(help="Show and change the configuration.", no_args_is_help=
 
 @config.command()
 def show() -> int:
-    """List every key with its effective value and its place."""
+    """List every key with its effective value and where it is set."""
     setup = Setup(ParsedOptions("agent", {}))
     redactor = redactor_of(setup)
     for key, value in flatten(msgspec.to_builtins(setup.config)):
@@ -49,9 +49,9 @@ def path() -> int:
 
 @config.command()
 def explain(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Such as limits.turns, or limits.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="For example limits.turns, or limits.")],
 ) -> int:
-    """Explain one key: its value and its place, its default, and what it means."""
+    """Explain one key: its value, where it is set, its default and its meaning."""
     setup = Setup(ParsedOptions("agent", {}))
     values = dict(flatten(msgspec.to_builtins(setup.config)))
     found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
@@ -67,8 +67,8 @@ def explain(
 
 
 @config.command()
-def get(key: Annotated[str, typer.Argument(metavar="KEY", help="Such as model, or limits.")]) -> int:
-    """Print the effective value of a key alone: text as it is, all else as JSON."""
+def get(key: Annotated[str, typer.Argument(metavar="KEY", help="For example model, or limits.")]) -> int:
+    """Print only the effective value of a key: text as it is, everything else as JSON."""
     setup = Setup(ParsedOptions("agent", {}))
     everything = msgspec.to_builtins(setup.config)
     values = dict(flatten(everything))
@@ -90,9 +90,9 @@ def _below(shown: dict[str, Any], key: str) -> dict[str, Any]:
 @config.command(name="set", context_settings={"ignore_unknown_options": True})
 def set_value(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Such as ui.theme.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="As written in YAML; null for none.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="In YAML; null for none.")],
 ) -> int:
-    """Set a key in your configuration file; all else in it stays, comments included."""
+    """Set a key in your configuration file; everything else in it stays, comments included."""
     path = config_dir() / "config.yaml"
 
     def changed(text: str) -> str:
@@ -112,7 +112,7 @@ def set_value(
 
 @config.command()
 def edit() -> int:
-    """Open your configuration file in $VISUAL or $EDITOR; it is replaced only by one without mistakes."""
+    """Open your configuration file in $VISUAL or $EDITOR; it is replaced only if the result is valid."""
     path = config_dir() / "config.yaml"
     rejected = path.with_name("config.yaml.rejected")
     before = text_of(path)

@@ -69,7 +69,7 @@ def help_command(
         ),
     ] = None,
 ) -> int:
-    """Read about a topic, or see which there are."""
+    """Show a help topic, or list the topics."""
     words = topic or []
     pages = _pages()
     name = "-".join(words).lower()

@@ -23,7 +23,7 @@ from agent_cli.store.state.learned_limits import LearntFile
 
 from ..services.listings import SERVERS_S, offered_models
 
-_ABILITIES = {"tools": "tools", "images": "pictures", "reasoning": "reasoning"}
+_ABILITIES = {"tools": "tools", "images": "images", "reasoning": "reasoning"}
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -36,16 +36,16 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def models_command(
-    query: Annotated[str, typer.Argument(help="Parts of the name.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Drop what was learnt of such models.")] = False,
+    query: Annotated[str, typer.Argument(help="Part of the name.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget what was learned about these models.")] = False,
 ) -> int:
     """List known models: context window, max output, prices per million tokens, capabilities, and the source of
     each figure; with the models of local and configured servers that answer."""
     setup = Setup(ParsedOptions("agent", {}))
     if forget:
         dropped = setup.memory.forget(query)
-        print("\n".join(f"forgotten: {key}" for key in dropped) or "nothing was learnt of such a model")
+        print("\n".join(f"forgotten: {key}" for key in dropped) or "nothing was learned about such a model")
         return 0
     for error in bad_addresses(setup.config, keyed(os.environ, setup.config_dir)):
         print(f"agent: {error}; its server is not asked", file=sys.stderr)
@@ -145,7 +145,7 @@ def _row(line: _Line) -> tuple[str, ...]:
             told("long", f"price rises above {', '.join(_tokens(tier.above) for tier in prices.long)}")
         )
     if line.learnt.refused:
-        abilities.append(f"refuses {', '.join(line.learnt.refused)} [learnt]")
+        abilities.append(f"refuses {', '.join(line.learnt.refused)} [learned]")
     return (
         info.name,
         told("context_window", _tokens(info.context_window)),

@@ -42,7 +42,7 @@ from agent_cli.workspace.paths import PathError
 
 permissions = typer.Typer(help="Show what is allowed, asked or denied, and by which rule.", no_args_is_help=True)
 
-_InMode = Annotated[str | None, typer.Option("--mode", help="In this mode instead of the configured one.")]
+_InMode = Annotated[str | None, typer.Option("--mode", help="Use this mode instead of the configured one.")]
 _REACHES = {
     "inside": "in the sandbox",
     "network": "in the sandbox, with the network",
@@ -54,7 +54,7 @@ _REACHES = {
 def list_rules(
     json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False, mode: _InMode = None
 ) -> int:
-    """List every rule in force, with its place."""
+    """List every rule in force, and where it is set."""
     judge = _permissions(Setup(ParsedOptions("agent", {})), mode)
     rules = [
         {
@@ -76,13 +76,13 @@ def list_rules(
 @permissions.command("explain")
 def explain_action(
     command: Annotated[str | None, typer.Argument(help="A command line.")] = None,
-    write: Annotated[str | None, typer.Option(help="A path to write instead.")] = None,
-    read: Annotated[str | None, typer.Option(help="A path to read instead.")] = None,
-    fetch: Annotated[str | None, typer.Option(help="An address to fetch instead.")] = None,
+    write: Annotated[str | None, typer.Option(help="A path to write to, instead of a command.")] = None,
+    read: Annotated[str | None, typer.Option(help="A path to read, instead of a command.")] = None,
+    fetch: Annotated[str | None, typer.Option(help="An address to fetch, instead of a command.")] = None,
     mode: _InMode = None,
     cwd: Annotated[str | None, typer.Option(help="The directory a command starts in.")] = None,
 ) -> int:
-    """Say what would happen to a command, a write, a read or a fetch, and by which rule."""
+    """Explain what would happen to a command, write, read or fetch, and which rule decides."""
     given = [each for each in (command, write, read, fetch) if each is not None]
     if len(given) != 1:
         raise UsageError("name one of: a command, --write PATH, --read PATH, --fetch URL")
@@ -101,7 +101,7 @@ def test_examples(
     file: Annotated[Path, typer.Argument(help="Examples under allow, ask and deny; or a configuration file.")],
     mode: _InMode = None,
 ) -> int:
-    """Check that the rules in force say what a file of examples expects of them."""
+    """Check the rules in force against a file of examples."""
     layer = _read(file)
     shown = layer.values.get("permissions", layer.values)
     prefix = "permissions." if "permissions" in layer.values else ""

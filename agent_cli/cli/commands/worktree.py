@@ -39,7 +39,7 @@ _Name = Annotated[str, typer.Argument(metavar="NAME", help="The worktree.", auto
 
 @worktree.command("list")
 def list_command(json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> int:
-    """List the worktrees of sessions and sub-agents, with their size and why they stay."""
+    """List the worktrees of sessions and sub-agents, with their size and why they are kept."""
     infos = with_git(lambda run: list_worktrees(_folder(), run))
     if json:
         value = {"folder": str(_folder()), "worktrees": infos}
@@ -80,7 +80,7 @@ def clean_command(
         float, typer.Option("--keep-gb", metavar="N", min=0.0, help="Stop when the others take no more than this.")
     ] = 0.0,
 ) -> int:
-    """Remove worktrees without changes and those that were merged, the oldest first. What holds changes stays."""
+    """Remove worktrees that have no changes or were merged, oldest first. What holds changes stays."""
     done = with_git(lambda run: clean_worktrees(_folder(), run, keep_bytes=int(keep_gb * _GB), dry_run=dry_run))
     freed = size(sum(each.size_bytes for each in done.removed))
     word = "Would remove" if dry_run else "Removed"

@@ -42,7 +42,7 @@ async def clipboard_image(
     name, *arguments = _read_command(env)
     found = program(name, env.get("PATH", os.defpath), roots)
     if found is None:
-        raise NoPicture(f"{name} is needed to paste a picture; install it, or name the picture's file with @")
+        raise NoPicture(f"{name} is needed to paste an image; install it, or attach the image file with @")
     try:
         done = await processes.run(
             [found, *arguments],
@@ -54,11 +54,11 @@ async def clipboard_image(
     except (ProcessError, OverdueError) as error:
         raise NoPicture(f"the clipboard cannot be read: {error}") from error
     if done.exit_code != 0 or not done.stdout:
-        raise NoPicture("there is no picture in the clipboard")
+        raise NoPicture("there is no image in the clipboard")
     try:
         fitted = await asyncio.to_thread(fit, done.stdout)
     except PictureError as error:
-        raise NoPicture(f"the picture in the clipboard cannot be sent: {error}") from error
+        raise NoPicture(f"the image in the clipboard cannot be sent: {error}") from error
     return Image(fitted.media_type, base64.b64encode(fitted.data).decode("ascii"))
 
 
@@ -74,7 +74,7 @@ def _read_command(env: Mapping[str, str]) -> tuple[str, ...]:
         return _WAYLAND
     if env.get("DISPLAY"):
         return _X11
-    raise NoPicture("there is no desktop here whose clipboard could be read; name the picture's file with @")
+    raise NoPicture("there is no desktop here whose clipboard could be read; attach the image file with @")
 
 
 async def copy_text(

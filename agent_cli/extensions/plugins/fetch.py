@@ -140,7 +140,7 @@ class Folder:
         if not source.is_relative_to(self._folder):
             raise PluginError(f"{path} is a link that leads out of {self._folder}")
         if not source.is_dir():
-            raise PluginError(f"there is not a folder {source}")
+            raise PluginError(f"there is no folder {source}")
         copy_tree(source, target)
 
 

@@ -74,7 +74,7 @@ def parse_source(text: str, cwd: Path) -> Source:
     if "://" in address or "::" in address:
         raise PluginError(f"{address[:200]!r} is not supported: {_FORMS}")
     hint = f"; did you mean github:{address}?" if re.fullmatch(r"[\w-]+/[\w.-]+(@\S+)?", address) else ""
-    raise PluginError(f"there is not a folder {address[:200]!r}{hint or f': {_FORMS}'}")
+    raise PluginError(f"there is no folder {address[:200]!r}{hint or f': {_FORMS}'}")
 
 
 def market_entry(data: bytes, name: str) -> Mapping[str, Any]:

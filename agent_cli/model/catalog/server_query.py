@@ -80,10 +80,10 @@ class CapabilityProbe:
         name = self._info.name
         if not takes_pictures(learnt):
             return Adjusted(
-                f"Pictures are left out: {name} refused them. `agent models --forget {name}` has them tried again."
+                f"Images are left out: {name} refused them. `agent models --forget {name}` has them tried again."
             )
         blind = self._info.images is False and self._route is not None and self._route.wire == "ollama_chat"
-        return Adjusted(f"Pictures are left out: {name} takes none.") if blind else None
+        return Adjusted(f"Images are left out: {name} does not accept them.") if blind else None
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[Callable[[], None]]:

@@ -22,9 +22,9 @@ def sendable_images(
     kept: list[Image] = []
     lines: list[str] = []
     for image in images:
-        problem = "this model takes no pictures" if limits is None else _problem(image, limits)
+        problem = "this model does not accept images" if limits is None else _problem(image, limits)
         if problem:
-            lines.append(f"[A picture ({image.media_type}) is left out: {problem}.]")
+            lines.append(f"[An image ({image.media_type}) is left out: {problem}.]")
         else:
             kept.append(image)
     return tuple(kept), "\n".join(([text] if text else []) + lines)

@@ -55,10 +55,8 @@ _CAN_SEE = lazy_regex(
     re.IGNORECASE,
 )
 """Matches text about what the model supports, not about one image."""
-_NO_IMAGES = "This model takes no pictures; they are left out from now on."
-_NOT_THESE = (
-    "A picture is refused, and it was not said which: pictures are left out until the end of this session."
-)
+_NO_IMAGES = "This model does not accept images; they are left out from now on."
+_NOT_THESE = "An image was refused without saying which one: images are left out until the end of this session."
 
 
 def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:

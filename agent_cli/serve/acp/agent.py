@@ -276,7 +276,7 @@ def _folder(path: str, name: str) -> str:
     if not os.path.isabs(path) or "\0" in path:
         raise RpcError(INVALID_PARAMS, f"{name}: {path!r} is not an absolute path.")
     if not os.path.isdir(path):
-        raise RpcError(INVALID_PARAMS, f"{name}: there is not a folder {path}.")
+        raise RpcError(INVALID_PARAMS, f"{name}: there is no folder {path}.")
     return path
 
 

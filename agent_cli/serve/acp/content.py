@@ -86,7 +86,7 @@ class PromptReader:
         try:
             return self._picture(base64.b64decode(data, validate=True))
         except (binascii.Error, HostError) as error:
-            raise RpcError(INVALID_PARAMS, f"prompt[{at}]: the picture cannot be used: {error}") from error
+            raise RpcError(INVALID_PARAMS, f"prompt[{at}]: the image cannot be used: {error}") from error
 
     def _link(self, uri: str, name: str) -> str:
         """Return the mention of a file, which the engine reads; another URI is only named."""

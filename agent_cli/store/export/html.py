@@ -148,8 +148,8 @@ def _picture(image: Image) -> str:
     except (binascii.Error, ValueError):
         return ""
     if image.media_type not in _PICTURES:
-        return f'<p class="note">A picture of the kind {_text(image.media_type)} is left out.</p>'
-    return f'<img alt="A picture" src="data:{image.media_type};base64,{image.data}">'
+        return f'<p class="note">An image of the type {_text(image.media_type)} is left out.</p>'
+    return f'<img alt="An image" src="data:{image.media_type};base64,{image.data}">'
 
 
 def _rendered(text: str) -> str:

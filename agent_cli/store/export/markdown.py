@@ -48,7 +48,7 @@ def _item(item: MessageEntry | Note | CallEntry) -> str:
     match item:
         case MessageEntry(who="you"):
             quoted = "\n".join(f"> {line}".rstrip() for line in clean(item.text).strip().splitlines())
-            pictures = f"\n>\n> [{len(item.images)} pictures]" if item.images else ""
+            pictures = f"\n>\n> [{len(item.images)} images]" if item.images else ""
             return f"{quoted}{pictures}"
         case MessageEntry():
             return clean(item.text).strip()

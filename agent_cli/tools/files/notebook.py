@@ -98,7 +98,7 @@ def _output(output: _Output) -> str:
     pictures = [kind for kind in output.data if kind.startswith("image/")]
     parts = [_ESCAPES.sub("", _joined(output.text))] if output.text else []
     parts += [_plain(output.data)] if "text/plain" in output.data else []
-    parts += [f"[a picture, {kind}]" for kind in pictures]
+    parts += [f"[an image, {kind}]" for kind in pictures]
     others = [kind for kind in output.data if kind != "text/plain" and kind not in pictures]
     if not parts:
         parts = [f"[output of type {kind}]" for kind in others]

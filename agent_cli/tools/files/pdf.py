@@ -53,7 +53,7 @@ def _text(found: PdfAnswer, place: Resolved, page_bytes: int) -> str:
         )
     if not any(page.text for page in found.pages):
         parts.append(
-            "[These pages have no text, they are probably scanned. To read them: turn a page into a picture"
+            "[These pages have no text, they are probably scanned. To read them: turn a page into an image"
             " with shell (pdftoppm -png) and read that]"
         )
     return "\n".join(parts)
@@ -61,7 +61,7 @@ def _text(found: PdfAnswer, place: Resolved, page_bytes: int) -> str:
 
 def _page_text(page: PdfPage, total: int, page_bytes: int) -> str:
     of = f" of {total}" if total else ""
-    pictures = f" ({page.pictures} pictures)" if page.pictures else ""
+    pictures = f" ({page.pictures} images)" if page.pictures else ""
     text = page.text if len(page.text) <= page_bytes else page.text[:page_bytes]
     left_out = " The rest of this page is left out." if page.cut or len(text) < len(page.text) else ""
     return f"[Page {page.number}{of}{pictures}.{left_out}]\n{text}".rstrip("\n")

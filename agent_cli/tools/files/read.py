@@ -176,11 +176,11 @@ async def _picture(place: Resolved) -> ToolOutcome:
     try:
         data, _ = await asyncio.to_thread(read_bytes, place.real, place.shown, MAX_FILE_BYTES)
     except FileError as error:
-        raise FileError(f"{error}; make a smaller copy of the picture to see it") from error
+        raise FileError(f"{error}; make a smaller copy of the image to see it") from error
     try:
         fitted = await asyncio.to_thread(fit, data)
     except PictureError as error:
-        raise ToolError(f"The picture {place.shown} cannot be shown: {error}") from error
+        raise ToolError(f"The image {place.shown} cannot be shown: {error}") from error
     image = Image(fitted.media_type, base64.b64encode(fitted.data).decode("ascii"))
     return ToolOutcome(text=f"[{place.shown}: {fitted.told}; it is attached]", images=(image,))
 

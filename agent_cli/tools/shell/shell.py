@@ -197,7 +197,7 @@ def _news(job: Job | None, ended: bool, context: ToolContext) -> Iterator[str]:
     if ended and len(context.shell.pipe) > 1 and any(context.shell.pipe):
         yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
     if job is not None:
-        what = "a process it started is still running" if ended else "it goes on"
+        what = "a process it started is still running" if ended else "it continues"
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
 
 

@@ -136,7 +136,7 @@ async def _readable(html: bytes, context: ToolContext) -> str:
 
         text = await run_in_worker(context, "documents.html_bare", html, timeout_s=_CONVERT_S)
         note = f"[It could not be converted to Markdown ({error}); this is its plain text]\n"
-    return note + (text.decode("utf-8", "replace") or "(no text: the page is made of scripts or pictures)")
+    return note + (text.decode("utf-8", "replace") or "(no text: the page is made of scripts or images)")
 
 
 def _decoded(data: bytes, charset: str) -> str:

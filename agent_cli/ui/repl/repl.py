@@ -363,7 +363,7 @@ class Repl:
     async def _paste_picture(self) -> None:
         found = await self.host.picture()
         if isinstance(found, str):
-            self.say(f"No picture: {found}")
+            self.say(f"No image: {found}")
         else:
             self._screen.type(f"{self._images.add(found)} ")
 
@@ -455,7 +455,7 @@ class PastedImages:
 
     def add(self, picture: Image) -> str:
         """Store an image and return the mark to put into the draft."""
-        mark = f"[picture {len(self._marked) + 1}]"
+        mark = f"[image {len(self._marked) + 1}]"
         self._marked[mark] = picture
         return mark
 

@@ -177,7 +177,7 @@ def _nearest(real: str) -> str:
     except PermissionError:
         return ""
     except OSError:
-        return f" (there is not a folder {Path(folder).name})"
+        return f" (there is no folder {Path(folder).name})"
     import difflib
 
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)

@@ -187,7 +187,7 @@ def test_edit_repairs_a_file_that_stops_every_other_command(world: World) -> Non
     assert world.run("config", "edit", env=editor(world, 'sed -i s/modle/model/ "$1"')).code == 0
     assert file.read_text(encoding="utf-8") == "model: x\n"
     failed = world.run("config", "edit", env=editor(world, "exit 3"))
-    assert failed.code == 2 and "ended with code 3" in failed.err
+    assert failed.code == 2 and "exited with code 3" in failed.err
 
 
 def test_path_tells_the_three_places(world: World) -> None:
@@ -298,9 +298,7 @@ def test_every_figure_of_a_model_has_its_source(world: World) -> None:
     line = next(line for line in world.run("models", "openai gpt-5.6", env=env).out.splitlines() if "9k" in line)
     shown = " ".join(line.split())
     assert "9k [configuration] 128k 7 [configuration] 20 0.4 tools" in shown
-    assert (
-        "price rises above 272k" in line and "tools, pictures, reasoning" in line and line.endswith("(catalogue)")
-    )
+    assert "price rises above 272k" in line and "tools, images, reasoning" in line and line.endswith("(catalogue)")
     entries = json.loads(world.run("models", "openai/gpt-5.6", "--json", env=env).out)
     model = next(each for each in entries if each["name"] == "openai/gpt-5.6")
     assert (model["context_window"], model["sources"]["context_window"]) == (9000, "configuration")
@@ -327,9 +325,9 @@ async def test_models_of_servers_that_answer_are_listed_with_what_was_learnt(wor
         env = {"OLLAMA_HOST": f"127.0.0.1:{server.port}"}
         out = (await asyncio.to_thread(world.run, "models", env=env)).out.splitlines()
     ollama = next(line for line in out if line.startswith("ollama/"))
-    assert " ".join(ollama.split()) == ("ollama/qwen3:8b 32,768 ? ? ? ? tools, no pictures, no reasoning (server)")
+    assert " ".join(ollama.split()) == ("ollama/qwen3:8b 32,768 ? ? ? ? tools, no images, no reasoning (server)")
     mine = next(line for line in out if line.startswith("mine/"))
-    assert "12,345" in mine and "refuses images [learnt]" in mine
+    assert "12,345" in mine and "refuses images [learned]" in mine
     assert "nomic" not in "".join(out)
     assert world.run("models", "mine/", "--forget").out == "forgotten: mine/big http://127.0.0.1:9/v1\n"
     assert "mine/" not in world.run("models").out

@@ -260,7 +260,7 @@ def test_a_login_is_made_used_and_forgotten(world: World, pasted: bool) -> None:
         else:
             assert urllib.request.urlopen(address, timeout=60).status == 200
         done = finish(process)
-        assert done.code == 0 and "Logged in at guarded." in done.out, done
+        assert done.code == 0 and "Logged in to guarded." in done.out, done
         assert "planted" not in done.out + done.err
         ready, out, again, gone = said(
             world,
@@ -270,7 +270,7 @@ def test_a_login_is_made_used_and_forgotten(world: World, pasted: bool) -> None:
             ["mcp", "test", "guarded"],
         )
     assert ready.code == 0 and "whoami" in ready.out
-    assert out.out == "Logged out of guarded.\n" and again.out == "There was no login at guarded.\n"
+    assert out.out == "Logged out of guarded.\n" and again.out == "You were not logged in to guarded.\n"
     assert gone.code == 1
 
 

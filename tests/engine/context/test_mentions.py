@@ -195,7 +195,7 @@ async def test_what_does_not_fit_is_cut_or_named_with_how_to_see_it(desk: Desk) 
     a, *_, last = brought.counted
     assert 500 < a.tokens <= 1_100 and "of 3000 lines" in a.note
     assert 'To continue: read_file {"path":"a.txt"' in brought.attachments[0].text
-    assert last.tokens == 0 and "there is no room left in the context; read_file shows it" in last.note
+    assert last.tokens == 0 and "no room left in the context; read_file shows it" in last.note
     assert brought.seen == {}
 
 

@@ -242,7 +242,7 @@ async def test_no_rule_is_kept_for_a_call_that_is_asked_about_each_time(tmp_path
         it.answer = always
         await it.prompt("go")
         assert seen == ["", ""] and (tmp_path / "other").exists()
-        assert any("no rule may be kept" in notice.text for notice in it.of(Notice))
+        assert any("no rule can be saved" in notice.text for notice in it.of(Notice))
 
 
 async def test_an_edited_call_runs_as_edited_and_the_model_is_told(tmp_path: Path) -> None:

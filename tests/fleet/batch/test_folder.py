@@ -39,7 +39,7 @@ def test_a_line_in_the_middle_that_cannot_be_read_is_named(tmp_path: Path) -> No
 def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path: Path) -> None:
     first, second = BatchFolder(tmp_path / "out"), BatchFolder(tmp_path / "out")
     first.open()
-    with pytest.raises(BatchError, match="is at work on this batch"):
+    with pytest.raises(BatchError, match="is running this batch"):
         second.open()
     first.close()
     second.open()

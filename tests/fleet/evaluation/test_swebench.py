@@ -136,8 +136,8 @@ def test_the_folder_form_is_read(clones: Path, tmp_path: Path) -> None:
     ("fields", "said"),
     [
         ({"base_commit": ""}, "in.jsonl:1: no base_commit"),
-        ({"FAIL_TO_PASS": "[1]"}, "in.jsonl:1: FAIL_TO_PASS is no list of tests"),
-        ({"PASS_TO_PASS": "["}, "in.jsonl:1: PASS_TO_PASS is no list of tests"),
+        ({"FAIL_TO_PASS": "[1]"}, "in.jsonl:1: FAIL_TO_PASS is not a list of tests"),
+        ({"PASS_TO_PASS": "["}, "in.jsonl:1: PASS_TO_PASS is not a list of tests"),
     ],
 )
 def test_a_broken_instance_is_named(fields: dict[str, object], said: str, clones: Path, tmp_path: Path) -> None:

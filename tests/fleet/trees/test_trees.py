@@ -239,7 +239,7 @@ async def test_files_are_laid_over_through_no_link(
         ({"ref": "0" * 40}, "no commit"),
         ({"ref": "main"}, "not the full"),
         ({"repo": "/nowhere/at/all"}, "no git repository"),
-        ({"repo": "/nowhere/at/all", "ref": ""}, "no folder"),
+        ({"repo": "/nowhere/at/all", "ref": ""}, "not a folder"),
     ],
 )
 async def test_what_cannot_be_made_leaves_nothing(

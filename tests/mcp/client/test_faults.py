@@ -95,7 +95,7 @@ async def test_endless_pages_end(lab: Lab, kind: str) -> None:
     ("kind", "fault", "cause"),
     [
         *(
-            _seldom(kind, "half-json", "did not answer within 1 s without progress. It sent what is no")
+            _seldom(kind, "half-json", "did not answer within 1 s without progress. It sent something that is not")
             for kind in STDIO
         ),
         *(_seldom(kind, "wrong-id", "did not answer within 1 s without progress") for kind in STDIO),

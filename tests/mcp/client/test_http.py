@@ -103,7 +103,7 @@ def to(url: str, **more: Any) -> ServerDefinition:
         (
             status(200, b'{"json', content_type="application/json"),
             ServerError,
-            "sent an answer that is no JSON-RPC",
+            "sent an answer that is not a JSON-RPC",
         ),
         (status(200, b"hello", content_type="text/plain"), ServerError, "Unexpected content type: text/plain"),
     ],

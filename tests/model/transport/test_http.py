@@ -199,7 +199,7 @@ def test_the_server_of_an_address(url: str, place: str, header: str) -> None:
     "url", ["ftp://x/", "http://", "localhost:80", "http://x:port/", "http://a b/", "http://[::1/"]
 )
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(ModelError, match="is no usable address") as found:
+    with pytest.raises(ModelError, match="is not a usable address") as found:
         hops.target_of(url)
     assert found.value.kind == "not_found"
 

@@ -88,7 +88,7 @@ def test_hosts_that_are_reached_without_a_proxy(value: str, host: str, excluded:
 
 @pytest.mark.parametrize("value", ["gopher://x", "http://", "http://p:port", "://"])
 def test_a_proxy_that_is_none_is_told_without_its_value(value: str) -> None:
-    with pytest.raises(BadProxy, match="HTTPS_PROXY is no address"):
+    with pytest.raises(BadProxy, match="HTTPS_PROXY is not an address"):
         proxy_for("https://a.example", {"HTTPS_PROXY": value})
 
 

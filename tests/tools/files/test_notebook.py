@@ -42,7 +42,7 @@ async def test_cells_come_with_source_and_output(context: ToolContext, root: Pat
     outcome = await call(context, "read_file", path="n.ipynb")
     assert outcome.text == (
         "[Cell 1: markdown]\n# Title\nwords\n[Cell 2: code [3]]\nprint(1)\n[Output of cell 2]\n1\ntwo\n<Axes>\n"
-        "[a picture, image/png]\nE: bad\n[output of type application/json]\n"
+        "[an image, image/png]\nE: bad\n[output of type application/json]\n"
         "[A notebook of 2 cells, without its metadata: edit_file changes its JSON, of which grep shows the exact"
         " lines; rewriting it is refused]"
     )

@@ -359,7 +359,7 @@ async def test_modes_git_names_are_set(context: ToolContext, root: Path) -> None
     modes = [stat.S_IMODE(os.stat(root / name).st_mode) for name in ("new", "old", "both")]
     assert [mode & 0o111 for mode in modes] == [0o111, 0o111, 0o110] and modes[2] == 0o750
     assert (root / "both").read_bytes() == b"b\n"
-    assert "old mode 100644\nnew mode 100755\n" in outcome.display and "It may be run now." in outcome.text
+    assert "old mode 100644\nnew mode 100755\n" in outcome.display and "It is now executable." in outcome.text
     assert [change.path for change in outcome.changes] == ["new", "old", "both"]
 
 

@@ -53,7 +53,7 @@ async def test_following_the_given_calls_reads_every_line_once(context: ToolCont
     for _ in range(50):
         outcome = await call(context, "read_file", path="f", offset=offset)
         numbers += [int(line.split("\t")[0]) for line in outcome.text.splitlines() if not line.startswith("[")]
-        if "To go on" not in outcome.text:
+        if "To continue" not in outcome.text:
             break
         offset = int(outcome.text.rpartition('"offset":')[2].split("}")[0])
     assert numbers == list(range(1, 301))
@@ -146,7 +146,7 @@ async def test_a_long_line_can_be_read_part_by_part(context: ToolContext, root: 
         part, note = outcome.text.rsplit("\n", 1)
         text += part
         assert len(part.encode()) <= 45_000 and f"characters {column}-{len(text)} of {len(line)}" in note
-        if "To go on" not in note:
+        if "To continue" not in note:
             break
         column = int(note.split('"column":')[1].split("}")[0])
     assert line.startswith(text) and (len(text) > 150_000 or text == line)

@@ -37,7 +37,7 @@ async def test_a_question_is_answered_by_the_user(context: ToolContext) -> None:
         asked.append((question, options))
         return "blue"
 
-    with pytest.raises(ToolError, match="Nobody is there"):
+    with pytest.raises(ToolError, match="No user is here"):
         await call(context, "ask_user", question="Which?")
     context = msgspec.structs.replace(context, ask=ask)
     outcome = await call(context.for_call("c", emit=print), "ask_user", question="Which?", options=["red", "blue"])

@@ -80,9 +80,9 @@ async def test_a_call_keeps_to_the_places_it_was_judged_by(context: ToolContext,
     assert "here" in (await ReadFile().run(params, context.within(judged))).text
     (root / "link").unlink()
     os.symlink("other", root / "link")
-    with pytest.raises(ToolError, match="link leads elsewhere now than when the call was allowed"):
+    with pytest.raises(ToolError, match="link points somewhere else now than when the call was approved"):
         await ReadFile().run(params, context.within(judged))
-    with pytest.raises(ToolError, match="leads elsewhere"):
+    with pytest.raises(ToolError, match="points somewhere else"):
         await ReadFile().preview(params, context.within(judged))
 
 
@@ -94,6 +94,6 @@ async def test_a_link_is_deleted_and_moved_as_itself_when_it_was_judged(context:
     assert (await call(kept, "apply_patch", patch=deletion)).text == "Deleted link."
     assert (root / "f").exists() and not os.path.lexists(root / "link")
     os.symlink("f", root / "link")
-    with pytest.raises(ToolError, match="leads elsewhere"):
+    with pytest.raises(ToolError, match="points somewhere else"):
         await call(context.within(frozenset([str(root / "f")])), "apply_patch", patch=deletion)
     assert os.path.lexists(root / "link")

@@ -66,7 +66,7 @@ async def test_a_replacement_must_be_found_exactly_once(context: ToolContext, me
     assert "it occurs nowhere" in await refused(context, action="replace", block="notes", text="x")
     assert "there is no line 9" in await refused(context, action="insert", block="notes", text="x", line=9)
     assert "there is no line -1" in await refused(context, action="insert", block="notes", text="x", line=-1)
-    assert "changes nothing" in await refused(context, action="rewrite", block="notes", text="tea tea")
+    assert "change nothing" in await refused(context, action="rewrite", block="notes", text="tea tea")
     assert "no memory block 'note'" in await refused(context, action="append", block="note", text="x")
     assert memory.find("notes").text == "tea tea"
 

@@ -23,7 +23,7 @@ async def test_a_long_result_comes_in_pages_that_say_how_to_go_on(context: ToolC
         *lines, note = text.split("\n")
         got += lines
         assert result_tokens(text) <= 12_500 and f"Lines {offset}-{len(got)} of 9000" in note
-        if "To go on" not in note:
+        if "To continue" not in note:
             break
         offset = len(got) + 1
         assert f'recall {{"id":"call_7","offset":{offset}}}' in note
@@ -41,9 +41,9 @@ async def test_following_the_notes_gives_every_character_once(context: ToolConte
         assert result_tokens(text) <= max_tokens
         shown, _, note = text.rpartition("\n")
         got += shown
-        if "To go on" not in note:
+        if "To continue" not in note:
             break
-        arguments = json.loads(note.partition("To go on: recall ")[2].removesuffix("]"))
+        arguments = json.loads(note.partition("To continue: recall ")[2].removesuffix("]"))
         got += "" if "column" in arguments else "\n"
     assert got == whole
 
@@ -52,7 +52,7 @@ async def test_a_part_of_a_line_can_be_named(context: ToolContext) -> None:
     context = msgspec.structs.replace(context, recall={"c": "abc\ndefgh\nij"}.get)
     text = (await call(context, "recall", id="c", offset=2, column=3)).text
     call_again = 'recall {"id":"c","offset":3}'
-    assert text == f"fgh\n[Line 2 of 3, characters 3-5 of 5. To go on: {call_again}]"
+    assert text == f"fgh\n[Line 2 of 3, characters 3-5 of 5. To continue: {call_again}]"
     with pytest.raises(ToolError, match="has 5 characters; there is none at 6"):
         await call(context, "recall", id="c", offset=2, column=6)
 
@@ -75,5 +75,5 @@ def test_what_is_left_of_a_result_whose_whole_is_gone_says_so(context: ToolConte
     ]
     assert recall_text(results, context.spill_dir, "c0") == long
     left = recall_text(results, tmp_path / "another session", "c0") or ""
-    assert left.startswith("[The whole of this result is no longer kept") and "line 0\n" in left
+    assert left.startswith("[The full result is no longer stored") and "line 0\n" in left
     assert recall_text(results, tmp_path / "another session", "c1") == short

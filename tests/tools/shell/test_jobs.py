@@ -20,7 +20,7 @@ async def eventually(context: ToolContext, wanted: str, job: str = "1") -> str:
 
 async def test_a_background_command_returns_at_once_and_is_read_later(context: ToolContext) -> None:
     outcome = await call(context, "shell", command="echo up; sleep 1.3; echo more; sleep 300", background=True)
-    assert outcome.ok and outcome.text.startswith("up\n") and "goes on as job 1" in outcome.text
+    assert outcome.ok and outcome.text.startswith("up\n") and "it continues as job 1" in outcome.text
     text = await eventually(context, "more")
     assert "up" not in text and "[job 1: running" in text
     assert "more" not in (await call(context, "jobs", action="read", job="1")).text
@@ -35,7 +35,7 @@ async def test_what_fails_at_once_is_no_job(context: ToolContext) -> None:
 async def test_a_command_that_takes_too_long_goes_on_as_a_job(context: ToolContext) -> None:
     outcome = await call(context, "shell", command="echo one; sleep 1.5; echo two; exit 5", timeout_s=1)
     assert outcome.ok and outcome.exit_code is None and outcome.job == "1"
-    assert "still running after 1." in outcome.text and "goes on as job 1" in outcome.text
+    assert "still running after 1." in outcome.text and "it continues as job 1" in outcome.text
     assert "it may wait for input" in outcome.text
     assert "[job 1: exit code 5" in await eventually(context, "exit code 5")
 

@@ -93,7 +93,7 @@ async def test_a_time_out_is_told_with_its_likely_cause(context: ToolContext) ->
     assert outcome.text.startswith("Password: \n[still running after 1.")
     assert "may wait for input" in outcome.text
     busy = await call(context, "shell", command="while true; do echo x; sleep 0.05; done", timeout_s=1)
-    assert "goes on as job 2" in busy.text and "wait for input" not in busy.text
+    assert "it continues as job 2" in busy.text and "wait for input" not in busy.text
 
 
 async def test_the_time_limit_is_clamped_and_has_a_default(context: ToolContext) -> None:
@@ -107,14 +107,14 @@ async def test_a_background_process_is_told_and_its_output_goes_on(context: Tool
     outcome = await call(context, "shell", command="(sleep 0.5; echo later; touch done) & echo now")
     assert outcome.ok and outcome.text.startswith("now\n[exit code 0")
     path = context.spill_dir / "call_1.txt"
-    assert "goes on as job 1, until it is stopped or the session ends: see jobs" in outcome.text
+    assert "is still running as job 1, until it is stopped or the session ends: see jobs" in outcome.text
     for _ in range(200):
         if (root / "done").exists() and "later" in path.read_text(encoding="utf-8"):
             break
         await asyncio.sleep(0.01)
     assert path.read_text(encoding="utf-8") == "now\nlater\n"
     quiet = await call(context, "shell", command="sleep 5 >/dev/null 2>&1 &")
-    assert "goes on as job 2" in quiet.text
+    assert "is still running as job 2" in quiet.text
 
 
 async def test_a_cancelled_command_is_dead(context: ToolContext, root: Path) -> None:

@@ -65,7 +65,7 @@ async def test_what_is_no_text_is_not_shown(context: ToolContext) -> None:
 async def test_a_hostile_page_ends_within_bounds(context: ToolContext) -> None:
     deep = b"<div>" * 20_000 + b"words" + b"</div>" * 20_000
     outcome = await fetched(context, (200, {"content-type": "text/html"}, deep))
-    assert "words" in outcome.text and "these are its bare words" in outcome.text
+    assert "words" in outcome.text and "this is its plain text" in outcome.text
 
 
 def test_bare_words_are_had_of_any_page_in_linear_time() -> None:
@@ -109,14 +109,14 @@ async def test_control_sequences_do_not_reach_the_model(context: ToolContext) ->
     ("location", "told"),
     [
         ("http://example.com:81/x", 'redirects to another server, http://example.com:81, and .*{"url":"http://ex'),
-        ("file:///etc/passwd", "redirects to 'file:///etc/passwd', which is no page of the web"),
+        ("file:///etc/passwd", "redirects to 'file:///etc/passwd', which is not a web page"),
     ],
 )
 async def test_a_redirect_is_named_and_not_offered_when_it_is_no_page(
     context: ToolContext, location: str, told: str
 ) -> None:
     text = (await fetched(context, (302, {"location": location}, b""))).text
-    assert re.search(told, text) and ("To go on" in text) == location.startswith("http")
+    assert re.search(told, text) and ("To continue" in text) == location.startswith("http")
 
 
 def test_what_cannot_be_fetched_is_not_asked_for(context: ToolContext) -> None:

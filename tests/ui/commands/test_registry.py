@@ -167,7 +167,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/cost", "$0"),
         ("/context", "30%"),
         ("/context", "shell make test"),
-        ("/context pin 9", "takes a message out"),
+        ("/context pin 9", "removes a message"),
         ("/rewind 7", "Prompt 7 is not in the list"),
         ("/rewind 2", "Prompt 2 is not in the list"),
         ("/rewind 1 files", "goes back to before prompt N"),
@@ -280,7 +280,7 @@ async def test_prompts_are_listed_with_their_own_numbers_the_newest_last() -> No
 
 async def test_an_undo_of_more_turns_than_there_are_says_how_many_there_were() -> None:
     desk = await run("/undo 9")
-    assert desk.said == ["There are only 2 turns to take back."]
+    assert desk.said == ["There are only 2 turns to undo."]
     assert desk.client.operations(Undo) == [Undo(9)]
     assert not (await run("/undo 2")).said
 

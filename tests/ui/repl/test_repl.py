@@ -700,7 +700,7 @@ def test_ctrl_c_without_a_screen_stops_the_turn_then_leaves(tmp_path: Path) -> N
 def test_a_picture_of_the_clipboard_goes_along_as_long_as_its_mark_stands(tmp_path: Path) -> None:
     with Session(tmp_path) as term:
         term.send("look at \x16")
-        term.wait(r"look at \[picture 1\]")
+        term.wait(r"look at \[image 1\]")
         term.type("please")
         term.send("\r")
         term.wait("(?m)^— ")
@@ -710,7 +710,7 @@ def test_a_picture_of_the_clipboard_goes_along_as_long_as_its_mark_stands(tmp_pa
         term.leave()
     inputs = term.operations("UserInput")
     assert [len(each["images"]) for each in inputs] == [1, 0]
-    assert inputs[0]["text"].startswith("look at [picture 1]")
+    assert inputs[0]["text"].startswith("look at [image 1]")
 
 
 def test_ctrl_space_takes_nothing_from_what_is_typed(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_a_file_is_removed_only_as_it_was_known(tmp_path: Path) -> None:
     now = stamp_of(path)
     assert now is not None
     remove(path, "f", now)
-    with pytest.raises(FileError, match="deleted meanwhile"):
+    with pytest.raises(FileError, match="deleted in the meantime"):
         remove(path, "f", now)
 
 

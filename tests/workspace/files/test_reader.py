@@ -156,7 +156,7 @@ def test_a_file_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     put(tmp_path / "f", b"theirs")
     with pytest.raises(FileError, match="changed by someone else"):
         write_atomic(path, "f", b"ours", seen)
-    with pytest.raises(FileError, match="came into being"):
+    with pytest.raises(FileError, match="was created in the meantime"):
         write_atomic(path, "f", b"ours", None)
     assert Path(path).read_bytes() == b"theirs" and os.listdir(tmp_path) == ["f"]
     os.unlink(path)

@@ -25,7 +25,7 @@ def test_what_cannot_be_read_to_its_end_is_found_wherever_it_counts(tmp_path: Pa
         assert bad_ignore_file(top) == f"{place.resolve()} is not a regular file", name
         place.unlink()
         place.symlink_to("/dev/zero")
-        assert "is no regular file" in bad_ignore_file(top), name
+        assert "is not a regular file" in bad_ignore_file(top), name
         place.unlink()
         place.touch()
         os.truncate(place, 6 << 30)

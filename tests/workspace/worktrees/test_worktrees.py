@@ -339,7 +339,7 @@ async def test_only_what_is_safe_is_removed(
     shutil.rmtree(Path(tree.path) / "own")
     await remove(tree, runner.run)
     assert not Path(tree.path).exists() and not Path(tree.entry).exists() and not list(trees.iterdir())
-    with pytest.raises(WorktreeError, match="no worktree that agent has made"):
+    with pytest.raises(WorktreeError, match="not a worktree made by agent"):
         await remove(tree, runner.run)
 
 
@@ -352,14 +352,14 @@ async def test_a_worktree_of_a_living_process_or_of_somebody_else_stays(
         fields = Path(f"/proc/{other.pid}/stat").read_bytes().rpartition(b")")[2].split()
         owner = Owner(other.pid, fields[19].decode(), tree.owner.host)
         write_record(msgspec.structs.replace(tree, owner=owner))
-        with pytest.raises(WorktreeError, match="is at work"):
+        with pytest.raises(WorktreeError, match="is working in"):
             await remove(tree, runner.run, discard=True)
     finally:
         other.kill()
         other.wait()
     git(repo, "worktree", "add", "-q", "--detach", str(trees / "foreign"))
     foreign = msgspec.structs.replace(tree, path=str(trees / "foreign"))
-    with pytest.raises(WorktreeError, match="no worktree that agent has made"):
+    with pytest.raises(WorktreeError, match="not a worktree made by agent"):
         await remove(foreign, runner.run, discard=True)
     write_record(msgspec.structs.replace(tree, owner=owner, entry=str(repo / ".git/worktrees/foreign")))
     with pytest.raises(WorktreeError, match="belongs to another worktree"):

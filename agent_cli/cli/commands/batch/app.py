@@ -10,7 +10,7 @@ from agent_cli.bootstrap.options import UsageError
 from .start import BatchRequest, start_batch
 
 batch = typer.Typer(
-    help="Run many tasks, each in a tree of its own: `agent batch TASKS…` is `agent batch run TASKS…`.",
+    help="Run many tasks, each in its own tree. `agent batch TASKS…` is short for `agent batch run TASKS…`.",
     no_args_is_help=True,
 )
 
@@ -22,7 +22,7 @@ def _option(*names: str, text: str, value: str, least: float | None = None) -> A
 _Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a batch.")]
 _Tasks = typer.Argument(metavar="TASKS…", help="JSONL, JSON or YAML files, or folders; - is standard input.")
 _INTO = _option("--out", "-o", text="Folder for results; default NAME-batch.", value="OUT")
-_SLOTS = _option("--jobs", "-j", text="Attempts at a time.", value="N", least=1)
+_SLOTS = _option("--jobs", "-j", text="Number of attempts at the same time.", value="N", least=1)
 _MODEL = _option("--model", "-m", text="Model to use.", value="PROVIDER/MODEL")
 _MODE = _option(text="What runs without asking; default auto-edit.", value="MODE")
 _SANDBOX = _option(text="Sandbox level for commands.", value="LEVEL")
@@ -32,17 +32,17 @@ _MAX_TURNS = _option(text="Limit on model calls per attempt.", value="N", least=
 _TIMEOUT = _option(text="Limit on an attempt, in seconds.", value="SECONDS", least=0)
 _SETUP = _option(text="Command that prepares each tree.", value="CMD")
 _VERIFY = _option(text="Command that decides whether a task is solved.", value="CMD")
-_ATTEMPTS = _option(text="Attempts at each task.", value="N", least=1)
+_ATTEMPTS = _option(text="Number of attempts per task.", value="N", least=1)
 _PICK = _option(text="Which attempt counts: first_verified, all or smallest_diff.", value="RULE")
 _BUDGET = _option(text="Limit on the cost of the whole batch, in US dollars.", value="USD", least=0)
 _ALLOW = typer.Option("--allow-unknown-cost", help="With --budget: run models without known prices too.")
-_FILTER = _option(text="Only tasks whose id matches.", value="REGEX")
-_LIMIT = _option(text="Only the first N tasks.", value="N", least=1)
+_FILTER = _option(text="Run only tasks whose id matches.", value="REGEX")
+_LIMIT = _option(text="Run only the first N tasks.", value="N", least=1)
 _SHUFFLE = _option(text="Shuffle the tasks by this seed.", value="SEED")
-_RETRY = _option(text="What is run again where OUT has results.", value="infra|failed|all")
-_KEEP = _option(text="Trees that stay afterwards.", value="failed|all|none")
+_RETRY = _option(text="What to run again if OUT has results.", value="infra|failed|all")
+_KEEP = _option(text="Which trees to keep afterwards.", value="failed|all|none")
 _KEEP_GB = _option(text="Disk space for kept trees.", value="GB", least=0)
-_RESULT = _option(text="Also make a branch of each result.", value="patch|branch")
+_RESULT = _option(text="Also create a branch for each result.", value="patch|branch")
 _ENGINE = _option(text="Where attempts run.", value="local|dask")
 _ADDRESS = _option(text="Address of a Dask scheduler, such as tls://host:8786.", value="URL")
 _SCHEDULER = _option(text="File that a Dask scheduler wrote.", value="FILE")
@@ -95,7 +95,7 @@ def run(
     dry_run: Annotated[bool, _DRY_RUN] = False,
     json: Annotated[bool, _JSON] = False,
 ) -> int:
-    """Run tasks, or go on with a batch that was stopped: the same command does what is missing."""
+    """Run tasks, or continue a stopped batch: the same command runs what is missing."""
     given: dict[str, Any] = dict(locals())
     for name, choices in _CHOICES.items():
         if given[name] not in choices:
@@ -111,7 +111,7 @@ def status(
     report: Annotated[bool, typer.Option("--report", help="Rebuild the reports from the results.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
-    """Show what came of a batch so far, and whether it runs."""
+    """Show the results of a batch so far, and whether it is running."""
     from .manage import show_status
 
     return show_status(out, report=report, as_json=json)
@@ -119,7 +119,7 @@ def status(
 
 @batch.command()
 def cancel(out: _Out) -> int:
-    """Ask a running batch to stop; what is done stays."""
+    """Stop a running batch; finished attempts are kept."""
     from .manage import cancel_batch
 
     return cancel_batch(out)

@@ -333,7 +333,7 @@ async def _finish(request: BatchRequest, batch: Batch, folder: BatchFolder, end:
     if end.stopped:
         print(f"stopped: {clean(end.stopped)}")
     if end.stopped or end.exit_code == INVALID_LEFT:
-        print("the same command does what is missing")
+        print("the same command runs what is missing")
 
 
 async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEnd) -> list[str]:

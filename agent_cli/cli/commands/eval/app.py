@@ -19,8 +19,8 @@ _SUITE = typer.Argument(
 )
 _OUT = typer.Argument(metavar="OUT", help="The folder of one run: OUT/MODEL of `agent eval run`.", exists=True)
 _MODELS = _option("--model", "-m", text="Model, oracle, wrong or nop (repeatable).", value="PROVIDER/MODEL")
-_ATTEMPTS = _option("--attempts", "-n", text="Attempts at each task.", value="N", least=1)
-_SLOTS = _option("--jobs", "-j", text="Attempts at a time.", value="N", least=1)
+_ATTEMPTS = _option("--attempts", "-n", text="Number of attempts per task.", value="N", least=1)
+_SLOTS = _option("--jobs", "-j", text="Number of attempts at the same time.", value="N", least=1)
 _INTO = _option("--out", "-o", text="Folder for results; default SUITE-eval.", value="OUT")
 _MODE = _option(text="What runs without asking; default auto-edit.", value="MODE")
 _SANDBOX = _option(text="Sandbox level for commands.", value="LEVEL")
@@ -31,9 +31,9 @@ _MAX_TURNS = _option(text="Limit on model calls per attempt.", value="N", least=
 _TIMEOUT = _option(text="Limit on an attempt, in seconds, in place of the task's own.", value="SECONDS", least=0)
 _BUDGET = _option(text="Limit on the cost of each model's run, in US dollars.", value="USD", least=0)
 _ALLOW = typer.Option("--allow-unknown-cost", help="With --budget: run models without known prices too.")
-_FILTER = _option(text="Only tasks whose id matches.", value="REGEX")
-_LIMIT = _option(text="Only the first N tasks.", value="N", least=1)
-_RETRY = _option(text="What is run again where OUT has results.", value="infra|failed|all")
+_FILTER = _option(text="Run only tasks whose id matches.", value="REGEX")
+_LIMIT = _option(text="Run only the first N tasks.", value="N", least=1)
+_RETRY = _option(text="What to run again if OUT has results.", value="infra|failed|all")
 _CLONES = _option(text="SWE-bench: folder of clones named owner__name.", value="DIR")
 _CHECK = typer.Option("--check", help="SWE-bench: run the tests here, without the image of the instance.")
 _DRY_RUN = typer.Option("--dry-run", help="Show the frozen tasks; run nothing.")
@@ -65,7 +65,7 @@ def run(
     dry_run: Annotated[bool, _DRY_RUN] = False,
     json: Annotated[bool, _JSON] = False,
 ) -> int:
-    """Run a suite with each model, or go on with a run that was stopped: the same command does what is missing."""
+    """Run a suite with each model, or continue a stopped run: the same command runs what is missing."""
     from ..batch.start import BatchRequest
     from .run import EvalRequest, run_suite
 
@@ -101,7 +101,7 @@ def compare(
     output: Annotated[Path | None, _option("--output", "-o", text="Also write a page.", value="FILE.html")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
-    """Compare two runs task by task, and say whether the difference may be chance."""
+    """Compare two runs task by task, and say whether the difference could be chance."""
     from .show import show_comparison
 
     return show_comparison(before, after, output, as_json=json)

@@ -52,7 +52,7 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, -, _ and .")],
     target: Annotated[
         list[str] | None,
-        typer.Argument(metavar="URL|COMMAND", help="An address, or a program and its arguments."),
+        typer.Argument(metavar="URL|COMMAND", help="An address, or a command and its arguments."),
     ] = None,
     url: Annotated[str | None, typer.Option(help="Address of the server.")] = None,
     transport: Annotated[
@@ -67,15 +67,17 @@ def add(
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", "-e", metavar="NAME=VALUE", help="Variable for the program (repeatable)."),
+        typer.Option(
+            "--env", "-e", metavar="NAME=VALUE", help="Environment variable for the command (repeatable)."
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar='"NAME: VALUE"', help="Header for the URL (repeatable)."),
+        typer.Option("--header", "-H", metavar='"NAME: VALUE"', help="HTTP header for the URL (repeatable)."),
     ] = None,
     scope: Annotated[
         str | None,
-        typer.Option("--scope", "-s", metavar="user", help="Where it is written: only your own file."),
+        typer.Option("--scope", "-s", metavar="user", help="Where to write it: only your own file."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace a server of that name.")] = False,
 ) -> int:

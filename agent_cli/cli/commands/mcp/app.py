@@ -82,7 +82,7 @@ def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON obj
 
 @mcp.command()
 def get(name: _Name) -> int:
-    """Show one server: its definition, and its tools as far as they are known. Starts nothing."""
+    """Show one server: its definition, and its tools if they are known. Starts nothing."""
     setup = Setup(ParsedOptions("agent", {}))
     found = found_servers(setup)
     definition = named_server(found, name)
@@ -101,7 +101,7 @@ def get(name: _Name) -> int:
 def trust(
     name: _Name, yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust it without asking.")] = False
 ) -> int:
-    """Trust a server that this project brings, as it is now."""
+    """Trust a server that this project defines, in its current form."""
     refuse_for_the_model("trust a server")
     setup = Setup(ParsedOptions("agent", {}))
     found = found_servers(setup)
@@ -125,7 +125,7 @@ def trust(
 
 @mcp.command("test")
 def test_server(name: _Name) -> int:
-    """Connect to a server and show what it offers; the exit code is 1 where that fails."""
+    """Connect to a server and show what it offers; exit 1 if that fails."""
     setup = Setup(ParsedOptions("agent", {}))
     found = found_servers(setup)
     definition = named_server(found, name)

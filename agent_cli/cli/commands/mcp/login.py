@@ -29,7 +29,7 @@ def login(
     name: _Name,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> int:
-    """Log in at a server in your browser, or by pasting the address that a browser elsewhere was sent to."""
+    """Log in to a server in your browser, or by pasting the address that a browser elsewhere was sent to."""
     refuse_for_the_model("log in at a server")
     setup = Setup(ParsedOptions("agent", {}))
     found = found_servers(setup)
@@ -49,7 +49,7 @@ def login(
 
 
 def logout(name: _Name) -> int:
-    """Forget the login at a server on this machine."""
+    """Delete the login to a server from this machine."""
     refuse_for_the_model("log out of a server")
     setup = Setup(ParsedOptions("agent", {}))
     definition = named_server(found_servers(setup), name)

@@ -29,7 +29,9 @@ _INTERRUPTED = 130
 def serve(
     tools: Annotated[
         str | None,
-        typer.Option("--tools", metavar="NAMES", help="Offer only these, by comma; -NAME leaves one out."),
+        typer.Option(
+            "--tools", metavar="NAMES", help="Offer only these, separated by commas; -NAME leaves one out."
+        ),
     ] = None,
     mode: Annotated[
         str | None, typer.Option("--mode", metavar="plan|ask|auto-edit|yolo", help="What runs without asking.")

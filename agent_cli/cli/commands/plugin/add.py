@@ -30,7 +30,9 @@ from .report import contents, difference, line, report
 
 _YesHash = Annotated[
     str | None,
-    typer.Option("--yes-hash", metavar="HASH", help="Agree to exactly this content, as shown before, unasked."),
+    typer.Option(
+        "--yes-hash", metavar="HASH", help="Agree to exactly this content, as shown before, without being asked."
+    ),
 ]
 
 
@@ -68,11 +70,12 @@ def add(
 
 def update(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The plug-in; all without.", autocompletion=plugin_names)
+        str | None,
+        typer.Argument(metavar="NAME", help="The plug-in; without it, all.", autocompletion=plugin_names),
     ] = None,
     yes_hash: _YesHash = None,
 ) -> int:
-    """Fetch plug-ins anew, show how what they run has changed, and ask again. Never happens by itself."""
+    """Fetch plug-ins again, show what changed in what they run, and ask again. Never happens by itself."""
     refuse_for_the_model("update a plug-in")
     setup = Setup(ParsedOptions("agent", {}))
     store, failed = store_of(setup), 0

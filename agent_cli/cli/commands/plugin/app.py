@@ -31,7 +31,7 @@ _NONE = "No plug-in is installed. `agent plugin add SOURCE` adds one; `agent hel
 
 @plugin.command("list")
 def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> int:
-    """List the plug-ins, and those that you have in other agents. Reads all their files; runs nothing."""
+    """List the plug-ins, and those installed in other agents. Reads all their files; runs nothing."""
     setup = Setup(ParsedOptions("agent", {}))
     listed = _all(setup)
     others = [each for each in installed_elsewhere(home_dir()) if each.name not in {mine.name for mine in listed}]
@@ -48,7 +48,7 @@ def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON obj
 
 @plugin.command()
 def show(name: _Name) -> int:
-    """Show one plug-in: what it runs, and what of it is not used."""
+    """Show one plug-in: what it runs, and which parts are not used."""
     setup = Setup(ParsedOptions("agent", {}))
     store = store_of(setup)
     try:
@@ -66,14 +66,14 @@ def show(name: _Name) -> int:
 
 @plugin.command()
 def enable(name: _Name) -> int:
-    """Use a plug-in from the next session on."""
+    """Enable a plug-in from the next session on."""
     refuse_for_the_model("enable a plug-in")
     return _switch(name, enabled=True)
 
 
 @plugin.command()
 def disable(name: _Name) -> int:
-    """Use nothing of a plug-in from the next session on; it stays installed."""
+    """Disable a plug-in from the next session on; it stays installed."""
     refuse_for_the_model("disable a plug-in")
     return _switch(name, enabled=False)
 

@@ -27,7 +27,7 @@ def acp(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a configuration key (repeatable).")
     ] = None,
     config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE", help="Read a further configuration file.")
+        str | None, typer.Option("--config", metavar="FILE", help="Read an additional configuration file.")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Write a log of each session.")] = False,
     trace: Annotated[

@@ -46,13 +46,13 @@ _Limit = Annotated[int | None, typer.Option(min=1, help="Limit the number of ses
 @app.command("list")
 def list_sessions(
     everywhere: _All = False,
-    branch: Annotated[str | None, typer.Option(help="Only those that were on this git branch.")] = None,
+    branch: Annotated[str | None, typer.Option(help="Only sessions that were on this git branch.")] = None,
     since: Annotated[str | None, typer.Option(help="Last change since then: 7d, 12h, today, 2026-11-21.")] = None,
     until: Annotated[str | None, typer.Option(help="Last change until then: 7d, 12h, today, 2026-11-21.")] = None,
     limit: _Limit = None,
     json: _Json = False,
 ) -> int:
-    """Sessions of this directory, newest first."""
+    """List the sessions of this directory, newest first."""
     setup = setup_for_sessions()
     most = None if json else limit or _SHOWN
     infos = setup.sessions.list(
@@ -92,11 +92,11 @@ def _line(info: SessionInfo, mask: Mask, everywhere: bool) -> str:
 @app.command()
 def search(
     query: Annotated[str, typer.Argument(help='Words that one message must contain; "a phrase" in quotes.')],
-    everywhere: Annotated[bool, typer.Option("--all/--here", help="Of every directory, or of this one.")] = True,
+    everywhere: Annotated[bool, typer.Option("--all/--here", help="Search every directory, or this one.")] = True,
     limit: _Limit = 20,
     json: _Json = False,
 ) -> int:
-    """What was said in all sessions, best first; 1 when nothing is found."""
+    """Search the text of all sessions, best match first; exit 1 if nothing is found."""
     setup = setup_for_sessions()
     if not query.strip():
         raise UsageError("there is nothing to search for; give a word")
@@ -126,7 +126,7 @@ def _found(hits: list[Hit], mask: Mask) -> list[str]:
 
 @app.command()
 def show(identifier: _Id, json: _Json = False) -> int:
-    """The conversation of a session, its prompts numbered."""
+    """Show the conversation of a session, with numbered prompts."""
     setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
     loaded = read_session(path)
@@ -187,9 +187,11 @@ def rename(
 @app.command()
 def fork(
     identifier: _Id,
-    at: Annotated[str | None, typer.Option(help="From before this prompt: its number, or its turn's id.")] = None,
+    at: Annotated[
+        str | None, typer.Option(help="Copy what came before this prompt: its number, or its turn's id.")
+    ] = None,
 ) -> int:
-    """A new session with everything that came before a prompt, or with all of it. The old one stays as it is."""
+    """Start a new session with everything before a prompt, or with all of it. The old one does not change."""
     setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
     copy = setup.sessions.fork(path, int(at) if at is not None and at.isdecimal() else at)

@@ -45,7 +45,7 @@ def export(
     force: Annotated[bool, typer.Option(help="Replace the file if it exists.")] = False,
     raw: Annotated[bool, typer.Option(help="Do not mask secrets.")] = False,
 ) -> int:
-    """A session as Markdown, JSON (which can be imported) or one HTML page that needs no network."""
+    """Export a session as Markdown, JSON (which can be imported) or one HTML page that needs no network."""
     setup = setup_for_sessions()
     chosen = _format(format, output)
     path = setup.sessions.find(identifier)
@@ -152,7 +152,7 @@ def prune_command(
     days: Annotated[int | None, typer.Option(min=0, help="Instead of sessions.keep_days.")] = None,
     mb: Annotated[int | None, typer.Option(min=0, help="Instead of sessions.keep_mb.")] = None,
 ) -> int:
-    """Delete old sessions as the configuration says. Those in use and those with a name of their own stay."""
+    """Delete old sessions as configured. Those in use and those with a name of their own stay."""
     import time
 
     setup = setup_for_sessions()
@@ -181,7 +181,7 @@ def _pruned(done: Pruned, verb: str) -> list[str]:
 
 
 def repair_command(identifier: _Id) -> int:
-    """Make a damaged session file whole. What cannot be read is left out; the file as it was is kept beside it."""
+    """Repair a damaged session file. What cannot be read is left out; the file as it was is kept beside it."""
     setup = setup_for_sessions()
     done = repair(setup.sessions.find(identifier))
     if done.copy is None:

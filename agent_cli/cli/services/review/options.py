@@ -9,7 +9,7 @@ from agent_cli.bootstrap.options import SHARED, Option, UsageError
 FORMATS = ("text", "json", "sarif", "github", "rdjsonl", "gitlab", "pr-review")
 PRIORITIES = ("P0", "P1", "P2", "P3")
 TARGETS: tuple[Option, ...] = (
-    Option(("--base",), "text", "Review the commits that HEAD has and REF has not.", value="REF"),
+    Option(("--base",), "text", "Review the commits on HEAD that are not on REF.", value="REF"),
     Option(("--commit",), "text", "Review one commit.", value="SHA"),
     Option(("--uncommitted",), "flag", "Review staged, unstaged and new files."),
     Option(("--patch",), "text", "Review a patch, applied or not.", value="FILE"),

@@ -16,7 +16,7 @@ from .request import chat_body, roles_repeat
 from .stream import ChatStream
 
 _EFFORT = "This model takes no reasoning effort; it is left out from now on."
-_NO_REASONING = "This server does not take earlier reasoning back; it is left out from now on."
+_NO_REASONING = "This server does not accept earlier reasoning; it is left out from now on."
 _REASONING_BACK = "This server wants earlier reasoning sent back; it is from now on."
 _SHORTER = "The output limit is lowered to what this model takes."
 _MUST = r"reasoning_content.{0,60}(?:must|required|missing)|missing.{0,20}reasoning_content"

@@ -118,14 +118,14 @@ def chat_messages(
     )
     for message, sent in zip(request.messages, written, strict=True):
         if not isinstance(message, ToolResult) and shown:
-            yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
+            yield source, _user("[images from the results above]", tuple(shown), quirks, pictures)
             shown = []
         yield message.id, sent
         if isinstance(message, ToolResult) and message.images:
             shown.extend(message.images)
             source = message.id
     if shown:
-        yield source, _user("[pictures of the results above]", tuple(shown), quirks, pictures)
+        yield source, _user("[images from the results above]", tuple(shown), quirks, pictures)
 
 
 def _without_system(pairs: list[tuple[str, Json]]) -> list[tuple[str, Json]]:

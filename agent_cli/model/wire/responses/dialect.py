@@ -15,7 +15,7 @@ from .stream import ResponsesStream
 
 _NO_INCLUDE = "This model does not hand out its reasoning; it is not asked for from now on."
 _NO_SUMMARY = "Reasoning summaries are not available here; they are no longer requested."
-_REASONING = "The provider does not take earlier reasoning back; it is left out from now on."
+_REASONING = "The provider does not accept earlier reasoning; it is left out from now on."
 _EFFORT = "This model takes no reasoning effort; it is left out from now on."
 _NO_KEY = "This server does not know `prompt_cache_key`; it is left out from now on."
 _NO_PHASE = "This server does not know `phase`; it is left out from now on."

@@ -209,7 +209,7 @@ def test_doctor_looks_at_the_models_that_stand_in(world: World) -> None:
     assert done.code == 0 and [each[:4] for each in lines] == ["ok  ", "note", "note", "note"]
     assert "lm_studio/m" in lines[0]
     assert lines[1].endswith("anthropic/claude-x cannot be used: anthropic needs a key: set ANTHROPIC_API_KEY")
-    assert "PROVIDER/MODEL" in lines[2] and "`providers.two.base_url` is no address" in lines[3]
+    assert "PROVIDER/MODEL" in lines[2] and "`providers.two.base_url` is not an address" in lines[3]
     assert world.bodies() == []
 
 
@@ -225,11 +225,15 @@ def test_an_address_that_cannot_be_read_is_named_and_passed_over(world: World, b
     (source,) = bad
     model = "ollama/x" if source == "OLLAMA_HOST" else "openai/x"
     run = world.run("run", "-m", model, "hi", env=bad)
-    assert run.code == 2 and run.err.startswith(f"agent: {source} is no address")
+    assert run.code == 2 and run.err.startswith(f"agent: {source} is not an address")
     doctor = world.run("doctor", env={"AGENT_MODEL": model, **bad})
-    assert doctor.code == 1 and line(doctor, "model").startswith(f"FAIL  model: {source} is no address")
+    assert doctor.code == 1 and line(doctor, "model").startswith(f"FAIL  model: {source} is not an address")
     models = world.run("models", "gpt-4.1", env=bad)
-    assert models.code == 0 and models.err.startswith(f"agent: {source} is no address") and "gpt-4.1" in models.out
+    assert (
+        models.code == 0
+        and models.err.startswith(f"agent: {source} is not an address")
+        and "gpt-4.1" in models.out
+    )
 
 
 def test_a_missing_key_ends_a_run_as_before(world: World) -> None:

@@ -228,7 +228,7 @@ def test_what_was_learnt_is_left_out() -> None:
     kinds = {block["type"] for message in body["messages"] for block in message["content"]}
     assert kinds == {"text", "tool_use", "tool_result"}
     assert not {"thinking", "output_config"} & body.keys() and "cache_control" not in json.dumps(body)
-    assert "left out: this model takes no pictures" in json.dumps(body)
+    assert "left out: this model does not accept images" in json.dumps(body)
     bound = body_of(request(), refused=("prefix",))["thinking"]
     assert bound["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
 

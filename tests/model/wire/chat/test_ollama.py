@@ -205,7 +205,7 @@ def test_a_conversation_in_ollama_s_words() -> None:
         },
         {"role": "tool", "content": "one", "tool_name": "read", "tool_call_id": "c1"},
         {"role": "tool", "content": "bad", "tool_name": "read", "tool_call_id": "c2"},
-        {"role": "user", "content": "[pictures of the results above]", "images": ["REVG"]},
+        {"role": "user", "content": "[images from the results above]", "images": ["REVG"]},
         {"role": "user", "content": "and?"},
     ]  # fmt: skip
     assert sent["tools"][0]["function"]["name"] == "read"
@@ -253,7 +253,7 @@ def test_pictures_are_left_out_for_a_model_without_eyes() -> None:
     blind = ModelInfo("ollama/q").plus(Facts("server", images=False))
     assert "images" not in body(CONVERSATION, info=blind)["messages"][1]
     assert "images" not in body(CONVERSATION, LearnedLimits(refused=("images",)))["messages"][1]
-    assert "takes no pictures" in body(CONVERSATION, info=blind)["messages"][1]["content"]
+    assert "does not accept images" in body(CONVERSATION, info=blind)["messages"][1]["content"]
 
 
 def test_a_request_that_cannot_fit_is_not_sent() -> None:

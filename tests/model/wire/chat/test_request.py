@@ -70,7 +70,7 @@ def test_the_whole_conversation() -> None:
         },
         {"role": "tool", "tool_call_id": "c1", "content": "one"},
         {"role": "tool", "tool_call_id": "c2", "content": "two"},
-        {"role": "user", "content": [{"type": "text", "text": "[pictures of the results above]"}, picture]},
+        {"role": "user", "content": [{"type": "text", "text": "[images from the results above]"}, picture]},
         {"role": "assistant", "content": "done"},
         {"role": "user", "content": "thanks"},
     ]
