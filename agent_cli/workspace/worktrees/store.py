@@ -16,7 +16,6 @@ from typing import NamedTuple
 from agent_cli.fs.files import PLAIN, make_private, read_regular, replace_file, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
 
-from ..checkpoints.blobs import contents
 from ..checkpoints.git import GitFailed, PrivateGit, RunProgram
 from ..checkpoints.restore import Entry
 from ..checkpoints.types import CheckpointError
@@ -236,6 +235,8 @@ class SnapshotStore:
 
     async def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
         """Return blob hash → content."""
+        from ..checkpoints.blobs import contents
+
         wanted = sorted(set(filter(None, blobs)))
         found: dict[str, bytes] = {}
         for at in range(0, len(wanted), _CONTENT_PART):
