@@ -18,14 +18,15 @@ def read_waiting(source: int, most: int) -> bytes:
             select.select([source], [], [])
 
 
-def write_waiting(sink: int, data: memoryview) -> int:
-    """Wait until some of the data can be written, and return the number of bytes written.
+def write_waiting(sink: int, data: bytes) -> None:
+    """Write all of the data, waiting for the reader.
 
     Raises:
         OSError: it cannot be written.
     """
-    while True:
+    left = memoryview(data)
+    while left:
         try:
-            return os.write(sink, data)
+            left = left[os.write(sink, left) :]
         except BlockingIOError:
             select.select([], [sink], [])

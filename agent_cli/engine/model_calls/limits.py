@@ -6,6 +6,7 @@ import time
 import msgspec
 
 from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.tools.kit.output import counted
 
 CLOSING_S = 90.0
 """Maximum seconds for the closing summary at a limit."""
@@ -89,7 +90,7 @@ class Limits:
     def reached(self) -> tuple[StopReason, str] | None:
         """Return the limit that forbids another model call, with a description; None if there is none."""
         if self.bounds.turns is not None and self.steps >= self.bounds.turns:
-            calls = f"{self.bounds.turns} model call{'s' * (self.bounds.turns != 1)}"
+            calls = counted(self.bounds.turns, "model call")
             return "turn_limit", f"{calls} per prompt (limits.turns)"
         if self._prompt.most is not None and self._prompt.used >= self._prompt.most:
             return "turn_limit", f"{self._prompt.most} model calls per prompt, sub-agents included (limits.turns)"

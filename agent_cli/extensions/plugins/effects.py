@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.definition import Hook
+from agent_cli.tools.kit.output import counted
 
 from ..front_matter import read_front_matter
 from ..hook_files import plugin_hooks, words_of
@@ -121,11 +122,11 @@ def part_lines(plugin: Plugin) -> Iterator[str]:
     agents = sum(1 for _ in _named(plugin.agents, "*.md"))
     for number, word in ((skills, "skill"), (commands, "command"), (agents, "agent")):
         if number:
-            yield f"{number} {word}{'s' * (number != 1)}"
+            yield counted(number, word)
     if hooks := len(hooks_of(plugin)[0]):
-        yield f"{hooks} hook{'s' * (hooks != 1)}"
+        yield counted(hooks, "hook")
     if plugin.servers:
-        yield f"{len(plugin.servers)} MCP server{'s' * (len(plugin.servers) != 1)}"
+        yield counted(len(plugin.servers), "MCP server")
 
 
 def _named(places: Iterable[Path], pattern: str) -> Iterator[Path]:

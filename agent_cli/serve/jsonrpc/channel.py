@@ -154,9 +154,7 @@ class _Writer:
     def _write(self) -> None:
         with contextlib.suppress(OSError):
             while (data := self._queue.get()) is not None:
-                view = memoryview(data)
-                while view:
-                    view = view[write_waiting(self._sink, view) :]
+                write_waiting(self._sink, data)
                 self._tell(self._sent, len(data))
         self._tell(self._ended)
 

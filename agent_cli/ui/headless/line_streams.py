@@ -106,9 +106,7 @@ class ThreadedOutput:
     def _work(self) -> None:
         try:
             while (text := self._queue.get()) is not None:
-                view = memoryview(text.encode("utf-8", "backslashreplace"))
-                while view:
-                    view = view[write_waiting(self._sink, view) :]
+                write_waiting(self._sink, text.encode("utf-8", "backslashreplace"))
         except OSError as error:
             if error.errno != errno.EPIPE:
                 self.failure = error.strerror or str(error)
