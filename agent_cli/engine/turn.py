@@ -118,7 +118,7 @@ class Turn:
         except TimeoutError:
             reason = "time_limit"
         if reason in ("turn_limit", "cost_limit", "time_limit"):
-            await self._close(reason)
+            await self._close()
         return Stop(reason, self.text, self._unmet)
 
     async def _asked_hooks(self, user_input: UserInput) -> str:
@@ -299,7 +299,7 @@ class Turn:
             self.steers.append(said.guidance)
         return said.go_on
 
-    async def _close(self, reason: StopReason) -> None:
+    async def _close(self) -> None:
         """Make one last call without tools after a limit, for a summary of done and open work."""
         self._say("hint", CLOSING)
         try:

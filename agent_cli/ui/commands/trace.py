@@ -65,7 +65,7 @@ def render_turn(turn: TracedTurn, theme: Theme, width: int, most: int = _MOST_RO
     left_out = len(turn.spans) - len(shown)
     if left_out:
         rows.append(theme.paint("muted", f"  {lines.number(left_out, 'shorter one')} left out"))
-    return [*rows, *_slowest(turn.spans, theme, width)]
+    return [*rows, *_slowest(turn.spans, width)]
 
 
 def _all(turns: Sequence[TracedTurn], theme: Theme, width: int) -> list[str]:
@@ -77,7 +77,7 @@ def _all(turns: Sequence[TracedTurn], theme: Theme, width: int) -> list[str]:
             sums[name] = sums.get(name, 0.0) + seconds
     title = f"  {lines.number(len(turns), 'turn')}, {duration(sum(turn.duration_s for turn in turns))}"
     rows = [theme.paint("strong", title), *render_shares(sums, width, theme, "  ")]
-    return [*rows, *_slowest([span for turn in turns for span in turn.spans], theme, width)]
+    return [*rows, *_slowest([span for turn in turns for span in turn.spans], width)]
 
 
 def _title(turn: TracedTurn) -> str:
@@ -92,7 +92,7 @@ def _chosen(spans: Sequence[TracedSpan], most: int) -> list[TracedSpan]:
     return [spans[at] for at in sorted(longest)]
 
 
-def _slowest(spans: Sequence[TracedSpan], theme: Theme, width: int) -> list[str]:
+def _slowest(spans: Sequence[TracedSpan], width: int) -> list[str]:
     found = sorted((span for span in spans if span.kind in ("model", "tool")), key=_took, reverse=True)[:_SLOWEST]
     said = ", ".join(f"{_name(span)} {duration(_took(span))}" for span in found if _took(span) > 0)
     return ["", *(f"  {row}" for row in lines.wrap_limited(f"Slowest: {said}", width - 2, 3))] if said else []

@@ -26,7 +26,7 @@ def table(rows: Sequence[Sequence[StyledText]], aligned: Sequence[str], theme: T
     least = [max([1, *(_longest(cell.plain) for cell in column)]) for column in columns]
     widths = _widths(natural, least, width - _GAP * (len(columns) - 1))
     if not widths:
-        return _records(rows, theme, width)
+        return _records(rows, width)
     header, *body = [
         [wrap_text(cell, own, fold=True) for cell, own in zip(row, widths, strict=True)] for row in rows
     ]
@@ -90,7 +90,7 @@ def _shared(wanted: list[int], room: int) -> list[int]:
     return widths
 
 
-def _records(rows: Sequence[Sequence[StyledText]], theme: Theme, width: int) -> list[str]:
+def _records(rows: Sequence[Sequence[StyledText]], width: int) -> list[str]:
     """Return each row as lines of names and values."""
     header, *body = rows
     out: list[str] = []
