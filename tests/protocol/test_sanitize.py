@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.protocol.sanitize import Sanitizer, clean, visible
+from agent_cli.protocol.sanitize import Sanitizer, clean, fence, one_line, visible, visible_line
 from tests.costs import assert_linear
 from tests.fuzz import tries
 from tests.rows import each_row
@@ -183,3 +183,15 @@ def test_no_bytes_change_the_state_of_a_terminal(pieces: list[bytes], keep_sgr: 
     if keep_sgr:
         stream.feed("\x1b[0m")
     assert state(screen) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "ticks"), [("", 3, 3), ("a ``b``", 3, 3), ("```\n````", 3, 5), ("a", 1, 1), ("a`b", 1, 2)]
+)
+def test_nothing_in_a_text_closes_its_fence(text: str, least: int, ticks: int) -> None:
+    assert fence(text, least) == "`" * ticks
+
+
+def test_a_text_on_one_line_is_safe() -> None:
+    assert one_line(" a\x1b[2J\n\n b ") == "a b"
+    assert visible_line(" a\x1b[2J\n\n b ") == "a^[[2J b"

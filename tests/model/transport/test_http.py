@@ -11,7 +11,7 @@ import pytest
 from agent_cli.config.schema import Timeouts
 from agent_cli.model.transport import hops
 from agent_cli.model.transport.byte_stream import ByteStream
-from agent_cli.model.transport.http import Connection
+from agent_cli.model.transport.http import Connection, is_local_url
 from agent_cli.model.types.base import ModelError
 
 Serve = Callable[["Peer"], Awaitable[None]]
@@ -266,3 +266,15 @@ async def test_what_has_come_together_is_read_at_once_and_before_what_broke_it_o
             with pytest.raises(ModelError) as caught:
                 await anext(chunks)
     assert caught.value.kind == "connection"
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:11434", "user:pw@10.0.0.1", "[::1]:8080", "box", "box.local", "192.168.1.2"]
+)
+def test_a_server_on_this_network_is_known_by_its_address(host: str) -> None:
+    assert is_local_url(f"http://{host}/v1")
+
+
+@pytest.mark.parametrize("host", ["api.openai.com", "user:pw@api.example.com:8443", "8.8.8.8"])
+def test_any_other_server_is_remote(host: str) -> None:
+    assert not is_local_url(f"https://{host}/v1")
