@@ -15,7 +15,7 @@ from agent_cli.ui.headless import conversation, partial_output, runner
 TARGET = Path(__file__).with_name("events.md")
 HEAD = """# Events
 
-`agent run --output-format stream-json` writes one JSON object per line: first `session_started`, last always
+`agent run --output-format stream-json` writes one JSON object per line. The first is `session_started`, the last always
 `result`. `--output-format json` writes only the `result`. With `--input-format stream-json` each prompt has a
 `result`. Within a major version fields may be added, but never
 renamed or removed: ignore those that you do not know. An unknown number is `null`, never 0.
