@@ -109,7 +109,7 @@ class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled"):
     discarded_chars: int = 0
     """Characters of text already sent for this step, to be discarded."""
     parked: bool = False
-    """True if the retry waits for a rate limit that resets much later; the session continues by itself."""
+    """True if the retry waits for a rate limit that resets much later; the session continues automatically."""
 
 
 class StreamSilent(Event, frozen=True, kw_only=True, tag="stream_silent"):
@@ -440,7 +440,7 @@ class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings_changed"):
 
 
 class TurnCompleted(Event, frozen=True, kw_only=True, tag="turn_completed"):
-    """The turn has ended by itself: the task is done, or a limit was reached."""
+    """The turn has ended normally: the task is done, or a limit was reached."""
 
     stop_reason: StopReason
     """Why it ended."""
