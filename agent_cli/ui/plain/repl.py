@@ -50,7 +50,7 @@ _TURN_ROWS = 40
 _NO_PIPED_COMMANDS = "Not run: `!` needs a terminal. What is piped in is data."
 _KEYS = (
     "Enter sends a line; a \\ at its end continues it. Ctrl-C stops a turn; with none running it quits.",
-    "While a turn runs a line steers it, /queue TEXT queues a prompt, and /queue alone lists the queue, to take one back.",
+    "While a turn runs a line steers it, /queue TEXT queues a prompt, and /queue alone lists what waits.",
     "/more prints in full what was shortened last, then what came before it.",
     "/help lists the commands; the beginning of a name is enough where only one begins so.",
     "@ attaches a file, a folder, a URL, or an image by its path; #note saves a note to the memory.",
