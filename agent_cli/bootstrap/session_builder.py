@@ -268,7 +268,7 @@ class SessionBuilder:
             root=setup.workspace.root,
             reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
             masked=partial(recorded, redactor=self._redactor),
-            booked=self._follows.book if self._follows else None,
+            on_model_called=self._follows.book if self._follows else None,
         )
         mode, about_mode = self._mode(session) if self.child is None else (session.view.settings[1], ())
         permissions.mode = mode

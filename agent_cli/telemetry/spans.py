@@ -18,7 +18,7 @@ import msgspec
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.records import ModelCalled
-from agent_cli.protocol.usage import BESIDE, CallKind, Totals
+from agent_cli.protocol.usage import NON_CONVERSATION_KINDS, CallKind, Totals
 
 from . import conventions as names
 from .content import NO_CONTENT, Content
@@ -95,7 +95,7 @@ class SpanBuilder:
             return
         self._tell_pauses(model, entry.time - entry.duration_s)
         model.book(entry)
-        if model.answered_at and model.call_kind in BESIDE:
+        if model.answered_at and model.call_kind in NON_CONVERSATION_KINDS:
             self._close_model(lane, model, entry.time)
 
     def event(self, event: ev.AnyEvent) -> None:
@@ -236,7 +236,7 @@ class SpanBuilder:
         model.pauses.append((time, time + event.delay_s, attributes, event.error.kind))
 
     def _answer_completed(self, lane: Lane, event: ev.AnswerCompleted, time: float) -> None:
-        answers = [each for each in lane.models if each.call_kind not in BESIDE]
+        answers = [each for each in lane.models if each.call_kind not in NON_CONVERSATION_KINDS]
         if not answers:
             return
         model = answers[-1]

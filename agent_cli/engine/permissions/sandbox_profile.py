@@ -256,10 +256,10 @@ def _closes_more(rule: Rule) -> bool:
 
 def _autorun_files(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
     """Return the files that editors, shells, other agents, git and the agent itself read or run automatically."""
-    from agent_cli.protocol.paths import OBEYED
+    from agent_cli.protocol.paths import AUTORUN_NAMES
     from agent_cli.workspace.git.programs import run_by_git
 
-    names = (".agentignore", *sorted(OBEYED), *(policy.instructions if policy.untrusted else ()))
+    names = (".agentignore", *sorted(AUTORUN_NAMES), *(policy.instructions if policy.untrusted else ()))
     named = (os.path.join(root, name) for root in roots for name in names)
     return (*named, *(path for root in roots for path in run_by_git(root)))
 

@@ -37,7 +37,7 @@ class UserQuestions:
         """True if a user can be asked."""
         return self._approvals.interactive
 
-    async def drops(self, full: str, largest: Sequence[Message]) -> Message | None:
+    async def choose_message_to_drop(self, full: str, largest: Sequence[Message]) -> Message | None:
         """Ask which of the largest messages to drop from a conversation that cannot be made to fit otherwise; None
         for none."""
         if not self.is_there or not largest:
@@ -46,7 +46,7 @@ class UserQuestions:
         question = f"{full} What should be dropped?"
         return offered.get((await self._approvals.question(question, (*offered, STOP), self._scope)).strip())
 
-    async def lets_go_on(self, doubt: str, *, otherwise: bool) -> UserAnswer:
+    async def confirm_continue(self, doubt: str, *, otherwise: bool) -> UserAnswer:
         """Ask whether to continue despite a doubt. Without a user, `otherwise` decides, and the doubt is shown if
         the turn continues."""
         if not self.is_there:

@@ -10,7 +10,7 @@ import msgspec
 
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage
-from agent_cli.protocol.operations import BroughtText
+from agent_cli.protocol.operations import AttachedText
 
 from ..expansion import expand
 from .skill import FILE_NAMES, TOOL_NAME, Skill, SkillText
@@ -32,7 +32,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 def brought_text(
     skill: Skill, file: SkillText, argument: str, setting: Setting, *, trusted: bool, doubtful: bool = False
-) -> BroughtText:
+) -> AttachedText:
     """Return the content that a skill call adds to the conversation.
 
     Args:
@@ -56,7 +56,7 @@ def brought_text(
     moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
     source = f"the skill {skill.path}, written by a command after untrusted text was read" if doubtful else ""
     allowed = tuple(allow_rules(file.head.allowed_tools)) if trusted and not doubtful else ()
-    return BroughtText(skill.name, text, moved, allowed, source)
+    return AttachedText(skill.name, text, moved, allowed, source)
 
 
 def is_given(text: str, messages: Iterable[Message]) -> bool:

@@ -217,12 +217,12 @@ def is_protected(path: str, policy: Policy) -> bool:
 
 def is_obeyed(path: str, policy: Policy) -> bool:
     """Return True if editors, shells, other agents or git run or obey a workspace file on their own."""
-    from agent_cli.protocol.paths import is_obeyed_by_name
+    from agent_cli.protocol.paths import has_autorun_name
 
     around = max((root for root in policy.roots if is_inside(path, (root,))), key=len, default="")
     if not around:
         return False
-    return is_obeyed_by_name(path[len(around) :]) or is_inside(path, policy.run_by_git())
+    return has_autorun_name(path[len(around) :]) or is_inside(path, policy.run_by_git())
 
 
 def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:

@@ -16,7 +16,7 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.usage import CHARS_PER_TOKEN, Totals
 from agent_cli.session.costs import Costs
 from agent_cli.session.steps import Step, steps_of
-from agent_cli.session.timing import SHARES, Share, Stretch, Timing, by_turn, percentile, shares_of
+from agent_cli.session.timing import SHARES, Interval, Share, Timing, by_turn, percentile, shares_of
 
 from .charts import duration, money, timeline, tokens
 from .step_charts import (
@@ -128,15 +128,15 @@ def _line_data(timing: Timing, story: Transcript) -> dict[str, object]:
     turns: list[list[float]] = []
     items: list[list[float]] = []
     at = 0.0
-    for turn, stretches in zip(timing.turns, by_turn(timing), strict=True):
+    for turn, intervals in zip(timing.turns, by_turn(timing), strict=True):
         turns.append([_ms(at), _ms(turn.duration_s), numbers.get(turn.name, 0), round(turn.start)])
         free = [0.0] * _LANES
-        for stretch in stretches:
-            for lane, kind, start, end in _drawn(stretch, free):
+        for interval in intervals:
+            for lane, kind, start, end in _drawn(interval, free):
                 start, end = max(start, turn.start), min(end, turn.end)
                 if end > start:
-                    name = names.setdefault(clean(stretch.name)[:60], len(names))
-                    failed = names.setdefault(clean(stretch.error)[:40], len(names)) if stretch.error else -1
+                    name = names.setdefault(clean(interval.name)[:60], len(names))
+                    failed = names.setdefault(clean(interval.error)[:40], len(names)) if interval.error else -1
                     items.append([lane, kind, _ms(at + start - turn.start), _ms(end - start), name, failed])
         at += turn.duration_s + gap
     return {"turns": turns, "items": items, "names": list(names), "kinds": list(_KINDS), "whole": _ms(at)}
@@ -146,22 +146,22 @@ _KINDS = ("first_token", "streaming", "tool", "waiting", "retry", "hook", "agent
 _MODEL, _TOOLS, _WAITING, _AGENTS = 0, 1, 1 + _LANES, 2 + _LANES
 
 
-def _drawn(stretch: Stretch, free: list[float]) -> list[tuple[int, int, float, float]]:
+def _drawn(interval: Interval, free: list[float]) -> list[tuple[int, int, float, float]]:
     """Return lane, kind, start and end of the bars for a time span; `free` holds the time from which each tool
     lane is free."""
-    match stretch:
-        case Stretch(kind="model", record=ModelCalled() as call) if call.agent:
-            return [(_AGENTS, _KINDS.index("agent"), stretch.start, stretch.end)]
-        case Stretch(kind="model", record=ModelCalled() as call):
-            first = stretch.end if call.first_token_s is None else stretch.start + call.first_token_s
-            first = min(first, stretch.end)
-            return [(_MODEL, 0, stretch.start, first), (_MODEL, 1, first, stretch.end)]
-        case Stretch(kind="tool"):
-            lane = next((at for at, until in enumerate(free) if until <= stretch.start + 0.0005), _LANES - 1)
-            free[lane] = stretch.end
-            return [(_TOOLS + lane, _KINDS.index("tool"), stretch.start, stretch.end)]
-        case Stretch(kind="waiting" | "retry" | "hook" as kind):
-            return [(_WAITING, _KINDS.index(kind), stretch.start, stretch.end)]
+    match interval:
+        case Interval(kind="model", record=ModelCalled() as call) if call.agent:
+            return [(_AGENTS, _KINDS.index("agent"), interval.start, interval.end)]
+        case Interval(kind="model", record=ModelCalled() as call):
+            first = interval.end if call.first_token_s is None else interval.start + call.first_token_s
+            first = min(first, interval.end)
+            return [(_MODEL, 0, interval.start, first), (_MODEL, 1, first, interval.end)]
+        case Interval(kind="tool"):
+            lane = next((at for at, until in enumerate(free) if until <= interval.start + 0.0005), _LANES - 1)
+            free[lane] = interval.end
+            return [(_TOOLS + lane, _KINDS.index("tool"), interval.start, interval.end)]
+        case Interval(kind="waiting" | "retry" | "hook" as kind):
+            return [(_WAITING, _KINDS.index(kind), interval.start, interval.end)]
         case _:
             return []
 
@@ -285,13 +285,13 @@ def _speed(calls: Sequence[ModelCalled]) -> str:
 
 
 def _retries(timing: Timing) -> str:
-    failed: dict[tuple[str, str], list[Stretch]] = {}
+    failed: dict[tuple[str, str], list[Interval]] = {}
     pauses: dict[str, float] = {}
-    for stretch in timing.stretches:
-        if stretch.kind == "model" and stretch.error:
-            failed.setdefault((stretch.error, stretch.name), []).append(stretch)
-        elif stretch.kind == "retry":
-            pauses[stretch.error] = pauses.get(stretch.error, 0.0) + stretch.duration_s
+    for interval in timing.intervals:
+        if interval.kind == "model" and interval.error:
+            failed.setdefault((interval.error, interval.name), []).append(interval)
+        elif interval.kind == "retry":
+            pauses[interval.error] = pauses.get(interval.error, 0.0) + interval.duration_s
     if not failed:
         return ""
     rows = [

@@ -104,7 +104,7 @@ class Conversation:
 
     async def begin(self, first_input: FirstInput) -> None:
         """Send the first input of the program."""
-        if first_input.is_data:
+        if first_input.has_piped_text:
             await self.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
         elif first_input.text.strip():
             await self.send(first_input.text)

@@ -21,9 +21,9 @@ from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
+    HistoryOperation,
     Operation,
     QuestionAnswer,
-    Reshape,
     Steer,
     UserInput,
 )
@@ -36,7 +36,7 @@ from ..conversation.conversation import Conversation, shell_command
 from ..dialogs.answers import is_command_line, runs_now
 from ..dialogs.base import GUARD_S, answer_first
 from ..render.renderer import Renderer
-from ..services import Host
+from ..services import FrontEndServices
 from ..signals import ENDING, signal_handlers
 from ..text import lines
 from ..text.theme import NONE, Theme
@@ -59,7 +59,13 @@ _KEYS = (
 
 
 async def run_plain(
-    client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO, *, first_input: FirstInput = NOTHING
+    client: Client,
+    host: FrontEndServices,
+    settings: Ui,
+    stdin: TextIO,
+    stdout: TextIO,
+    *,
+    first_input: FirstInput = NOTHING,
 ) -> ExitReason:
     """Run the REPL line by line until the user leaves."""
     repl = PlainRepl(client, host, settings, stdin, stdout)
@@ -71,7 +77,9 @@ class PlainRepl:
 
     keys: tuple[str, ...] = _KEYS
 
-    def __init__(self, client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO) -> None:
+    def __init__(
+        self, client: Client, host: FrontEndServices, settings: Ui, stdin: TextIO, stdout: TextIO
+    ) -> None:
         self.client, self.host = client, host
         self.theme: Theme = NONE
         self._stdout = stdout
@@ -179,7 +187,11 @@ class PlainRepl:
         await self._conversation.submit(operation)
 
     def _submitted(self, operation: Operation) -> None:
-        if self._terminal and self.client.snapshot().busy and isinstance(operation, Steer | UserInput | Reshape):
+        if (
+            self._terminal
+            and self.client.snapshot().busy
+            and isinstance(operation, Steer | UserInput | HistoryOperation)
+        ):
             when = "at the next step" if isinstance(operation, Steer) else "when this turn is over"
             self.say(f"· Goes on {when}; /queue shows what waits.")
 
@@ -213,7 +225,7 @@ class PlainRepl:
         self._flush()
         self._ring()
         if self._rings:
-            self.host.prompt_awaited("a turn is over")
+            self.host.notify_turn_ended("a turn is over")
 
     @property
     def _question(self) -> ev.ApprovalRequested | ev.QuestionAsked | None:

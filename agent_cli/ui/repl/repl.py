@@ -30,7 +30,7 @@ from ..dialogs.dialog_queue import DialogQueue
 from ..dialogs.picker import Picker
 from ..notifications import Notifications
 from ..render.renderer import Renderer, warm_up
-from ..services import Host
+from ..services import FrontEndServices
 from ..signals import ENDING, signal_handlers
 from ..text import lines
 from ..text.theme import Theme, choose
@@ -68,7 +68,9 @@ class Repl:
 
     keys: tuple[str, ...] = _KEYS
 
-    def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path, painted: FirstPaint) -> None:
+    def __init__(
+        self, client: Client, host: FrontEndServices, settings: Ui, history_file: Path, painted: FirstPaint
+    ) -> None:
         """`painted` is the view already on the screen."""
         self.client, self.host = client, host
         self._first_paint = painted
@@ -92,7 +94,7 @@ class Repl:
             self, self.theme, completer, history_file, painted.keyboard, vi_mode=settings.vi_mode
         )
         self.asking = DialogQueue(self._screen, self.say, self._submit, self._changed)
-        self.attention = Notifications(settings, self._screen.send, self._notify, host.prompt_awaited)
+        self.attention = Notifications(settings, self._screen.send, self._notify, host.notify_turn_ended)
         self._title = WindowTitle(self._screen.send) if settings.title else None
         self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
@@ -158,7 +160,7 @@ class Repl:
         if self._now.unsent or drafts:
             note, text = resume_note.never_sent(self._now, drafts)
             self.propose(text, note)
-        if not first_input.is_data and registry.parse_input(first_input.text):
+        if not first_input.has_piped_text and registry.parse_input(first_input.text):
             self._renderer.echo(first_input.text)
         await self._conversation.begin(first_input)
 

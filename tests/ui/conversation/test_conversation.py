@@ -189,7 +189,7 @@ async def test_a_submission_is_open_until_its_end_and_closing_passes_only_notice
     front.client.last_words = ("job 1 was ended",)
     conversation = front.conversation
     await conversation.carry_on()
-    await conversation.begin(FirstInput("data", is_data=True))
+    await conversation.begin(FirstInput("data", has_piped_text=True))
     assert front.submitted == [UserInput(""), UserInput("data", is_data=True)]
     assert conversation.open == {"s1", "s2"}
     front.client.emit(ev.OperationCompleted(operation="x"), "s1")

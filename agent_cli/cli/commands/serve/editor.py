@@ -24,7 +24,7 @@ from agent_cli.ui.commands import registry
 from agent_cli.ui.commands.api import Choice, ExitReason
 from agent_cli.ui.commands.settings import confirms_yolo
 from agent_cli.ui.render import notices
-from agent_cli.ui.services import Host
+from agent_cli.ui.services import FrontEndServices
 from agent_cli.ui.text.hints import with_advice
 from agent_cli.ui.text.theme import NONE, Theme
 
@@ -148,7 +148,7 @@ class _Context:
     keys: tuple[str, ...] = ()
     columns = _COLUMNS
 
-    def __init__(self, client: Client, host: Host, front: CommandFront) -> None:
+    def __init__(self, client: Client, host: FrontEndServices, front: CommandFront) -> None:
         self.client, self.host = client, host
         self._front = front
 
