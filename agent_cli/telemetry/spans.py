@@ -28,7 +28,7 @@ from .traceparent import Parent, new_trace_id, tool_span_id
 
 _QUEUE_S = 0.0015
 """Minimum wait of a tool call, in seconds, that is worth a span."""
-AFTER = ".after"
+POST_CALL_SUFFIX = ".after"
 """Suffix of a call's id in the id of a command that a rule runs after the call."""
 _MOST_LATE = 1000
 """Maximum number of attempts kept for events that may still arrive."""
@@ -79,7 +79,7 @@ class SpanBuilder:
         lane = self._lane(agent_id) or self._own
         if lane.root is None:
             return "", ""
-        call_id = call_id.removesuffix(AFTER)
+        call_id = call_id.removesuffix(POST_CALL_SUFFIX)
         return lane.trace_id, self._tool_id(lane, call_id) if _may_run(lane, call_id) else lane.root.span_id
 
     def book(self, entry: ModelCalled) -> None:

@@ -38,11 +38,11 @@ class TrustRequest(msgspec.Struct, frozen=True):
     """The effects of an approval, one line each."""
     texts: tuple[tuple[str, bytes], ...]
     """Name and content of each file."""
-    otherwise: str = "is ignored: not trusted"
+    effect_if_denied: str = "is ignored: not trusted"
     """The consequence without approval."""
 
 
-def offers(setup: Setup) -> tuple[TrustRequest, ...]:
+def pending_trust_requests(setup: Setup) -> tuple[TrustRequest, ...]:
     """Return all settings that the project brings and that are not in force."""
     found = []
     if setup.untrusted is not None:
@@ -186,7 +186,9 @@ def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def ask_for_trust(setup: Setup) -> None:
     """Show the project's settings and ask once; without a terminal only warn that they are ignored."""
-    found = [offer for offer in offers(setup) if not setup.trust.refuses(offer.place, offer.content)]
+    found = [
+        offer for offer in pending_trust_requests(setup) if not setup.trust.refuses(offer.place, offer.content)
+    ]
     if not found:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -211,7 +213,7 @@ def ask_for_trust(setup: Setup) -> None:
 def inert_lines(found: Sequence[TrustRequest]) -> list[str]:
     """Return the warnings on settings that are ignored because nobody can be asked: one line each, limited in
     number."""
-    rows = [f"{_shown(offer.place)} {offer.otherwise}." for offer in found[:_MOST_LISTED]]
+    rows = [f"{_shown(offer.place)} {offer.effect_if_denied}." for offer in found[:_MOST_LISTED]]
     more = len(found) - len(rows)
     return [*rows, *([f"{more} more places of this project are not trusted."] if more else [])]
 

@@ -50,17 +50,17 @@ class AttemptTree:
         *,
         own_network: bool,
         hidden: Sequence[str] | None = None,
-        closed: Sequence[str] = (),
+        emptied: Sequence[str] = (),
     ) -> list[str]:
         """Return the command line that starts a program with the tree at `inside`. With `hidden` it may write only
-        to the tree, and cannot see these folders. The files and folders in `closed` are empty for it."""
-        return self._wrapper.line(argv, own_network=own_network, hidden=hidden, closed=closed)
+        to the tree, and cannot see these folders. The files and folders in `emptied` are empty for it."""
+        return self._wrapper.line(argv, own_network=own_network, hidden=hidden, emptied=emptied)
 
     def environment(self) -> Mapping[str, str]:
         """Return variables for every program that runs in the tree: slot, ports, git settings."""
         return dict(self._variables)
 
-    def lay(self, files: Iterable[OverlayFile]) -> None:
+    def overlay(self, files: Iterable[OverlayFile]) -> None:
         """Write files over the tree, following no links.
 
         Raises:
@@ -82,7 +82,7 @@ class AttemptTree:
             raise TreeError(str(error)) from error
         return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
 
-    async def settle(self) -> None:
+    async def mark_saved(self) -> None:
         """Mark the present contents of the tree as saved.
 
         Raises:

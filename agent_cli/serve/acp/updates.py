@@ -49,7 +49,7 @@ class Updates:
         self._client = client
         self._services = services
         self._calls: dict[str, _Call] = {}
-        self._lent: set[str] = set()
+        self._announced_ids: set[str] = set()
         """Ids used to show the user calls of sub-agents."""
         self._message = new_id("msg")
         """Id of the current message; a retried answer gets a new one."""
@@ -91,7 +91,7 @@ class Updates:
         announced already."""
         if event.agent_name:
             shown = self.approval(event, item)
-            self._lent.add(shown["toolCallId"])
+            self._announced_ids.add(shown["toolCallId"])
             yield {"sessionUpdate": "tool_call", **shown}
 
     def approval(self, event: ev.ApprovalRequested, item: ev.ApprovalItem) -> Update:
@@ -163,8 +163,8 @@ class Updates:
             case ev.AgentEvent(event=ev.ToolCallStarted() as started) if call:
                 call.add(f"\n\n- {calls.title_of(started)}\n\n")
             case ev.AgentEvent(agent_name=name, event=ev.ToolCallFinished() as finished):
-                if (identifier := _call_id(name, finished.call_id)) in self._lent:
-                    self._lent.discard(identifier)
+                if (identifier := _call_id(name, finished.call_id)) in self._announced_ids:
+                    self._announced_ids.discard(identifier)
                     status = _CALL_STATUS.get(finished.status, "failed")
                     yield {"sessionUpdate": "tool_call_update", "toolCallId": identifier, "status": status}
             case ev.AgentChanged(state=state) if call and state in ENDED:

@@ -95,7 +95,7 @@ class CommandContext(Protocol):
         """Print lines that are already safe to print. Without `wrap`, do not break lines between words."""
         ...
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         """Put text into the input line for the user to change and send; `note` says so if that is possible."""
         ...
 
@@ -123,7 +123,7 @@ class CommandContext(Protocol):
         """Ask the terminal to copy a text to the clipboard (OSC 52); False if there is no terminal."""
         ...
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         """End the REPL."""
         ...
 

@@ -202,7 +202,7 @@ class Conversation:
             case "prompt":
                 await self._prompt(text)
             case _:
-                self._context.propose(text, "Not saved; the line is back.")
+                self._context.prefill(text, "Not saved; the line is back.")
 
     async def _explain_shell(self) -> None:
         self._context.say(_SHELL_USAGE)

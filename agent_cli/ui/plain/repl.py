@@ -105,7 +105,7 @@ class PlainRepl:
     async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves or the input ends."""
         self._reader.start()
-        ended = {number: partial(self.leave, ExitReason.by_signal(number)) for number in ENDING}
+        ended = {number: partial(self.exit_repl, ExitReason.by_signal(number)) for number in ENDING}
         with signal_handlers(ended | {signal.SIGINT: self._interrupt}):
             consumer = asyncio.ensure_future(self._consume())
             serving = asyncio.ensure_future(self._serve(first_input))
@@ -142,7 +142,7 @@ class PlainRepl:
         elif self._conversation.open:
             self._stopping = asyncio.ensure_future(self._conversation.interrupt())
         else:
-            self.leave(ExitReason.by_signal(signal.SIGINT))
+            self.exit_repl(ExitReason.by_signal(signal.SIGINT))
 
     async def _next_line(self) -> str | None:
         line = await self._reader.next()
@@ -348,7 +348,7 @@ class PlainRepl:
         self._renderer.notice(text, wrap)
         self._flush()
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         """Show text that the user may change and send; a plain terminal cannot put it into the input line."""
         self.say(clean(text))
 
@@ -372,7 +372,7 @@ class PlainRepl:
         """Return False: only text is written here, so no terminal sequence can be sent."""
         return False
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         """End the REPL."""
         self._conversation.exit_reason = leaving
         self._left.set()
@@ -410,4 +410,4 @@ class PlainRepl:
         except UnicodeEncodeError:
             self._put_out(text.encode("ascii", "replace").decode("ascii"))
         except (OSError, ValueError):
-            self.leave(ExitReason("quit"))
+            self.exit_repl(ExitReason("quit"))

@@ -53,7 +53,7 @@ class Recorder:
     def say(self, text: str, wrap: bool = True) -> None:
         self.said.append(text)
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         self.said += [text, note]
 
     def summary(self) -> str:
@@ -73,7 +73,7 @@ class Recorder:
     def to_clipboard(self, text: str) -> bool:
         return False
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         self.conversation.exit_reason = leaving
 
 
@@ -202,7 +202,7 @@ async def test_a_submission_is_open_until_its_end_and_closing_passes_only_notice
                 assert conversation.open == {"s2"}
 
     consumer = asyncio.ensure_future(consume(conversation.events()))
-    front.leave(ExitReason("terminated"))
+    front.exit_repl(ExitReason("terminated"))
     await conversation.close(consumer)
     assert consumer.done() and isinstance(seen[-1], ev.Notice)
     assert front.client.operations(Interrupt) == [Interrupt("terminated")]

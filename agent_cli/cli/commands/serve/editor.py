@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from agent_cli.bootstrap.options import ParsedOptions
-from agent_cli.bootstrap.session_builder import PERSON
+from agent_cli.bootstrap.session_builder import INTERACTIVE
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import keyed
 from agent_cli.config.layer import ConfigError
@@ -45,7 +45,7 @@ class EditorHost(SessionHost):
 
     def __init__(self, chosen: ParsedOptions) -> None:
         """`chosen` are options for every session."""
-        super().__init__(chosen, PERSON)
+        super().__init__(chosen, INTERACTIVE)
 
     def services(self, opened: OpenedSession) -> "Services":
         """See `EditorHost`."""
@@ -163,7 +163,7 @@ class _Context:
         reflow."""
         self._front.say(f"```\n{text}\n```\n" if "\n" in text.strip() else f"{text}\n")
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         """See `CommandContext`."""
         self.say(f"Send this to change it:\n{text}")
 
@@ -191,6 +191,6 @@ class _Context:
         """See `CommandContext`."""
         return False
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         """See `CommandContext`."""
         self.say(_NOT_HERE)
