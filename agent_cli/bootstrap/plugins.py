@@ -12,8 +12,8 @@ from agent_cli.config.dirs import home_dir, plugins_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.places import Kind, Place
 from agent_cli.extensions.plugins.effects import hooks_of
-from agent_cli.extensions.plugins.elsewhere import declared_by
 from agent_cli.extensions.plugins.layouts import read_plugin
+from agent_cli.extensions.plugins.other_agents import declared_by
 from agent_cli.extensions.plugins.plugin import Plugin, PluginError
 from agent_cli.extensions.plugins.store import Installed, PluginStore
 from agent_cli.hooks.definition import Hook

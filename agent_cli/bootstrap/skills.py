@@ -79,12 +79,12 @@ class SkillLibrary:
 
     def bring(self, call: SkillCall, argument: str, session: str, *, agreed: bool = False) -> AttachedText:
         """Return the text that a call brings; `agreed` means that the user is asked to approve it first."""
-        from agent_cli.extensions.skills.activation import Setting, brought_text
+        from agent_cli.extensions.skills.activation import SkillContext, skill_content
 
-        setting = Setting(str(self._setup.workspace.root), session)
+        setting = SkillContext(str(self._setup.workspace.root), session)
         trusted = call.trusted or agreed
         doubtful = not trusted and self._is_doubtful(call.skill)
-        return brought_text(call.skill, call.file, argument, setting, trusted=trusted, doubtful=doubtful)
+        return skill_content(call.skill, call.file, argument, setting, trusted=trusted, doubtful=doubtful)
 
     def tools(self, session: str, visible: Callable[[], Sequence[Message]]) -> tuple[Tool, ...]:
         """Return the skill tools; none if there is no skill that the model may call."""

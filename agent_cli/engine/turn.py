@@ -167,7 +167,7 @@ class Turn:
             self.scope.notice(f"Stopped at the limit of {limit[1]}.")
             return limit[0]
         cost_warning = self._services.budget.warning() or (
-            self._services.caller.unpriced() if self._questions.is_there else ""
+            self._services.caller.unpriced() if self._questions.is_interactive else ""
         )
         return (
             "declined" if cost_warning and not await self._confirm_continue(cost_warning, otherwise=True) else None
@@ -176,7 +176,7 @@ class Turn:
     def _warn_of_cost(self) -> None:
         """Show the cost warning at the end of a turn if no user is present; a user would be asked at the next
         step."""
-        if not self._questions.is_there and (cost_warning := self._services.budget.warning()):
+        if not self._questions.is_interactive and (cost_warning := self._services.budget.warning()):
             self.scope.notice(cost_warning)
 
     async def _step(self) -> StopReason | None:

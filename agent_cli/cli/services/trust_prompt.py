@@ -11,7 +11,7 @@ from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import defines_hooks, defines_servers
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.load import PROJECT_FILE
-from agent_cli.config.project_restrictions import tightened
+from agent_cli.config.project_restrictions import restrict_project_layer
 from agent_cli.config.schema import Ui
 from agent_cli.config.yaml_file import parse
 from agent_cli.protocol.sanitize import visible
@@ -164,7 +164,7 @@ def _effects(setup: Setup, data: bytes) -> Iterator[str]:
     except ConfigError as error:
         yield f"it cannot be used: {error}"
         return
-    kept = tightened(layer, setup.config)
+    kept = restrict_project_layer(layer, setup.config)
     for key, value in _flat(kept.layer.values, ""):
         runs = key.startswith("rules") and isinstance(value, dict) and "after_edit_run" in value
         yield f"{key}: {msgspec.json.encode(value).decode()}" + (

@@ -22,7 +22,7 @@ _CLOSING = "\n</skill>"
 _SHORTENED = re.compile(r"\[… [^\n\[]* left out")
 
 
-class Setting(msgspec.Struct, frozen=True):
+class SkillContext(msgspec.Struct, frozen=True):
     """The project and session in which a skill is called."""
 
     project: str
@@ -30,8 +30,8 @@ class Setting(msgspec.Struct, frozen=True):
     """Session id; empty if not known yet."""
 
 
-def brought_text(
-    skill: Skill, file: SkillText, argument: str, setting: Setting, *, trusted: bool, doubtful: bool = False
+def skill_content(
+    skill: Skill, file: SkillText, argument: str, setting: SkillContext, *, trusted: bool, doubtful: bool = False
 ) -> AttachedText:
     """Return the content that a skill call adds to the conversation.
 
@@ -77,7 +77,7 @@ def _is_whole(text: str) -> bool:
     return _CLOSING in text and not _SHORTENED.search(text)
 
 
-def _variables(skill: Skill, setting: Setting) -> dict[str, str]:
+def _variables(skill: Skill, setting: SkillContext) -> dict[str, str]:
     plugin = {"CLAUDE_PLUGIN_ROOT": str(skill.place.plugin_root)} if skill.place.plugin_root else {}
     return {
         "CLAUDE_SKILL_DIR": skill.folder,

@@ -61,7 +61,7 @@ _NOT_THESE = (
 )
 
 
-def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
+def picture_fallbacks(*statuses: int) -> tuple[Fallback, Fallback]:
     """Return the fallbacks for refused images: omitted permanently if the model supports none, otherwise for
     now.
     """
@@ -80,11 +80,11 @@ def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
 
 
 ANSWER_SCHEMA = "answer_schema"
-"""Name of the repair that omits the answer schema."""
+"""Name of the fallback that omits the answer schema."""
 _NO_SCHEMA = "This server does not hold the answer to the schema; the model is only told of it from now on."
 
 
-def schema_repair(words: str) -> Fallback:
+def schema_fallback(words: str) -> Fallback:
     """Return the fallback for servers that refuse the answer schema. It is not remembered, because the refusal may
     concern only this schema."""
     found = lazy_regex(words, re.IGNORECASE)

@@ -201,7 +201,7 @@ class Updates:
             case ev.Notice(level=level, text=text):
                 yield from self._notice(level, text, is_needed=level == "warning")
             case ev.Attached(note=note) if note and not again:
-                yield from self._notice("info", self._services.described(event))
+                yield from self._notice("info", self._services.describe_event(event))
             case ev.Compacted():
                 yield from self._compacted(event)
             case ev.TurnFailed(error=error) if again:
@@ -209,7 +209,7 @@ class Updates:
             case ev.TurnCompleted(stop_reason=reason) if reason != "end_turn" and not again:
                 yield from self._notice("warning", _ENDED_EARLY.format(reason.replace("_", " ")), is_needed=True)
             case ev.Renamed() | ev.Restored() | ev.OperationCompleted() | ev.OperationFailed():
-                if text := self._services.described(event):
+                if text := self._services.describe_event(event):
                     yield self.said(text)
             case _:
                 pass
@@ -220,7 +220,7 @@ class Updates:
             summary = {"summary": [text_block(event.summary)]} if event.summary else {}
             yield {"sessionUpdate": "compaction_update", **done, **summary}
         else:
-            yield from self._notice("info", self._services.described(event), is_needed=True)
+            yield from self._notice("info", self._services.describe_event(event), is_needed=True)
 
     def _notice(self, severity: str, title: str, more: str = "", *, is_needed: bool = False) -> Iterator[Update]:
         """Yield a notice to the user: outside the conversation, or inside it if the client supports no notices and

@@ -55,12 +55,12 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Mapping[str, str]) -> str:
+def session_picture(records: Sequence[AnyRecord], transcript: Transcript, agents: Mapping[str, str]) -> str:
     """Return the overview section of the page.
 
     Args:
         records: of the session, its header first.
-        story: transcript of the same session.
+        transcript: transcript of the same session.
         agents: names of sub-agents by session id.
     """
     timing = Timing(records)
@@ -73,18 +73,18 @@ def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Map
         _usage(steps),
         _cache(steps),
         _speed(calls),
-        _figure("Duration and cost of each turn", _tall(timeline(story.turns)), _turn_rows(timing, shares)),
+        _figure("Duration and cost of each turn", _tall(timeline(transcript.turns)), _turn_rows(timing, shares)),
     ]
     lists = [_tools(results, steps), _causes(calls), _retries(timing), _sub_agents(calls, agents)]
     parts = [
-        _time(timing, shares, story),
+        _time(timing, shares, transcript),
         f'<section class="pictures">\n{"".join(pictures)}</section>',
         f'<section class="lists">\n{"".join(lists)}</section>',
     ]
     return "\n".join(parts)
 
 
-def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transcript) -> str:
+def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], transcript: Transcript) -> str:
     """Return the bar for all turns, its legend, and the timeline."""
     sums = {name: sum(each[name] for each in shares) for name in SHARES}
     whole = sum(sums.values())
@@ -109,7 +109,7 @@ def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transc
         '<svg class="bar" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" '
         f'aria-label="{duration(whole)} of work: {in_words}">{"".join(bars)}</svg>'
     )
-    data = msgspec.json.encode(_line_data(timing, story)).decode()
+    data = msgspec.json.encode(_line_data(timing, transcript)).decode()
     data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return (
         '<section class="time">\n<h2>Where the time went '
@@ -119,11 +119,11 @@ def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transc
     )
 
 
-def _line_data(timing: Timing, story: Transcript) -> dict[str, object]:
+def _line_data(timing: Timing, transcript: Transcript) -> dict[str, object]:
     """Return the data for the script: turns one after another and, in them, time spans by lane. Seconds."""
     whole = sum(turn.duration_s for turn in timing.turns) or 1.0
     gap = whole * min(_GAP, _GAPS / max(len(timing.turns), 1))
-    numbers = {turn.turn_id: turn.number for turn in story.turns}
+    numbers = {turn.turn_id: turn.number for turn in transcript.turns}
     names: dict[str, int] = {}
     turns: list[list[float]] = []
     items: list[list[float]] = []

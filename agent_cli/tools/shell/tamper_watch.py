@@ -141,7 +141,7 @@ class TamperWatch:
         left: list[str] = []
         for key, guarded in self._before.items():
             changed = guarded.changed()
-            done = guarded.put_back() if changed else ()
+            done = guarded.restore() if changed else ()
             others = [path for path in changed if path not in done]
             self._before[key] = accept_changes(guarded, others) if others else guarded
             restored += self._names(key, done)

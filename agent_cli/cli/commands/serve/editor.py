@@ -127,11 +127,11 @@ class Services:
         found = [line.name for line in self._host.models("") if line.has_key]
         return found[:_MOST_MODELS]
 
-    def worded(self, event: AnyEvent) -> AnyEvent:
+    def with_advice(self, event: AnyEvent) -> AnyEvent:
         """See `EditorServices`."""
         return with_advice(event, "repl", self._opened.client.snapshot())
 
-    def described(self, event: AnyEvent) -> str:
+    def describe_event(self, event: AnyEvent) -> str:
         """See `EditorServices`."""
         if isinstance(event, Compacted):
             from agent_cli.ui.render.tool_results import render_compaction
