@@ -35,7 +35,12 @@ _LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), (
 def page_of(records: Sequence[AnyRecord], agents: Mapping[str, str]) -> str:
     """Return the whole page of a session; `agents` maps session ids of sub-agents to their names."""
     transcript = transcript_of(records)
-    parts = (_head(transcript), _plan(transcript.plan), session_picture(records, transcript, agents), _talk(transcript))
+    parts = (
+        _head(transcript),
+        _plan(transcript.plan),
+        session_picture(records, transcript, agents),
+        _talk(transcript),
+    )
     script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
     return document(transcript.title, "\n".join(part for part in parts if part), script=script)
 

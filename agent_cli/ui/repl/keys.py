@@ -182,15 +182,11 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     """Bind the keys for an open question."""
     _bind_early(keys, screen)
     entering = Condition(
-        lambda: bool(
-            screen.dialogs.dialog and screen.dialogs.dialog.entry is not None and not screen.dialogs.is_new
-        )
+        lambda: bool((dialog := screen.dialogs.dialog) and dialog.entry is not None and not screen.dialogs.is_new)
     )
     blank = Condition(lambda: not screen.line.text)
     answering = Condition(
-        lambda: bool(
-            screen.dialogs.dialog and (entry := screen.dialogs.dialog.entry) and entry.purpose == "answer"
-        )
+        lambda: bool((dialog := screen.dialogs.dialog) and (entry := dialog.entry) and entry.purpose == "answer")
     )
     arrows = {Keys.Up: "up", Keys.Down: "down", Keys.Left: "left", Keys.Right: "right"}
 
