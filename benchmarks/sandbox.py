@@ -51,7 +51,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
     rows = [("sandbox: to find out what this machine has", probe_s * 1000, "ms", 60.0)]
     plain = median(times[None])
     for means in filter(None, ways):
-        took, name = median(times[means]), means.mechanism
+        took, name = median(times[means]), means.name
         rows.append(
             (f"a command in {name}, beyond a supervised one", (took - plain) * 1000, "ms", _BEYOND_MS[name])
         )
@@ -87,7 +87,7 @@ async def _once(runner: ProcessRunner, base: Path, means: Mechanism | None) -> f
         env=env,
         on_output=lambda _: None,
         confinement=confinement if means else None,
-        means=means,
+        mechanism=means,
     )
     await running.ended_within(10.0)
     if running.exit_code != 0:

@@ -13,7 +13,7 @@ from agent_cli.engine.model_calls.limits import Bounds
 from agent_cli.model.routing import resolve
 from agent_cli.model.types.base import LearnedLimits, ModelRequest
 from agent_cli.model.wire.chat.request import chat_body
-from agent_cli.model.wire.kept_parts import KeptParts
+from agent_cli.model.wire.part_cache import PartCache
 from agent_cli.protocol.events import TurnCompleted
 from agent_cli.protocol.messages import Message
 from agent_cli.protocol.usage import Usage
@@ -30,7 +30,7 @@ async def test_a_step_keeps_a_bounded_number_of_bytes(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "f").write_text("x\n" * (LAST + 1), encoding="utf-8")
     route = resolve("openai/any", {}, {"OPENAI_API_KEY": "x"})
-    kept: KeptParts[Message, dict[str, object]] = KeptParts()
+    kept: PartCache[Message, dict[str, object]] = PartCache()
     held: dict[int, int] = {}
     number = 0
 

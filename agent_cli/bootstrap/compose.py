@@ -15,7 +15,7 @@ from agent_cli.model.routing import choose_default, open_model
 from agent_cli.model.types.base import Model
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import Tool, ToolError
-from agent_cli.tools.registry import Registry, built_in, default_registry, without_later
+from agent_cli.tools.registry import Registry, built_in, default_registry, without_late_groups
 from agent_cli.tools.session.memory import MemoryTool
 from agent_cli.tools.web.web_search import search_tool
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from agent_cli.engine.subagents.child import BuildChild, Child, ChildPlan
     from agent_cli.engine.subagents.subagents import Subagents
     from agent_cli.mcp.servers import Servers
-    from agent_cli.protocol.operations import BroughtText
+    from agent_cli.protocol.operations import AttachedText
     from agent_cli.sandbox.profile.confinement import Confinement
     from agent_cli.telemetry.export.tracing import Tracing
 
@@ -55,7 +55,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
         StoreError: the session cannot be opened.
         NoModel, MissingKey: no model can be used.
     """
-    enabled, later = without_later(setup.config.tools.enabled)
+    enabled, later = without_late_groups(setup.config.tools.enabled)
     registry, problems = _registry(setup, enabled, front)
     draft = existing(setup)
     env = setup.environment()
@@ -210,7 +210,7 @@ class _Children:
         return msgspec.structs.replace(prompt, text=f"{prompt.text}\n\n{role}")
 
 
-def _skills_for(setup: Setup, plan: "ChildPlan") -> "Iterator[BroughtText]":
+def _skills_for(setup: Setup, plan: "ChildPlan") -> "Iterator[AttachedText]":
     """Yield the skills that a sub-agent's type adds to its task.
 
     Raises:

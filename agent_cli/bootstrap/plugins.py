@@ -12,8 +12,8 @@ from agent_cli.config.dirs import home_dir, plugins_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.places import Kind, Place
 from agent_cli.extensions.plugins.effects import hooks_of
-from agent_cli.extensions.plugins.elsewhere import declared_by
 from agent_cli.extensions.plugins.layouts import read_plugin
+from agent_cli.extensions.plugins.other_agents import declared_by
 from agent_cli.extensions.plugins.plugin import Plugin, PluginError
 from agent_cli.extensions.plugins.store import Installed, PluginStore
 from agent_cli.hooks.definition import Hook
@@ -77,7 +77,7 @@ def _loaded(setup: "Setup") -> LoadedPlugins:
     store, found = store_of(setup), []
     try:
         for name in store.installed():
-            if (each := _held(store, name)) is not None:
+            if (each := _load_locked(store, name)) is not None:
                 found.append(each)
     except PluginError as error:
         return LoadedPlugins(notes=(visible(str(error)),))
@@ -85,7 +85,7 @@ def _loaded(setup: "Setup") -> LoadedPlugins:
     return LoadedPlugins(tuple(found), tuple(map(visible, notes)))
 
 
-def _held(store: PluginStore, name: str) -> LoadedPlugin | None:
+def _load_locked(store: PluginStore, name: str) -> LoadedPlugin | None:
     """Return a plug-in and, if it is enabled, lock its files; None if it was removed meanwhile."""
     installed = None
     for _ in range(_TRIES):  # another program may be updating it

@@ -60,10 +60,10 @@ async def confining_for(setup: Setup, processes: "ProcessRunner") -> SandboxProf
     )
     if strength is None:
         await confining.measure()
-    if setup.chosen.text("sandbox") not in (None, "off") and not confining.strength.is_there:
+    if setup.chosen.text("sandbox") not in (None, "off") and not confining.enforced_level.is_available:
         confining.close()
         raise UsageError(
-            f"--sandbox {wanted.level}: no sandbox is available here ({confining.strength.why}). Without the"
+            f"--sandbox {wanted.level}: no sandbox is available here ({confining.enforced_level.why}). Without the"
             " option, commands that are not known to be read-only ask first; `agent doctor` says more."
         )
     return confining

@@ -101,8 +101,8 @@ class FrontEnd(msgspec.Struct, frozen=True):
         return self.approves or self.answers
 
 
-NOBODY = FrontEnd()
-PERSON = FrontEnd(approves=True, answers=True, watches=True)
+NON_INTERACTIVE = FrontEnd()
+INTERACTIVE = FrontEnd(approves=True, answers=True, watches=True)
 
 
 class OpenSession(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class OpenSession(msgspec.Struct, frozen=True):
     """The sub-agents; None if they are not allowed."""
     tracing: "Tracing | None" = None
     """The tracing of the session; None if it is not traced."""
-    last_words: list[str] = []
+    exit_messages: list[str] = []
     """Messages for the user after the session has ended."""
 
     @asynccontextmanager
@@ -143,7 +143,7 @@ class OpenSession(msgspec.Struct, frozen=True):
             if self.servers is not None:
                 await self.servers.aclose()
             if self.tracing is not None and (said := await self.tracing.aclose()):
-                self.last_words.append(said)
+                self.exit_messages.append(said)
 
 
 class ChildOf(msgspec.Struct, frozen=True, eq=False):
@@ -268,7 +268,7 @@ class SessionBuilder:
             root=setup.workspace.root,
             reread=(lambda: read_session(Path(draft.path)).records) if draft.path else None,
             masked=partial(recorded, redactor=self._redactor),
-            booked=self._follows.book if self._follows else None,
+            on_model_called=self._tracing.book if self._tracing else None,
         )
         mode, about_mode = self._mode(session) if self.child is None else (session.view.settings[1], ())
         permissions.mode = mode
@@ -288,7 +288,7 @@ class SessionBuilder:
         ]
         logged = (f"log: {log.path}",) if log else ()
         about_hooks = services.hooks.notes if services.hooks is not None else ()
-        traced = self._follows.notes if self._follows else ()
+        traced = self._tracing.notes if self._tracing else ()
         told = (
             *(*about_mode, *ignored, *about_hooks, *notes, *draft.notes),
             *(*self._memory.problems(), *logged, *traced),
@@ -308,7 +308,7 @@ class SessionBuilder:
         )
 
     @property
-    def _follows(self) -> "Tracing | None":
+    def _tracing(self) -> "Tracing | None":
         """The tracing that observes this session directly; it observes a sub-agent's session through the
         parent's."""
         return self.tracing if self.child is None else None
@@ -331,7 +331,7 @@ class SessionBuilder:
 
         setup, config = self._setup, self._setup.config
         identifier = session.header.session_id
-        watchers = (self._follows.event,) if self._follows else ()
+        watchers = (self._tracing.event,) if self._tracing else ()
         bus = EventBus(log.event if log else None, self._redactor, str(log.path) if log else "", watchers)
         checkpoints = partial(
             snapshots,

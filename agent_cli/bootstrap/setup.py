@@ -24,7 +24,7 @@ from agent_cli.protocol.paths import is_inside
 from agent_cli.protocol.records import Header, storable_json, storable_text
 from agent_cli.store.catalog import Sessions
 from agent_cli.store.session_file import read_session
-from agent_cli.store.state.learned_limits import LearntFile
+from agent_cli.store.state.learned_limits import LearnedLimitsFile
 from agent_cli.workspace.instructions import instruction_bytes
 from agent_cli.workspace.paths import PathError, Workspace
 
@@ -110,7 +110,7 @@ class Setup:
         self.system_prompt = self.embedding.system_prompt or _replacement(chosen)
         """The user's replacement of the built-in system prompt."""
         self.trust = Trust(self.state / "trust.json")
-        self.memory = LearntFile(self.state / "learnt.json")
+        self.memory = LearnedLimitsFile(self.state / "learnt.json")
         self.reload()
 
     def elsewhere(self, root: Path) -> "Setup":

@@ -16,7 +16,7 @@ from agent_cli.extensions.skills.scan import SkillCache, is_within_bounds, read_
 from agent_cli.extensions.skills.skill import Skill, SkillText
 from agent_cli.extensions.skills.skill_tool import skill_tools
 from agent_cli.protocol.messages import Message
-from agent_cli.protocol.operations import BroughtText
+from agent_cli.protocol.operations import AttachedText
 from agent_cli.protocol.records import Header
 from agent_cli.tools.kit.base import Tool, ToolError
 
@@ -77,14 +77,14 @@ class SkillLibrary:
         own = not self._setup.is_of_project(skill.place, skill.path) and not self._is_doubtful(skill)
         return SkillCall(skill, file, own or self._is_agreed(skill, file))
 
-    def bring(self, call: SkillCall, argument: str, session: str, *, agreed: bool = False) -> BroughtText:
+    def bring(self, call: SkillCall, argument: str, session: str, *, agreed: bool = False) -> AttachedText:
         """Return the text that a call brings; `agreed` means that the user is asked to approve it first."""
-        from agent_cli.extensions.skills.activation import Setting, brought_text
+        from agent_cli.extensions.skills.activation import SkillContext, skill_content
 
-        setting = Setting(str(self._setup.workspace.root), session)
+        setting = SkillContext(str(self._setup.workspace.root), session)
         trusted = call.trusted or agreed
         doubtful = not trusted and self._is_doubtful(call.skill)
-        return brought_text(call.skill, call.file, argument, setting, trusted=trusted, doubtful=doubtful)
+        return skill_content(call.skill, call.file, argument, setting, trusted=trusted, doubtful=doubtful)
 
     def tools(self, session: str, visible: Callable[[], Sequence[Message]]) -> tuple[Tool, ...]:
         """Return the skill tools; none if there is no skill that the model may call."""

@@ -96,7 +96,7 @@ def _started(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -> int:
     except (NoModel, MissingKey) as error:
         provider = error.provider if isinstance(error, MissingKey) else ""
         helps = bool(provider) or isinstance(error, NoModel)
-        if not helps or first_input.is_data or is_plain(setup.config.ui, sys.stdin, sys.stdout):
+        if not helps or first_input.has_piped_text or is_plain(setup.config.ui, sys.stdin, sys.stdout):
             raise
         code = _cannot_start(error)
     from .services.key_entry import ask_for_key
@@ -152,7 +152,7 @@ def _first_input(chosen: ParsedOptions) -> FirstInput:
     if prompt.startswith("!") or registry.parse(prompt):
         raise UsageError(f"{prompt.split()[0]} takes no piped text; write a prompt beside the pipe")
     take_terminal()
-    return FirstInput(beside(prompt, piped) if prompt else piped, is_data=True, has_prompt=bool(prompt))
+    return FirstInput(beside(prompt, piped) if prompt else piped, has_piped_text=True, has_prompt=bool(prompt))
 
 
 def _guarded(setup: Setup) -> Callable[[], None]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
-from agent_cli.bootstrap.session_builder import PERSON, OpenSession
+from agent_cli.bootstrap.session_builder import INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import Setup, session_setup, with_values
 from agent_cli.model.routing import MissingKey, NoModel, preload
 from agent_cli.model.types.base import ModelError
@@ -93,7 +93,7 @@ async def _run_one_by_one(
         try:
             setup = ready or session_setup(chosen)
             outside.watch(painted, is_start=back is None)
-            opened = await outside.unless(open_session(setup, PERSON))
+            opened = await outside.unless(open_session(setup, INTERACTIVE))
         except (StoreError, UsageError, NoModel, MissingKey, ModelError) as error:
             if back is None:
                 raise
@@ -167,7 +167,7 @@ async def _one_session(
             return await _left(setup, opened, first_input, painted, outside)
     finally:
         painted.give_way()
-        for note in opened.last_words:
+        for note in opened.exit_messages:
             print(f"agent: {clean(note)}", file=sys.stderr)
 
 

@@ -13,17 +13,17 @@ import msgspec
 
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
-from agent_cli.bootstrap.session_builder import NOBODY, FrontEnd, OpenSession
+from agent_cli.bootstrap.session_builder import NON_INTERACTIVE, FrontEnd, OpenSession
 from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import clean
 from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
 from agent_cli.ui.early_signals import StoppedEarly
-from agent_cli.ui.headless.runner import Pipe, RunResult, Stopper, run_task
+from agent_cli.ui.headless.runner import Pipe, RunResult, StopHandle, run_task
 from agent_cli.ui.signals import signal_handlers
 
-from .services.trust_prompt import inert_lines, offers
+from .services.trust_prompt import inert_lines, pending_trust_requests
 
 if TYPE_CHECKING:
     from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
@@ -53,7 +53,7 @@ def run_command(chosen: ParsedOptions) -> int:
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
     _check_output_file(chosen)
     if not chosen.flag("quiet"):
-        for line in inert_lines(offers(setup)):
+        for line in inert_lines(pending_trust_requests(setup)):
             print(f"{line} Start `agent` once.", file=sys.stderr)
     paths = tuple(str(Path(path).absolute()) for path in chosen.several("image"))
     prompt = None
@@ -89,7 +89,7 @@ def _with_schema(prompt: UserInput, schema: "AnswerSchema | None") -> UserInput:
 
 
 async def _run(setup: Setup, prompt: UserInput | None, schema: "AnswerSchema | None") -> int:
-    stopper = Stopper()
+    stopper = StopHandle()
     if (timeout_s := setup.chosen.number("timeout")) is not None:
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
     reasons: dict[signal.Signals, StopReason] = {
@@ -115,10 +115,10 @@ async def _run(setup: Setup, prompt: UserInput | None, schema: "AnswerSchema | N
                     out=sys.stdout,
                     err=sys.stderr,
                     verify=_verifier(setup, opened),
-                    structure=schema.read if schema else None,
+                    parse_answer=schema.read if schema else None,
                     stopper=stopper,
                 )
-        for note in opened.last_words:
+        for note in opened.exit_messages:
             print(f"agent: {clean(note)}", file=sys.stderr)
         if not _write_file(setup.chosen, result) and result.exit_code < EXIT_CODES["interrupted"]:
             return EXIT_CODES["internal_error"]
@@ -130,7 +130,7 @@ async def _conversation(
     opened: OpenSession,
     task: UserInput | None,
     schema: "AnswerSchema | None",
-    stopper: Stopper,
+    stopper: StopHandle,
 ) -> RunResult:
     """Run the operations on standard input."""
     from agent_cli.ui.headless.conversation import run_conversation
@@ -147,7 +147,7 @@ async def _conversation(
         out=ThreadedOutput(sys.stdout.fileno()),
         err=Pipe(sys.stderr),
         quiet=setup.chosen.flag("quiet"),
-        structure=schema.read if schema else None,
+        parse_answer=schema.read if schema else None,
         schema=schema.definition if schema else None,
         stopper=stopper,
     )
@@ -169,13 +169,13 @@ def _prepared(setup: Setup, given: UserInput) -> UserInput:
     return msgspec.structs.replace(called or given, images=images)
 
 
-async def _opened(setup: Setup, stopper: Stopper) -> OpenSession:
+async def _opened(setup: Setup, stopper: StopHandle) -> OpenSession:
     """Open the session, unless something stops the run.
 
     Raises:
         StoppedEarly: the run was stopped.
     """
-    front = FrontEnd(approves=True, answers=True) if reads_operations(setup.chosen) else NOBODY
+    front = FrontEnd(approves=True, answers=True) if reads_operations(setup.chosen) else NON_INTERACTIVE
     opening = asyncio.ensure_future(open_session(setup, front))
     stopped = asyncio.ensure_future(stopper.wait())
     await asyncio.wait({opening, stopped}, return_when=asyncio.FIRST_COMPLETED)

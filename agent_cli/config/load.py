@@ -11,7 +11,7 @@ import msgspec
 
 from .call_rule_schema import ToolRule
 from .layer import ConfigError, Layer, check, nest
-from .project_restrictions import tightened
+from .project_restrictions import restrict_project_layer
 from .schema import Config
 from .yaml_file import read_file, read_value, settle_paths
 
@@ -86,7 +86,7 @@ def load(
     if user is not None and _is_there(user):
         layers.append(read_file(user))
     if project is not None:
-        kept = tightened(project, _together(layers))
+        kept = restrict_project_layer(project, _together(layers))
         ignored = tuple((key, project.place(key)) for key in kept.ignored)
         layers.append(kept.layer)
     layers += _from_environment(environment)

@@ -27,7 +27,7 @@ class RestrictedConfig(msgspec.Struct, frozen=True):
     """The ignored dotted keys."""
 
 
-def tightened(project: Layer, before: Config) -> RestrictedConfig:
+def restrict_project_layer(project: Layer, before: Config) -> RestrictedConfig:
     """Return a project's file without settings that could harm the user; `before` is the configuration without it.
 
     Ignored are: allow rules; a mode or sandbox looser than before; limits higher than before; tools not offered

@@ -35,11 +35,11 @@ from agent_cli.protocol.operations import (
     ChangeSettings,
     ControlAgent,
     ControlJob,
+    HistoryOperation,
     Interrupt,
     Operation,
     QuestionAnswer,
     RemoveGrant,
-    Reshape,
     Shutdown,
     Steer,
     Submission,
@@ -68,12 +68,12 @@ class Agent:
         self._turns: asyncio.Queue[Submission] = asyncio.Queue()
         self._waiting: dict[str, Operation] = {}
         """Submissions without a terminal event so far."""
-        self._handed_in: dict[str, UserInput | Steer | Reshape] = {}
+        self._handed_in: dict[str, UserInput | Steer | HistoryOperation] = {}
         """Input submitted by the user that may still be waiting, oldest first."""
         self._active: asyncio.Task[None] | None = None
         self._running = ""
         """Id of the submission of the active task."""
-        self._beside: set[asyncio.Task[None]] = set()
+        self._background_tasks: set[asyncio.Task[None]] = set()
         """Tasks that run concurrently with the submission loop."""
         self._stop_next = False
         self._between_turns = False
@@ -91,7 +91,7 @@ class Agent:
         if self._closed:
             return submission.id
         self._waiting[submission.id] = operation
-        if isinstance(operation, UserInput | Steer | Reshape):
+        if isinstance(operation, UserInput | Steer | HistoryOperation):
             self._handed_in[submission.id] = operation
         self._submissions.put_nowait(submission)
         return submission.id
@@ -109,7 +109,7 @@ class Agent:
             busy=self.is_busy, compacting=compacting, waiting=shown
         )
 
-    def _waiting_inputs(self, before: str = "") -> dict[str, UserInput | Steer | Reshape]:
+    def _waiting_inputs(self, before: str = "") -> dict[str, UserInput | Steer | HistoryOperation]:
         """Return input that has neither begun nor been delivered, by submission, oldest first: all of it, or what
         was submitted `before` a submission that has not ended. Of guidance with equal text, the newest counts as
         waiting."""
@@ -151,7 +151,7 @@ class Agent:
         """Return a unified diff of the workspace against its state before the session's first change."""
         return await self._dispatcher.services.undo.session_diff()
 
-    def prompt_awaited(self, text: str) -> None:
+    def notify_turn_ended(self, text: str) -> None:
         """Notify hooks that the front end is waiting for the next prompt and has alerted the user."""
         services = self._dispatcher.services
         if services.session_hooks is not None:
@@ -177,9 +177,9 @@ class Agent:
             error = _died(failure)
         finally:
             active = [self._active] if self._active is not None else []
-            for task in (loop, worker, *active, *self._beside):
+            for task in (loop, worker, *active, *self._background_tasks):
                 task.cancel()
-            await asyncio.gather(loop, worker, *active, *self._beside, return_exceptions=True)
+            await asyncio.gather(loop, worker, *active, *self._background_tasks, return_exceptions=True)
             await self._end(error)
 
     async def _serve(self) -> None:
@@ -189,7 +189,7 @@ class Agent:
             match submission.operation:
                 case UserInput() as user_input:
                     self._queue(submission, user_input)
-                case operation if isinstance(operation, Reshape):
+                case operation if isinstance(operation, HistoryOperation):
                     self._turns.put_nowait(submission)
                 case Steer() as steer:
                     self._steer(submission, steer)
@@ -198,19 +198,23 @@ class Agent:
                 case Interrupt(reason=reason):
                     self._interrupt(submission, reason)
                 case ApprovalAnswer() as answer:
-                    self._settle(submission, self._dispatcher.services.approvals.answer(answer), "no longer open")
+                    self._complete(
+                        submission, self._dispatcher.services.approvals.answer(answer), "no longer open"
+                    )
                 case QuestionAnswer(request_id=request_id, text=text):
-                    self._settle(
+                    self._complete(
                         submission, self._dispatcher.services.approvals.reply(request_id, text), "no longer open"
                     )
                 case ChangeSettings() as change:
                     await self._change(submission, change)
                 case ControlJob() as job:
-                    self._run_beside(self._settle_after(submission, self._dispatcher.control_job(job)))
+                    self._run_in_background(self._complete_after(submission, self._dispatcher.control_job(job)))
                 case ControlAgent() as change:
-                    self._run_beside(self._settle_after(submission, self._dispatcher.control_agent(change)))
+                    self._run_in_background(
+                        self._complete_after(submission, self._dispatcher.control_agent(change))
+                    )
                 case RemoveGrant(rule=rule):
-                    self._run_beside(self._settle_after(submission, self._dispatcher.remove_grant(rule)))
+                    self._run_in_background(self._complete_after(submission, self._dispatcher.remove_grant(rule)))
                 case Shutdown():
                     await self._shut_down(submission)
                     return
@@ -292,7 +296,7 @@ class Agent:
             self._waiting.pop(submission.id, None)
             return
         if taken:
-            self._settle(submission, True, "")
+            self._complete(submission, True, "")
             return
         self._waiting[submission.id] = self._handed_in[submission.id] = prompt = UserInput(steer.text)
         self._queue(Submission(submission.id, prompt), prompt)
@@ -306,13 +310,13 @@ class Agent:
             waiting = waiting[1:]
         returned = self._return_input(waiting, submission.id)
         stopped = self._cancel_active(submission.id)
-        self._settle(submission, stopped or returned, "nothing was running")
+        self._complete(submission, stopped or returned, "nothing was running")
 
     def _take_back(self, submission: Submission, text: str) -> None:
         """Return the newest queued input, or the newest with this text, to the user."""
         waiting = self._waiting_inputs(submission.id).items()
         fitting = [each for each, operation in waiting if text in ("", _shown(operation).text)]
-        self._settle(submission, self._return_input(fitting[-1:], submission.id), "it no longer waits")
+        self._complete(submission, self._return_input(fitting[-1:], submission.id), "it no longer waits")
 
     def _return_input(self, submissions: Sequence[str], submission_id: str) -> bool:
         """Remove queued input from the queue and the running turn, and emit it to the front end. Return False if
@@ -321,7 +325,7 @@ class Agent:
         returned = [waiting[each] for each in submissions]
         for each in submissions:
             if each in self._waiting:
-                self._settle(Submission(each, TakeBack()), True, "")
+                self._complete(Submission(each, TakeBack()), True, "")
             else:
                 self._dispatcher.steers.take_back(_shown(waiting[each]).text)
             self._handed_in.pop(each, None)
@@ -341,24 +345,24 @@ class Agent:
             self._dispatcher.outcomes.failed(submission, error)
             self._waiting.pop(submission.id, None)
             return
-        self._settle(submission, True, "")
+        self._complete(submission, True, "")
 
-    def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something slow without blocking the submission loop."""
         task = asyncio.create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
 
-    async def _settle_after(self, submission: Submission, work: Coroutine[Any, Any, str]) -> None:
+    async def _complete_after(self, submission: Submission, work: Coroutine[Any, Any, str]) -> None:
         try:
             said = await work
         except Exception as error:  # reported to the submitter; the loop continues
             self._dispatcher.outcomes.failed(submission, error)
             self._waiting.pop(submission.id, None)
             return
-        self._settle(submission, True, "", said)
+        self._complete(submission, True, "", said)
 
-    def _settle(self, submission: Submission, done: bool, otherwise: str, detail: str = "") -> None:
+    def _complete(self, submission: Submission, done: bool, otherwise: str, detail: str = "") -> None:
         """End a submission that needs no turn."""
         if done:
             self._bus.emit(msgspec.structs.replace(_completed(submission), detail=detail))
@@ -375,7 +379,7 @@ class Agent:
             self._cancel_active()
             with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(asyncio.wait({self._active}), _SHUTDOWN_S)
-        self._settle(submission, True, "")
+        self._complete(submission, True, "")
 
     async def _end(self, error: ErrorInfo | None) -> None:
         """Emit a terminal event for every open submission, release all resources, and close the event stream."""
@@ -393,7 +397,7 @@ class Agent:
         self._bus.emit(SessionClosed(session_id=self._dispatcher.session.header.session_id, error=error))
 
 
-def _shown(operation: UserInput | Steer | Reshape) -> WaitingInput:
+def _shown(operation: UserInput | Steer | HistoryOperation) -> WaitingInput:
     """Return the display form of queued input."""
     match operation:
         case UserInput(text=text):

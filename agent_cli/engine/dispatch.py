@@ -12,8 +12,15 @@ from agent_cli.protocol.events import (
     TurnStarted,
 )
 from agent_cli.protocol.messages import FileChange, new_id
-from agent_cli.protocol.operations import ChangeSettings, ControlAgent, ControlJob, Reshape, Submission, UserInput
-from agent_cli.protocol.records import Granted, JobNoted, SettingsSet, TurnEnded
+from agent_cli.protocol.operations import (
+    ChangeSettings,
+    ControlAgent,
+    ControlJob,
+    HistoryOperation,
+    Submission,
+    UserInput,
+)
+from agent_cli.protocol.records import Granted, JobStateChanged, SettingsSet, TurnEnded
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.kit.base import ToolError
@@ -66,7 +73,7 @@ class Dispatcher:
         match submission.operation:
             case UserInput() as user_input:
                 await self._take_turn(submission, user_input)
-            case operation if isinstance(operation, Reshape):
+            case operation if isinstance(operation, HistoryOperation):
                 from .undo.history_operations import HistoryOperations
 
                 await HistoryOperations(self.services).carry_out(operation, self.services.scope(submission.id))
@@ -309,7 +316,7 @@ class JobNotes:
         self._jobs = jobs
         self._noted: dict[str, str] = {}
 
-    def take(self, *, leaving: bool = False) -> tuple[JobNoted, ...]:
+    def take(self, *, leaving: bool = False) -> tuple[JobStateChanged, ...]:
         """Return records of the changes since the last call. When `leaving`, running jobs that are not kept count
         as ended."""
         notes = []
@@ -319,7 +326,7 @@ class JobNotes:
                 continue
             self._noted[job.id] = state
             notes.append(
-                JobNoted(
+                JobStateChanged(
                     id=new_id("job"),
                     job=job.id,
                     command=job.command,

@@ -17,7 +17,7 @@ from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.registry import Registry
 
-from .context.compaction import Briefed, Compactor
+from .context.compaction import AdditionsBuilder, Compactor
 from .context.reminders import Reminders
 from .context.token_meter import OfferedTools, TokenMeter
 from .model_calls.budget import BudgetLimits, DayLedger, SharedBudget
@@ -53,7 +53,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     tool_base: ToolContext
     """The context of tools, without the functions that depend on the session."""
     settings: Settings
-    prompt_additions: Briefed
+    prompt_additions: AdditionsBuilder
     """Returns the additions to the messages that are still sent."""
     retry: RetryPolicy
     redacted: Callable[[Sequence[Message]], Sequence[Message]] = tuple

@@ -15,7 +15,7 @@ from agent_cli.model.types.base import Answer, ModelError
 from agent_cli.protocol.events import InputReturned, Steered
 from agent_cli.protocol.messages import AssistantMessage, Image, Origin, UserMessage, new_id
 from agent_cli.protocol.operations import UserInput
-from agent_cli.protocol.records import InputTaken, Marked
+from agent_cli.protocol.records import InputDequeued, Marked
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.protocol.usage import CallKind
 from agent_cli.session.turn_scope import TurnScope
@@ -166,16 +166,18 @@ class Turn:
         if limit is not None:
             self.scope.notice(f"Stopped at the limit of {limit[1]}.")
             return limit[0]
-        dear = self._services.budget.warning() or (
-            self._services.caller.unpriced() if self._questions.is_there else ""
+        cost_warning = self._services.budget.warning() or (
+            self._services.caller.unpriced() if self._questions.is_interactive else ""
         )
-        return "declined" if dear and not await self._continues(dear, otherwise=True) else None
+        return (
+            "declined" if cost_warning and not await self._confirm_continue(cost_warning, otherwise=True) else None
+        )
 
     def _warn_of_cost(self) -> None:
         """Show the cost warning at the end of a turn if no user is present; a user would be asked at the next
         step."""
-        if not self._questions.is_there and (dear := self._services.budget.warning()):
-            self.scope.notice(dear)
+        if not self._questions.is_interactive and (cost_warning := self._services.budget.warning()):
+            self.scope.notice(cost_warning)
 
     async def _step(self) -> StopReason | None:
         """Make one model call and run its tools. Return None to continue."""
@@ -195,7 +197,7 @@ class Turn:
         except ContextFull as error:
             if self._recovery.offer_fewer_tools():
                 return None
-            chosen = await self._questions.drops(str(error), self._services.compactor.largest(3))
+            chosen = await self._questions.choose_message_to_drop(str(error), self._services.compactor.largest(3))
             if chosen is None:
                 raise
             mark = Marked(id=new_id("mark"), turn_id=self.scope.turn_id, message_id=chosen.id, mark="dropped")
@@ -237,7 +239,7 @@ class Turn:
             if hook := self._tools.stopped_by_hook:
                 self.scope.notice(f"Stopped by a hook: {hook}")
                 return "hook_refused"
-            return await self._ends_with(summary) if summary else await self._guarded()
+            return await self._ends_with(summary) if summary else await self._check_for_loop()
         return await self._ends_with(answer.text)
 
     async def _ends_with(self, text: str) -> StopReason | None:
@@ -279,22 +281,22 @@ class Turn:
         self.scope.notice("The model gave an empty answer twice.")
         return "no_answer"
 
-    async def _guarded(self) -> StopReason | None:
+    async def _check_for_loop(self) -> StopReason | None:
         alarm = self._guard.check()
         if alarm is None:
             return None
         if alarm.level == "hint":
             self._say("hint", alarm.text)
-        elif await self._continues(f"The model seems stuck: {alarm.text}.", otherwise=False):
+        elif await self._confirm_continue(f"The model seems stuck: {alarm.text}.", otherwise=False):
             self._guard.forget()
         else:
             self.scope.notice(f"Stopped, because {alarm.text}.")
             return "stuck"
         return None
 
-    async def _continues(self, doubt: str, *, otherwise: bool) -> bool:
+    async def _confirm_continue(self, doubt: str, *, otherwise: bool) -> bool:
         """Return True if the user lets the turn continue; their guidance reaches the model at the next step."""
-        said = await self._questions.lets_go_on(doubt, otherwise=otherwise)
+        said = await self._questions.confirm_continue(doubt, otherwise=otherwise)
         if said.guidance:
             self.steers.append(said.guidance)
         return said.go_on
@@ -408,7 +410,7 @@ class Turn:
         moment: PromptAdditions = NOTHING_NEW,
         images: tuple[Image, ...] = (),
         brought: "Attachments | None" = None,
-        beside: tuple[InputTaken, ...] = (),
+        beside: tuple[InputDequeued, ...] = (),
     ) -> None:
         message = UserMessage(
             id=new_id("msg"),

@@ -35,17 +35,17 @@ class Tree(Protocol):
         *,
         own_network: bool,
         hidden: Sequence[str] | None = None,
-        closed: Sequence[str] = (),
+        emptied: Sequence[str] = (),
     ) -> list[str]:
         """Return the command line that starts a program with the tree at `inside`. With `hidden` it may write only
-        to the tree, and cannot see these folders. The files and folders in `closed` are empty for it."""
+        to the tree, and cannot see these folders. The files and folders in `emptied` are empty for it."""
         ...
 
     def environment(self) -> Mapping[str, str]:
         """Return variables for every program that runs in the tree: slot, ports, git settings."""
         ...
 
-    def lay(self, files: Iterable[OverlayFile]) -> None:
+    def overlay(self, files: Iterable[OverlayFile]) -> None:
         """Write files over the tree, following no links.
 
         Raises:
@@ -61,7 +61,7 @@ class Tree(Protocol):
         """
         ...
 
-    async def settle(self) -> None:
+    async def mark_saved(self) -> None:
         """Mark the present contents of the tree as saved: `verify` may have changed it since the patch. Later
         changes by a user still protect the tree from removal.
 

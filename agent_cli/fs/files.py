@@ -13,7 +13,7 @@ from pathlib import Path
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 AnyPath = str | os.PathLike[str]
-PLAIN = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+SAFE_OPEN_FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Open flags that avoid blocking on a pipe and acquiring a controlling terminal."""
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _POLL_S = 0.005
@@ -48,7 +48,7 @@ def open_regular(
     Raises:
         OSError: it is missing, a link (ELOOP), not a regular file, or may not be opened this way.
     """
-    descriptor = os.open(path, flags | PLAIN | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
+    descriptor = os.open(path, flags | SAFE_OPEN_FLAGS | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
@@ -164,7 +164,7 @@ def draft(
         OSError: it cannot be written; nothing is left behind.
     """
     name = _draft_name(path)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | PLAIN
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | SAFE_OPEN_FLAGS
     descriptor = os.open(name, flags, mode, dir_fd=dir_fd)
     try:
         write_end(descriptor, data, durable=durable, disk=disk)
@@ -211,7 +211,7 @@ def create_file(path: AnyPath, data: bytes) -> None:
         FileExistsError: the path exists, perhaps as a link.
         OSError: it cannot be written; nothing is left behind.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | PLAIN, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | SAFE_OPEN_FLAGS, 0o600)
     try:
         write_end(descriptor, data, durable=False)
     except OSError:
@@ -281,7 +281,7 @@ def file_lock(path: Path, timeout_s: float = 10.0) -> Iterator[None]:
     """
     make_private(path.parent)
     lock = path.with_name(f"{path.name}.lock")  # the file itself gets a new inode with each replacement
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN, 0o600)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | SAFE_OPEN_FLAGS, 0o600)
     try:
         wait_for_lock(descriptor, timeout_s)
         yield

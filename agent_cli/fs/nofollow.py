@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from .files import PLAIN, read_regular
+from .files import SAFE_OPEN_FLAGS, read_regular
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SEARCHED = _FOLDER | getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY))
@@ -47,7 +47,7 @@ class DirEntryFd(msgspec.Struct, frozen=True):
         Raises:
             OSError: it cannot be opened, or is a link.
         """
-        return os.open(self.name, flags | os.O_NOFOLLOW | PLAIN, mode, dir_fd=self.folder)
+        return os.open(self.name, flags | os.O_NOFOLLOW | SAFE_OPEN_FLAGS, mode, dir_fd=self.folder)
 
     def unlink(self) -> None:
         """Delete the file or link.

@@ -5,7 +5,7 @@ It avoids starting a program for calls of no interest. An unreadable condition a
 
 from functools import lru_cache
 
-from agent_cli.policy.call_patterns import CallPattern, may_be, parse_call
+from agent_cli.policy.call_patterns import CallPattern, may_match, parse_call
 from agent_cli.policy.rules.foreign_rules import rule_of
 from agent_cli.policy.rules.rule import RuleError
 
@@ -20,7 +20,7 @@ def holds(hook: Hook, call: ToolCallFacts, named: NamedCall) -> bool:
     pattern = _parsed(hook.condition, hook.dialect)
     if pattern is None or pattern.tool in named.names:
         return True
-    return may_be(pattern, call.tool, call.actions, call.folder)
+    return may_match(pattern, call.tool, call.actions, call.folder)
 
 
 def problem(hook: Hook) -> str:

@@ -14,7 +14,7 @@ Event = Literal[
 ]  # fmt: skip
 CALL_EVENTS: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
 """Events about a tool call; at other events a condition on the call never holds."""
-TOLD: frozenset[Event] = frozenset({"Notification", "SessionEnd", "StopFailure", "PostCompact"})
+NOTIFICATION_EVENTS: frozenset[Event] = frozenset({"Notification", "SessionEnd", "StopFailure", "PostCompact"})
 """Events at which a hook is only notified: its answer decides nothing."""
 DECIDING: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreCompact"})
 """Events at which something is about to happen: a failing hook prevents it."""
@@ -122,7 +122,7 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     @property
     def can_decide(self) -> bool:
         """True if its answer counts."""
-        return not self.is_async and self.event not in TOLD
+        return not self.is_async and self.event not in NOTIFICATION_EVENTS
 
     @cached_property
     def _pattern(self) -> "re.Pattern[str] | None":

@@ -171,20 +171,22 @@ class HookEngine:
         listed = tuple(names)
         chosen = [hook for hook in self._of(event) if not hook.condition and (not listed or hook.is_for(listed))]
         own = {True: MappingProxyType({}), False: env}
-        return await self._result([Asked(hook, dict(facts), env=own[hook.is_async]) for hook in chosen])
+        return await self._result([HookCall(hook, dict(facts), env=own[hook.is_async]) for hook in chosen])
 
     async def _about_call(self, event: Event, call: ToolCallFacts, facts: Mapping[str, Any]) -> HookResult:
         asked = []
         for hook in self._of(event):
             for named in named_calls(call, hook.dialect):
                 if hook.is_for(named.names) and holds(hook, call, named):
-                    asked.append(Asked(hook, {**_call_facts(hook, call, named), **facts}, named))
+                    asked.append(HookCall(hook, {**_call_facts(hook, call, named), **facts}, named))
         return await self._result(asked, call.arguments)
 
     def _of(self, event: Event) -> list[Hook]:
         return [hook for hook in self.hooks if hook.event == event and hook.label not in self.is_off]
 
-    async def _result(self, chosen: "Sequence[Asked]", arguments: Mapping[str, Any] | None = None) -> HookResult:
+    async def _result(
+        self, chosen: "Sequence[HookCall]", arguments: Mapping[str, Any] | None = None
+    ) -> HookResult:
         """Run hooks concurrently; background hooks are only started."""
         asked = [each for each in chosen if each.hook not in self._ran_once]
         self._ran_once.update(each.hook for each in asked if each.hook.is_once)
@@ -192,10 +194,10 @@ class HookEngine:
         answers = await asyncio.gather(*(self._ask(each) for each in asked if not each.hook.is_async))
         return msgspec.structs.replace(combined(answers, arguments), later=later)
 
-    async def _said_later(self, asked: "Asked") -> HookResult:
+    async def _said_later(self, asked: "HookCall") -> HookResult:
         return combined([await self._ask(asked)])
 
-    async def _ask(self, asked: "Asked") -> "Answered":
+    async def _ask(self, asked: "HookCall") -> "HookOutcome":
         hook, began = asked.hook, time.monotonic()
         if not hook.is_async:
             self._begun[began] = hook
@@ -209,7 +211,7 @@ class HookEngine:
             answer.decision, answer.failure,
         )  # fmt: skip
         self.runs.append(run)
-        return Answered(hook, answer, asked.named, run)
+        return HookOutcome(hook, answer, asked.named, run)
 
     def _common(self, hook: Hook) -> dict[str, Any]:
         session = self._session
@@ -235,7 +237,7 @@ class HookEngine:
                     "model": session.model(),
                 }
 
-    async def _run(self, asked: "Asked", given: bytes) -> HookProcess:
+    async def _run(self, asked: "HookCall", given: bytes) -> HookProcess:
         hook = asked.hook
         if changed := self._changed_file(hook):
             return HookProcess(problem=f"was not run: {changed} has changed since the session began")
@@ -270,7 +272,7 @@ class HookEngine:
         return env
 
 
-class Asked(msgspec.Struct, frozen=True):
+class HookCall(msgspec.Struct, frozen=True):
     """A hook and its input."""
 
     hook: Hook
@@ -279,7 +281,7 @@ class Asked(msgspec.Struct, frozen=True):
     env: Mapping[str, str] = MappingProxyType({})
 
 
-class Answered(msgspec.Struct, frozen=True):
+class HookOutcome(msgspec.Struct, frozen=True):
     """A hook, its input, and its answer."""
 
     hook: Hook
@@ -288,7 +290,7 @@ class Answered(msgspec.Struct, frozen=True):
     run: HookRun
 
 
-def combined(answers: Sequence[Answered], arguments: Mapping[str, Any] | None = None) -> HookResult:
+def combined(answers: Sequence[HookOutcome], arguments: Mapping[str, Any] | None = None) -> HookResult:
     """Combine answers in order: the strictest decision, all texts. If two rewrite a call differently, it stays
     unchanged and asks."""
     strictest = max(answers, key=lambda each: _STRICTNESS[each.answer.decision], default=None)
@@ -322,11 +324,11 @@ def combined(answers: Sequence[Answered], arguments: Mapping[str, Any] | None = 
 class _Change(msgspec.Struct, frozen=True):
     """The arguments that a hook requests instead of those of a call."""
 
-    by: Answered
+    by: HookOutcome
     arguments: dict[str, Any]
 
 
-def _rewritten(each: Answered, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _rewritten(each: HookOutcome, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the arguments that a hook requests, in our terms; None if unchanged."""
     if each.answer.new_input is None or each.named is None or each.named.back is None:
         return None
@@ -347,7 +349,7 @@ def _diffs(changes: "Sequence[_Change]", arguments: Mapping[str, Any]) -> dict[i
     return {id(each.by): rewrite_diff(arguments, each.arguments, each.by.hook.label) for each in changes}
 
 
-def _messages(each: Answered) -> tuple[str, ...]:
+def _messages(each: HookOutcome) -> tuple[str, ...]:
     failure = each.answer.failure
     if failure and each.answer.decision is None:
         failure = f"{failure} What it guards proceeds without it."

@@ -38,7 +38,7 @@ _LAST_LINES = 3
 _CLOSE_S = 2.5
 
 
-class Pace(msgspec.Struct, frozen=True):
+class RestartPolicy(msgspec.Struct, frozen=True):
     """Limits on restarts of a server."""
 
     most_starts: int = 5
@@ -85,7 +85,7 @@ class Connection:
         connect: Connect,
         roots: tuple[str, ...],
         *,
-        pace: Pace = Pace(),  # noqa: B008
+        pace: RestartPolicy = RestartPolicy(),  # noqa: B008
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.definition = definition
@@ -111,7 +111,7 @@ class Connection:
         self._handlers = _ServerRequests(self, roots)
 
     @property
-    def asks(self) -> "_ServerRequests":
+    def request_handler(self) -> "_ServerRequests":
         """The handler of the server's own requests."""
         return self._handlers
 
@@ -215,7 +215,7 @@ class Connection:
         if self.known is not None:
             self.known = self._store.approve(self.definition, self.known, tool)
 
-    def take_words(self, lines: list[str]) -> None:
+    def append_log(self, lines: list[str]) -> None:
         """Store log lines of the server."""
         self.log.extend(lines)
         self._said_since_start += len(lines)
@@ -357,7 +357,7 @@ class _ServerRequests:
         return self._roots
 
     def log(self, text: str) -> None:
-        self._connection.take_words([line[:500] for line in clean(text).splitlines() if line.strip()])
+        self._connection.append_log([line[:500] for line in clean(text).splitlines() if line.strip()])
 
     def changed(self) -> None:
         self._connection.offer_changed()

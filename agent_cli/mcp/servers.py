@@ -9,7 +9,7 @@ from functools import cached_property
 from agent_cli.tools.kit.base import Tool
 
 from .catalog.offer_store import OfferStore
-from .catalog.offering import allowed_tools, catalogue, entries, is_always, tokens
+from .catalog.tool_selection import allowed_tools, catalogue, entries, is_always, tokens
 from .connection import Connect, Connection, Sample, ServerStatus
 from .tools.find_tools import CallTool, FindTools
 from .tools.server_tool import ServerTool
@@ -160,7 +160,7 @@ class Servers:
     def allow_sampling(self, sample: Sample) -> None:
         """Let servers whose definition permits it ask the model."""
         for each in self.connections.values():
-            each.asks.sampling = sample
+            each.request_handler.sampling = sample
 
     async def aclose(self) -> None:
         """End all connections, and the servers that we started."""

@@ -46,7 +46,7 @@ _CLOSE_S = 0.2
 """Time to wait for the end of the body after the server said that nothing follows."""
 _CHECK_S = 5.0
 """Time limit for a server to show that it is reachable."""
-_MOST_REPAIRS = 6
+_MOST_FALLBACKS = 6
 _REFUSAL_BYTES = 1_000_000
 """Maximum number of bytes read of a refusal."""
 _WORDS_CHARS = 20_000
@@ -73,14 +73,14 @@ class NativeModel:
         self._dialect = dialect
         self._memory = memory
         self._masks = ErrorRedactor(route)
-        self._learnt: LearnedLimits | None = None
+        self._learned: LearnedLimits | None = None
         self._connection: Connection | None = None
         self._opening = asyncio.Lock()
 
     @property
     def info(self) -> ModelInfo:
         """Known facts about the model; the server's responses add to them."""
-        return self._probe.with_learnt(self._recall())
+        return self._probe.with_learned(self._recall())
 
     @property
     def dialect(self) -> Dialect:
@@ -101,11 +101,11 @@ class NativeModel:
     def forget_effort(self) -> None:
         known = self._recall()
         refused = tuple(name for name in known.refused if name != "effort")
-        learnt = msgspec.structs.replace(known, refused=refused, efforts=None)
-        if learnt != known:
-            self._learnt = learnt
+        learned = msgspec.structs.replace(known, refused=refused, efforts=None)
+        if learned != known:
+            self._learned = learned
             if self._memory:
-                self._memory.replace(self._route.key, learnt)
+                self._memory.replace(self._route.key, learned)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Make one call. A part of the request that the model turns out to refuse is omitted at once, reported
@@ -125,11 +125,11 @@ class NativeModel:
     async def _repaired(
         self, connection: "Connection", request: ModelRequest, begun: Callable[[], None]
     ) -> AsyncGenerator[ModelEvent, None]:
-        for _ in range(_MOST_REPAIRS):
-            learnt = self._recall()
-            in_words = needs_text(learnt, self.info)
-            written = self._dialect.write(as_text(request) if in_words else request, learnt)
-            if notice := self._probe.pictures_left_out(request, learnt):
+        for _ in range(_MOST_FALLBACKS):
+            learned = self._recall()
+            in_words = needs_text(learned, self.info)
+            written = self._dialect.write(as_text(request) if in_words else request, learned)
+            if notice := self._probe.pictures_left_out(request, learned):
                 yield notice
             looks = request.may_call and (in_words or self._route.quirks.text_calls)
             finder = _call_finder(request.tools) if looks else None
@@ -142,12 +142,12 @@ class NativeModel:
                             yield found
                 return
             except ModelError as error:
-                taught = None if said else learn_from_refusal(self._dialect, written, error, learnt)
+                taught = None if said else learn_from_refusal(self._dialect, written, error, learned)
                 if taught is None:
-                    self._learn_window(error, learnt)
+                    self._learn_window(error, learned)
                     error.message_id = refused_message(written, error, self._dialect.lists)
                     raise
-                self._learn(taught.learnt, lasting=taught.lasting)
+                self._learn(taught.learned, lasting=taught.lasting)
                 yield Adjusted(taught.text, explain(error, self._route.name))
         raise ModelError("bad_request", "the server refuses one part of the request after another")
 
@@ -233,21 +233,21 @@ class NativeModel:
             return self._connection
 
     def _recall(self) -> LearnedLimits:
-        if self._learnt is None:
-            self._learnt = self._memory.recall(self._route.key) if self._memory else LearnedLimits()
-        return self._learnt
+        if self._learned is None:
+            self._learned = self._memory.recall(self._route.key) if self._memory else LearnedLimits()
+        return self._learned
 
-    def _learn_window(self, error: ModelError, learnt: LearnedLimits) -> None:
+    def _learn_window(self, error: ModelError, learned: LearnedLimits) -> None:
         """Remember the real context window if an overflow error names it."""
         if error.kind == "context_overflow" and error.limit_tokens:
-            self._learn(msgspec.structs.replace(learnt, context_window=error.limit_tokens))
+            self._learn(msgspec.structs.replace(learned, context_window=error.limit_tokens))
 
-    def _learn(self, learnt: LearnedLimits, *, lasting: bool = True) -> None:
-        self._learnt = learnt
+    def _learn(self, learned: LearnedLimits, *, lasting: bool = True) -> None:
+        self._learned = learned
         if self._memory and lasting:
-            fleeting = {repair.name for repair in self._dialect.repairs if not repair.lasting}
-            kept = tuple(name for name in learnt.refused if name not in fleeting)
-            self._memory.learn(self._route.key, msgspec.structs.replace(learnt, refused=kept))
+            fleeting = {fallback.name for fallback in self._dialect.fallbacks if not fallback.lasting}
+            kept = tuple(name for name in learned.refused if name not in fleeting)
+            self._memory.learn(self._route.key, msgspec.structs.replace(learned, refused=kept))
 
 
 def _call_finder(tools: Sequence[ToolSpec]) -> "CallFinder":

@@ -27,10 +27,10 @@ from agent_cli.protocol.actions import (
 )
 from agent_cli.protocol.paths import is_inside
 
-from .rules.path_verdict import Policy, read_verdict, strictest, together, write_verdict
+from .rules.path_verdict import Policy, combine, read_verdict, strictest, write_verdict
 from .rules.rule import Kind, matches_words
 
-__all__ = ["Policy", "authorize", "judged_parts", "may_leave", "strictest", "together"]
+__all__ = ["Policy", "authorize", "combine", "judged_parts", "may_leave", "strictest"]
 
 
 def authorize(action: Action, policy: Policy) -> Verdict:

@@ -51,7 +51,7 @@ def parse_call(text: str, place: str) -> CallPattern:
         raise RuleError(f"{error}; or the name of a tool") from None
 
 
-def may_be(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+def may_match(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
     """Return True if a call may match, for rules that forbid. A command line that cannot be parsed may match
     anything."""
     return count(pattern, tool, actions, root) > 0
@@ -64,7 +64,7 @@ def count(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: st
     return sum(_covers(pattern.rule, action, root) for action in actions)
 
 
-def surely_is(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+def matches_surely(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
     """Return True if a call matches beyond doubt, for rules that require. All parts of a command line must have
     run when it succeeds, so only `&&` may join them. It must run where the rule expects it: in the root, with
     nothing altered that decides which program a name runs."""
@@ -75,7 +75,7 @@ def surely_is(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root
     return _is_shell(pattern, holds, tool, actions, root)
 
 
-def is_alone(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
+def matches_only(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
     """Return True if a call surely matches and does nothing else."""
 
     def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
@@ -99,7 +99,7 @@ def _is_shell(
     """Return True if a command line satisfies `holds`; for other calls, if they match."""
     rule = pattern.rule
     if rule is None or rule.kind != "shell":
-        return may_be(pattern, tool, actions, root)
+        return may_match(pattern, tool, actions, root)
     commands = [action for action in actions if isinstance(action, RunCommand) and _is_as_started(action, root)]
     return any((parts := _joined(action.command)) and holds(parts, rule) for action in commands)
 
@@ -159,7 +159,7 @@ def _joined(line: str) -> "list[SimpleCommand]":
 
     try:
         parts = list(parse(line))
-        is_certain = all(part.then in ("&&", "") and program(part) not in _ALTERING for part in parts)
+        is_certain = all(part.operator in ("&&", "") and program(part) not in _ALTERING for part in parts)
     except Unsure:
         return []
     return parts if is_certain else []

@@ -45,7 +45,7 @@ class InsertedCommand(msgspec.Struct, frozen=True):
     """Offset of the part in the text, in characters."""
 
 
-class BroughtText(msgspec.Struct, frozen=True):
+class AttachedText(msgspec.Struct, frozen=True):
     """A text sent along with a prompt, such as the instructions of a skill that the user called."""
 
     name: str
@@ -74,7 +74,7 @@ class UserInput(OperationBase, frozen=True):
     """Commands in `text` to run first; their output replaces them."""
     allowed: tuple[str, ...] = ()
     """Permission rules that allow calls without asking until the turn ends; deny rules take precedence."""
-    brought: tuple[BroughtText, ...] = ()
+    brought: tuple[AttachedText, ...] = ()
     """Texts sent along with the prompt."""
     answer_schema: dict[str, Any] | None = None
     """JSON Schema of the answer, for servers that enforce one; the prompt's text also tells the model."""
@@ -227,7 +227,7 @@ class Shutdown(OperationBase, frozen=True):
     """Stop running work, save, and close the session."""
 
 
-Reshape = Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
+HistoryOperation = Undo | Redo | Rewind | Resolve | Compact | KeepSummary | Uncompact | MarkMessage | Rename
 """Operations on the conversation itself. They are queued like prompts."""
 
 Operation = (
@@ -237,7 +237,7 @@ Operation = (
 )  # fmt: skip
 
 
-def as_typed(operation: Reshape) -> str:
+def as_typed(operation: HistoryOperation) -> str:
     """Return the slash command that submits an operation."""
     match operation:
         case Undo(turns=turns):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-OBEYED = frozenset(
+AUTORUN_NAMES = frozenset(
     {
         *(".vscode", ".idea", ".zed", ".fleet", ".devcontainer", ".devcontainer.json", ".husky", ".envrc"),
         *(".cursor", ".windsurf", ".claude", ".codex", ".gemini", ".opencode", ".kimi", ".pi", ".agents"),
@@ -23,6 +23,6 @@ def is_inside(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or is_below(path, folder) for folder in folders if folder)
 
 
-def is_obeyed_by_name(path: str) -> bool:
-    """Return True if a component of the path is in `OBEYED`."""
-    return not OBEYED.isdisjoint(path.lower().split("/"))
+def has_autorun_name(path: str) -> bool:
+    """Return True if a component of the path is in `AUTORUN_NAMES`."""
+    return not AUTORUN_NAMES.isdisjoint(path.lower().split("/"))

@@ -90,7 +90,7 @@ class TurnEnded(Record, frozen=True, kw_only=True, omit_defaults=True, tag="turn
     error: str = ""
 
 
-class AgentNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="agent"):
+class AgentStateChanged(Record, frozen=True, kw_only=True, omit_defaults=True, tag="agent"):
     """In a sub-agent's session: a task began (`running`), or how it ended. The last record is the current state; a
     task still `running` when no process works on the session was stopped."""
 
@@ -182,7 +182,7 @@ class Granted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="grante
     """True if the rule is removed: it no longer applies."""
 
 
-class HookNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="hook"):
+class HookCompleted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="hook"):
     """A user hook ran."""
 
     hook: str
@@ -212,13 +212,13 @@ class InputQueued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="in
     images: tuple[Image, ...] = ()
 
 
-class InputTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag="input_taken"):
+class InputDequeued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="input_taken"):
     """Prompts that left the queue: their turn has begun, or the user withdrew them."""
 
     queued_ids: tuple[str, ...]
 
 
-class JobNoted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
+class JobStateChanged(Record, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
     """A background command began, ended, or was left running without the agent."""
 
     job: str
@@ -237,9 +237,9 @@ class Named(Record, frozen=True, kw_only=True, omit_defaults=True, tag="named"):
 
 AnyRecord = (
     Header | UserMessage | AssistantMessage | ToolResult | RequestSent | PartialAnswer | ModelCalled | CallStarted
-    | TurnEnded | AgentNoted | CheckpointTaken | CompactionSaved | CompactionReverted | Shortened | Marked
-    | HookNoted | TurnsUndone | TurnsRedone
-    | SettingsSet | Granted | Named | Quarantined | InputQueued | InputTaken | JobNoted
+    | TurnEnded | AgentStateChanged | CheckpointTaken | CompactionSaved | CompactionReverted | Shortened | Marked
+    | HookCompleted | TurnsUndone | TurnsRedone
+    | SettingsSet | Granted | Named | Quarantined | InputQueued | InputDequeued | JobStateChanged
 )  # fmt: skip
 
 _encoder = msgspec.json.Encoder()

@@ -10,7 +10,7 @@ from .hints import Hint
 from .messages import FileChange
 from .operations import UserInput
 from .stop_reason import StopReason, exit_code
-from .usage import BESIDE, Totals
+from .usage import NON_CONVERSATION_KINDS, Totals
 
 
 class UsageTotals(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class RunOutcome:
         match event:
             case ev.SessionStarted():
                 self.session_id = event.session_id
-            case ev.StepStarted() if event.kind not in BESIDE:
+            case ev.StepStarted() if event.kind not in NON_CONVERSATION_KINDS:
                 self.turns += 1
             case ev.AnswerCompleted():
                 self.text = event.text or self.text

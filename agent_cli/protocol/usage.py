@@ -10,7 +10,7 @@ count."""
 CallKind = Literal["main", "summary", "limit", "sampling", "subagent"]
 """Purpose of a model call: a step, a compaction, the closing summary when a limit is reached, a request of an MCP
 server, or a sub-agent."""
-BESIDE: frozenset[CallKind] = frozenset({"summary", "sampling", "subagent"})
+NON_CONVERSATION_KINDS: frozenset[CallKind] = frozenset({"summary", "sampling", "subagent"})
 """Calls whose answers are not part of the conversation."""
 
 

@@ -93,7 +93,7 @@ class Recognizer:
                 if at + length <= size and digest(self._key, text[at : at + length]) == hashed:
                     yield Span(at, at + length, name)
 
-    def begun(self, text: str, start: int) -> int:
+    def possible_secret_start(self, text: str, start: int) -> int:
         """Return the position, from `start` on, at which the end of `text` may be the start of a known secret; its
         length if none."""
         size = len(text)
@@ -103,7 +103,7 @@ class Recognizer:
                 return at
         return size
 
-    def innocent(self, text: str) -> int:
+    def safe_prefix_length(self, text: str) -> int:
         """Return the length of the prefix of a short text that certainly contains no part of a known secret; -1 if
         uncertain."""
         if not self.longest:

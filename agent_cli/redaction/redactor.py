@@ -111,12 +111,12 @@ class Redactor:
                 at = text.find(form, at + 1)
         yield from self._earlier.spans(text)
 
-    def begun(self, text: str, start: int) -> int:
+    def possible_secret_start(self, text: str, start: int) -> int:
         """Return the position, from `start` on, at which the end of `text` may be the start of a known value; its
         length if none."""
-        return min(self._earlier.begun(text, start), self._begun(text, start))
+        return min(self._earlier.possible_secret_start(text, start), self._possible_secret_start(text, start))
 
-    def _begun(self, text: str, start: int) -> int:
+    def _possible_secret_start(self, text: str, start: int) -> int:
         size = len(text)
         for at in range(max(start, size - self._longest + 1), size):
             gram = text[at : at + _GRAM]
@@ -129,12 +129,12 @@ class Redactor:
                     return at
         return size
 
-    def innocent(self, text: str) -> int:
+    def safe_prefix_length(self, text: str) -> int:
         """Return the length of the prefix of a short text that certainly contains no part of a known value; -1 if
         uncertain."""
-        return min(self._earlier.innocent(text), self._innocent(text))
+        return min(self._earlier.safe_prefix_length(text), self._safe_prefix_length(text))
 
-    def _innocent(self, text: str) -> int:
+    def _safe_prefix_length(self, text: str) -> int:
         grams, size = self._grams, len(text)
         for at in range(size - _GRAM + 1):
             if text[at : at + _GRAM] in grams:

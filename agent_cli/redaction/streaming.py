@@ -55,7 +55,7 @@ class Masking:
         everything.
         """
         if not final and len(text) < _SHORT_PIECE:
-            if self._light and (told := self._innocent(piece := self._held + text)) >= 0:
+            if self._light and (told := self._safe_prefix_length(piece := self._held + text)) >= 0:
                 self._held = piece[told:]
                 self._passed(piece[:told])
                 return piece[:told]
@@ -73,14 +73,14 @@ class Masking:
         self._passed(whole[max(0, end - shapes.LONGEST_CONTEXT) : end])
         return shown
 
-    def _innocent(self, piece: str) -> int:
+    def _safe_prefix_length(self, piece: str) -> int:
         """Return the length of a short piece that can be output at once; -1 if it needs a closer look."""
         around = self._line[-_NEAR:] + piece
         if "=" in around or ":" in around or _BEARER.search(around):
             return -1
         if shapes.begin_of_token(around, len(around) - len(piece)) >= 0:
             return -1
-        return self._redactor.innocent(piece)
+        return self._redactor.safe_prefix_length(piece)
 
     def _passed(self, text: str) -> None:
         line = self._line + text
@@ -96,7 +96,7 @@ class Masking:
             begun if begun >= 0 else len(text),
             min(open_values(text, token, self._assignments), default=len(text)),
         )
-        end = min(in_token, self._redactor.begun(text, base))
+        end = min(in_token, self._redactor.possible_secret_start(text, base))
         if len(text) - end > _MAX_HELD:
             end = len(text)
         self._awaited, self._most = (_DELIMITER if end == in_token < len(text) else None), _MAX_HELD

@@ -43,7 +43,7 @@ _LED_ELSEWHERE = re.compile(r'"?-|.*::')
 Places = Callable[[], Iterable[str]]
 """Callback that returns further watched paths, relative to the root, existing or not: nested repositories (`.git`)
 and files that other programs run or obey."""
-Mark = tuple[int, int, int, int, int]
+FileStamp = tuple[int, int, int, int, int]
 """Mode, inode, size, mtime and ctime in ns; a file with an equal mark was not touched."""
 
 
@@ -58,7 +58,7 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
     places: Places
     own: tuple[str, ...]
     """The watched paths to which git's settings lead; they count as git's own files."""
-    marks: dict[str, Mark]
+    marks: dict[str, FileStamp]
     """Marks by path relative to `root`; a path that is missing here did not exist."""
     contents: dict[str, bytes]
     """Content of git's own files by path."""
@@ -73,13 +73,13 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
             kept.add("HEAD")
         return tuple(sorted(kept))
 
-    def put_back(self) -> tuple[str, ...]:
+    def restore(self) -> tuple[str, ...]:
         """Restore git's own files and remove those that did not exist; return the paths of `changed` that are as
         before. A folder that was turned into a repository no longer is one; a new repository that would run
         programs is renamed out of the way."""
         return tuple(path for path in self.changed() if self._restored(path))
 
-    def _is_harmless(self, path: str, now: dict[str, Mark]) -> bool:
+    def _is_harmless(self, path: str, now: dict[str, FileStamp]) -> bool:
         """Return True if a file was only touched, or if a new file runs nothing."""
         folder, is_ = _repository(path), now.get(path)
         if _is_in_git(path) and not _is_in(path, self.git) and folder not in now:
@@ -203,7 +203,7 @@ def _is_harmless(name: str, value: str) -> bool:
     return _HARMLESS.fullmatch(name) is not None and not (name.endswith(".url") and _LED_ELSEWHERE.match(value))
 
 
-def _marks(root: str, git: str, is_outer: bool, places: Places) -> dict[str, Mark]:
+def _marks(root: str, git: str, is_outer: bool, places: Places) -> dict[str, FileStamp]:
     return {path: mark for path in _watched(root, git, is_outer, places) if (mark := _mark(root, path))}
 
 
@@ -254,7 +254,7 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _mark(root: str, path: str) -> Mark | None:
+def _mark(root: str, path: str) -> FileStamp | None:
     try:
         is_ = os.lstat(f"{root}/{path}")
     except OSError:

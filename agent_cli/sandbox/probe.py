@@ -105,21 +105,21 @@ async def measure(processes: "ProcessRunner", scratch: Path) -> EnforcedLevel:
     reasons: list[str] = []
     with ExitStack() as stack:
         field = _Field.laid_out(scratch, stack)
-        for means in _candidates(reasons):
-            await _share_network(processes, means)
-            outcome = await _tried(processes, means, field)
+        for mechanism in _candidates(reasons):
+            await _share_network(processes, mechanism)
+            outcome = await _tried(processes, mechanism, field)
             if processes.network and _objection(outcome):
                 processes.leave_network()
-                outcome = await _tried(processes, means, field)
+                outcome = await _tried(processes, mechanism, field)
             if reason := _objection(outcome):
-                reasons.append(f"{means.mechanism}: {reason}")
+                reasons.append(f"{mechanism.name}: {reason}")
             else:
-                processes.means = means
-                processes.strength = _strength(means, outcome.achieved, reasons, bool(processes.network))
-                return processes.strength
-    processes.means = None
-    processes.strength = EnforcedLevel("none", why="; ".join(dict.fromkeys(reasons)))
-    return processes.strength
+                processes.mechanism = mechanism
+                processes.enforced_level = _strength(mechanism, outcome.achieved, reasons, bool(processes.network))
+                return processes.enforced_level
+    processes.mechanism = None
+    processes.enforced_level = EnforcedLevel("none", why="; ".join(dict.fromkeys(reasons)))
+    return processes.enforced_level
 
 
 def _candidates(reasons: list[str]) -> Iterator[Mechanism]:
@@ -201,19 +201,19 @@ def _ourselves() -> tuple[str, str, str]:
     return str(os.getpid()), str(binascii.crc32(environ) if environ else -1), space
 
 
-async def _share_network(processes: "ProcessRunner", means: Mechanism) -> None:
+async def _share_network(processes: "ProcessRunner", mechanism: Mechanism) -> None:
     """Create a network namespace without connections, which lives as long as its descriptors are open. If that is
     impossible, each command gets its own."""
     from .process.runner import ProcessError
 
     processes.leave_network()
-    if means.mechanism != "bubblewrap":
+    if mechanism.name != "bubblewrap":
         return
     out = bytearray()
-    options = ("--unshare-user", "--unshare-net") if means.new_users else ("--unshare-net",)
+    options = ("--unshare-user", "--unshare-net") if mechanism.new_users else ("--unshare-net",)
     with suppress(ProcessError, OSError, ValueError):
         running = await processes.start(
-            [means.program, *options, "--dev-bind", "/", "/", "--", "/bin/sh", "-c", "echo $$; read it"],
+            [mechanism.program, *options, "--dev-bind", "/", "/", "--", "/bin/sh", "-c", "echo $$; read it"],
             cwd=Path("/"),
             env={"PATH": os.defpath},
             on_output=out.extend,
@@ -222,7 +222,7 @@ async def _share_network(processes: "ProcessRunner", means: Mechanism) -> None:
         try:
             while not out.endswith(b"\n") and not running.ended.done():
                 await asyncio.sleep(0.001)
-            spaces = ("user", "net") if means.new_users else ("net",)
+            spaces = ("user", "net") if mechanism.new_users else ("net",)
             processes.network = tuple(_opened(f"/proc/{int(out)}/ns/{name}" for name in spaces))
         finally:
             running.close_input()  # which ends the shell
@@ -240,7 +240,7 @@ def _opened(paths: Iterable[str]) -> list[int]:
     return found
 
 
-async def _tried(processes: "ProcessRunner", means: Mechanism, field: _Field) -> _Outcome:
+async def _tried(processes: "ProcessRunner", mechanism: Mechanism, field: _Field) -> _Outcome:
     from .process.runner import ProcessError
 
     out = bytearray()
@@ -251,7 +251,7 @@ async def _tried(processes: "ProcessRunner", means: Mechanism, field: _Field) ->
             env={"PATH": os.defpath, "HOME": str(Path.home())},
             on_output=out.extend,
             confinement=field.confinement,
-            means=means,
+            mechanism=mechanism,
         )
     except ProcessError as error:
         return _Outcome(failure=str(error))
@@ -275,14 +275,14 @@ def _objection(outcome: _Outcome) -> str:
 
 
 def _strength(
-    means: Mechanism, achieved: frozenset[str], reasons: list[str], shares_network: bool = False
+    mechanism: Mechanism, achieved: frozenset[str], reasons: list[str], shares_network: bool = False
 ) -> EnforcedLevel:
-    if means.mechanism == "landlock" and "kill" in achieved:
+    if mechanism.name == "landlock" and "kill" in achieved:
         reasons.append("landlock: commands can end other programs of yours, as the kernel is older than 6.12")
-    elif means.mechanism == "bubblewrap":
+    elif mechanism.name == "bubblewrap":
         reasons = []
     return EnforcedLevel(
-        means.mechanism,
+        mechanism.name,
         why="; ".join(dict.fromkeys(reasons)),
         hides_inside=not achieved & {"inside", "fixed"},
         cuts_network="network" not in achieved,

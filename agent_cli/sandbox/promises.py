@@ -44,7 +44,7 @@ def promises(strength: EnforcedLevel, mode: Mode, asked_for: bool) -> dict[Cell,
     found: dict[Cell, tuple[str, ...]] = {}
     for promise, row in zip(PROMISES, MATRIX.get(strength.mechanism, ()), strict=False):
         cell = row[column]
-        if promise == METADATA and strength.is_there and not strength.keeps_metadata:
+        if promise == METADATA and strength.is_available and not strength.keeps_metadata:
             cell = _NOT_HELD[column]
         found[cell] = (*found.get(cell, ()), promise)
     return found

@@ -90,9 +90,9 @@ def adapted(tools: "list[FunctionTool[Any, Any]]") -> tuple[Any, ...]:
         AgentError: a name is taken, or invalid.
     """
     from agent_cli.tools.plugins import Extension, ExtensionError
-    from agent_cli.tools.registry import LATER, built_in
+    from agent_cli.tools.registry import LATE_TOOL_GROUPS, built_in
 
-    taken = {*(each.name for each in built_in()), *LATER}
+    taken = {*(each.name for each in built_in()), *LATE_TOOL_GROUPS}
     found = []
     for each in tools:
         if each.name in taken:

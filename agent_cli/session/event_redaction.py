@@ -48,7 +48,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage, begins_with
-from agent_cli.protocol.records import AnyRecord, CompactionSaved, HookNoted
+from agent_cli.protocol.records import AnyRecord, CompactionSaved, HookCompleted
 from agent_cli.redaction.fingerprints import Recognizer
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.profile.environment import is_provider_secret
@@ -271,7 +271,7 @@ def recorded(record: AnyRecord, redactor: Redactor) -> AnyRecord:
             return masked(record, redactor)
         case CompactionSaved():
             return _with(record, ("summary",), redactor.mask)
-        case HookNoted():
+        case HookCompleted():
             return _with(record, ("failure", "rewrite"), redactor.mask)
         case _:
             return record

@@ -23,7 +23,7 @@ from agent_cli.protocol.operations import Mark
 from agent_cli.protocol.records import (
     AnyRecord,
     CompactionSaved,
-    JobNoted,
+    JobStateChanged,
     Marked,
     ModelCalled,
     PartialAnswer,
@@ -190,12 +190,12 @@ def working_directory(records: Sequence[AnyRecord], root: Path) -> str:
     return str(root / found) if found else ""
 
 
-def jobs(records: Iterable[AnyRecord]) -> dict[str, JobNoted]:
+def jobs(records: Iterable[AnyRecord]) -> dict[str, JobStateChanged]:
     """Return number → latest note of each background job."""
-    return {record.job: record for record in records if isinstance(record, JobNoted)}
+    return {record.job: record for record in records if isinstance(record, JobStateChanged)}
 
 
 def last_job(records: Sequence[AnyRecord]) -> int:
     """Return the number of the newest background job; 0 if there is none."""
-    numbers = (each.job for each in records if isinstance(each, ToolResult | JobNoted))
+    numbers = (each.job for each in records if isinstance(each, ToolResult | JobStateChanged))
     return max((int(number) for number in numbers if number.isdigit()), default=0)

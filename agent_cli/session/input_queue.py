@@ -4,7 +4,7 @@ closed terminal loses what was typed."""
 from collections import deque
 
 from agent_cli.protocol.messages import Image, new_id
-from agent_cli.protocol.records import InputQueued, InputTaken
+from agent_cli.protocol.records import InputDequeued, InputQueued
 
 from .session import Session
 
@@ -43,14 +43,14 @@ class Inbox:
         """
         newest_first = dict(reversed(self._session.view.waiting.items()))
         if ids := _matching(newest_first, texts, []):
-            self._session.append(InputTaken(id=new_id("taken"), queued_ids=tuple(ids)))
+            self._session.append(InputDequeued(id=new_id("taken"), queued_ids=tuple(ids)))
 
-    def take(self, *texts: str, prompt: bool = False) -> tuple[InputTaken, ...]:
+    def take(self, *texts: str, prompt: bool = False) -> tuple[InputDequeued, ...]:
         """Return the record that takes texts off the queue, for the caller to save; of equal entries, the oldest.
         Return nothing if none was queued. A `prompt` also clears what an earlier run of the program left."""
         waiting = dict(self._session.view.waiting)
         ids = _matching(waiting, texts, [each for each in waiting if prompt and each in self._earlier])
-        return (InputTaken(id=new_id("taken"), queued_ids=tuple(ids)),) if ids else ()
+        return (InputDequeued(id=new_id("taken"), queued_ids=tuple(ids)),) if ids else ()
 
 
 def _matching(waiting: dict[str, str], texts: tuple[str, ...], ids: list[str]) -> list[str]:

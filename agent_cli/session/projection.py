@@ -18,8 +18,8 @@ from agent_cli.protocol.records import (
     CompactionReverted,
     CompactionSaved,
     Header,
+    InputDequeued,
     InputQueued,
-    InputTaken,
     Marked,
     ModelCalled,
     Named,
@@ -151,7 +151,7 @@ class Projection:
                 self.last_end = None
             case InputQueued():
                 self.waiting[record.id] = record.text
-            case InputTaken(queued_ids=queued_ids):
+            case InputDequeued(queued_ids=queued_ids):
                 for queued_id in queued_ids:
                     self.waiting.pop(queued_id, None)
             case CallStarted(call_id=call_id):

@@ -54,11 +54,11 @@ class Session:
         root: Path | None = None,
         reread: Callable[[], Sequence[AnyRecord]] | None = None,
         masked: Callable[[AnyRecord], AnyRecord] | None = None,
-        booked: Callable[[ModelCalled], None] | None = None,
+        on_model_called: Callable[[ModelCalled], None] | None = None,
     ) -> None:
         """`root` is the current directory of the session; the header's directory if not given. `reread` returns
         the records as saved; without it, all texts stay in memory. `masked` returns a record without secrets.
-        `booked` is called with each saved `ModelCalled`."""
+        `on_model_called` is called with each saved `ModelCalled`."""
         if not records or not isinstance(records[0], Header):
             raise ValueError("a session begins with its header")
         self.records: list[AnyRecord] = list(records) if saved else list(map(storable, records))
@@ -66,9 +66,9 @@ class Session:
         self._journal = journal
         self._reread = reread
         self._masked = masked
-        self._booked = booked
+        self._on_model_called = on_model_called
         self._is_released = False
-        self._let_go: set[str] = set()
+        self._released_ids: set[str] = set()
         """Ids of the messages whose long texts are only on disk."""
         self._sync_is_due = False
         self._unsaved: list[AnyRecord] = [] if saved else list(self.records)
@@ -119,10 +119,10 @@ class Session:
         for record in numbered:
             self._count(record)
         self.view.update()
-        if self._booked is not None:
+        if self._on_model_called is not None:
             for record in numbered:
                 if isinstance(record, ModelCalled):
-                    self._booked(record)
+                    self._on_model_called(record)
         if any(isinstance(record, CompactionSaved | Shortened) for record in numbered):
             self._release()
 
@@ -164,7 +164,7 @@ class Session:
         Raises:
             store.StoreError: as in `whole`.
         """
-        if self._let_go.isdisjoint(record.id for record in records):
+        if self._released_ids.isdisjoint(record.id for record in records):
             return records
         wanted = {record.id for record in records}
         known = {record.id: record for record in self.whole() if record.id in wanted}
@@ -175,7 +175,7 @@ class Session:
         if self._is_released:
             self.records[:] = self.whole()
             self._is_released = False
-            self._let_go.clear()
+            self._released_ids.clear()
 
     def _release(self) -> None:
         """Release the long texts that are not sent to the model unchanged."""
@@ -185,7 +185,7 @@ class Session:
         for index, record in enumerate(self.records):
             if isinstance(record, AssistantMessage | ToolResult) and sent.get(record.id) is not record:
                 self.records[index] = without_long_texts(record)
-                self._let_go.add(record.id)
+                self._released_ids.add(record.id)
         self._is_released = True
 
     def _kept(self, record: AnyRecord) -> AnyRecord:

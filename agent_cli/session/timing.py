@@ -17,14 +17,14 @@ from agent_cli.protocol.records import (
     AnyRecord,
     CallStarted,
     CompactionSaved,
-    HookNoted,
+    HookCompleted,
     ModelCalled,
     RequestSent,
     Shortened,
     TurnEnded,
 )
 
-StretchKind = Literal["turn", "model", "tool", "waiting", "retry", "compaction", "hook"]
+IntervalKind = Literal["turn", "model", "tool", "waiting", "retry", "compaction", "hook"]
 """`waiting`: for the user, for one call. `retry`: the pause after a failed attempt. `compaction`: the moment when
 the context was reduced."""
 
@@ -40,10 +40,10 @@ _SHORTEST_PAUSE_S = 0.001
 _ASKS = frozenset({"ask_user"})
 
 
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """An interval of time in a session."""
 
-    kind: StretchKind
+    kind: IntervalKind
     name: str
     """Name of the model, tool or hook; for a turn, its id."""
     start: float
@@ -51,7 +51,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     end: float
     turn: int
     """Index of its turn among all turns, from 0."""
-    record: ModelCalled | ToolResult | HookNoted | CompactionSaved | Shortened | None = None
+    record: ModelCalled | ToolResult | HookCompleted | CompactionSaved | Shortened | None = None
     """The record that the interval was computed from."""
     error: str = ""
     """Failure in one word; empty on success."""
@@ -66,9 +66,9 @@ class Timing:
     """The intervals of a session, built record by record."""
 
     def __init__(self, records: Iterable[AnyRecord] = ()) -> None:
-        self.stretches: list[Stretch] = []
+        self.intervals: list[Interval] = []
         """In the order of their records, without the turns."""
-        self.turns: list[Stretch] = []
+        self.turns: list[Interval] = []
         self.prompted: set[int] = set()
         """Indices of the turns that began with a prompt of the user."""
         self._open = False
@@ -78,7 +78,7 @@ class Timing:
         self._begun: set[str] = set()
         """Calls whose start is recorded."""
         self._together: list[int] = []
-        """Indices in `stretches` of tools that may have run in parallel."""
+        """Indices in `intervals` of tools that may have run in parallel."""
         self._failed: ModelCalled | None = None
         for record in records:
             self.add(record)
@@ -100,7 +100,7 @@ class Timing:
                 self._begun.add(record.call_id)
             case ToolResult():
                 self._tool(record)
-            case HookNoted():
+            case HookCompleted():
                 start = record.time - record.duration_s
                 self._add("hook", record.event, start, record.time, record, "failed" if record.failure else "")
             case CompactionSaved() | Shortened():
@@ -113,7 +113,7 @@ class Timing:
 
     def _begin(self, turn_id: str, at: float) -> None:
         self._open, self._crashed, self._failed, self._answered, self._together = True, False, None, 0.0, []
-        self.turns.append(Stretch(kind="turn", name=turn_id, start=at, end=at, turn=len(self.turns)))
+        self.turns.append(Interval(kind="turn", name=turn_id, start=at, end=at, turn=len(self.turns)))
 
     def _extend(self, turn_id: str, until: float, since: float | None = None) -> None:
         """Extend the current turn to a moment. If there is no turn, start one: a compaction was requested, or the
@@ -126,16 +126,16 @@ class Timing:
 
     def _add(
         self,
-        kind: StretchKind,
+        kind: IntervalKind,
         name: str,
         start: float,
         end: float,
-        record: ModelCalled | ToolResult | HookNoted | CompactionSaved | Shortened,
+        record: ModelCalled | ToolResult | HookCompleted | CompactionSaved | Shortened,
         error: str = "",
     ) -> None:
         place = max(0, len(self.turns) - 1)
-        stretch = Stretch(kind=kind, name=name, start=start, end=end, turn=place, record=record, error=error)
-        self.stretches.append(stretch)
+        interval = Interval(kind=kind, name=name, start=start, end=end, turn=place, record=record, error=error)
+        self.intervals.append(interval)
 
     def _model(self, call: ModelCalled) -> None:
         start = call.time - call.duration_s
@@ -160,38 +160,38 @@ class Timing:
         start = max(end - ran_s, self._answered) if self._answered else end - ran_s
         if result.waited_s:
             self._add("waiting", result.tool, max(start - result.waited_s, self._answered), start, result)
-        kind: StretchKind = "waiting" if result.tool in _ASKS and not result.waited_s else "tool"
+        kind: IntervalKind = "waiting" if result.tool in _ASKS and not result.waited_s else "tool"
         self._add(kind, result.tool, start, end, result, error)
         if result.call_id in self._begun or result.waited_s:
             self._together = []
         else:
-            self._lay_together(len(self.stretches) - 1)
+            self._lay_together(len(self.intervals) - 1)
 
     def _lay_together(self, place: int) -> None:
         """Give tools that must have run in parallel the same start."""
-        stretch = self.stretches[place]
-        before = self.stretches[self._together[-1]] if self._together else None
-        if before is None or stretch.start >= before.start + before.duration_s or not stretch.duration_s:
+        interval = self.intervals[place]
+        before = self.intervals[self._together[-1]] if self._together else None
+        if before is None or interval.start >= before.start + before.duration_s or not interval.duration_s:
             self._together = [place]
             return
         self._together.append(place)
-        start = min(self.stretches[at].start for at in self._together)
+        start = min(self.intervals[at].start for at in self._together)
         for at in self._together:
-            each = self.stretches[at]
-            self.stretches[at] = msgspec.structs.replace(each, start=start, end=start + each.duration_s)
+            each = self.intervals[at]
+            self.intervals[at] = msgspec.structs.replace(each, start=start, end=start + each.duration_s)
 
 
-def shares_of(turn: Stretch, stretches: Iterable[Stretch]) -> dict[Share, float]:
+def shares_of(turn: Interval, intervals: Iterable[Interval]) -> dict[Share, float]:
     """Divide a turn's time, in seconds, by category; the parts add up to its duration.
 
     Args:
         turn: the turn.
-        stretches: intervals in the turn, clipped to it. Calls of sub-agents are ignored, since the tool that waits
+        intervals: intervals in the turn, clipped to it. Calls of sub-agents are ignored, since the tool that waits
             for them accounts for the time.
     """
     pieces: list[tuple[float, float, Share]] = []
-    for stretch in stretches:
-        pieces += _pieces(stretch)
+    for interval in intervals:
+        pieces += _pieces(interval)
     marks: list[tuple[float, int, Share]] = []
     for start, end, share in pieces:
         start, end = max(start, turn.start), min(end, turn.end)
@@ -209,12 +209,12 @@ def shares_of(turn: Stretch, stretches: Iterable[Stretch]) -> dict[Share, float]
     return found
 
 
-def by_turn(timing: Timing) -> list[list[Stretch]]:
+def by_turn(timing: Timing) -> list[list[Interval]]:
     """Return the intervals of each turn, in the order of the turns."""
-    found: list[list[Stretch]] = [[] for _ in timing.turns]
-    for stretch in timing.stretches:
+    found: list[list[Interval]] = [[] for _ in timing.turns]
+    for interval in timing.intervals:
         if found:
-            found[stretch.turn].append(stretch)
+            found[interval.turn].append(interval)
     return found
 
 
@@ -224,16 +224,16 @@ def percentile(values: Sequence[float], share: float = 0.95) -> float:
     return ordered[max(0, -(-int(len(ordered) * share * 1000) // 1000) - 1)] if ordered else 0.0
 
 
-def _pieces(stretch: Stretch) -> list[tuple[float, float, Share]]:
-    match stretch:
-        case Stretch(kind="model", record=ModelCalled() as call):
+def _pieces(interval: Interval) -> list[tuple[float, float, Share]]:
+    match interval:
+        case Interval(kind="model", record=ModelCalled() as call):
             if call.agent:
                 return []
-            first = stretch.end if call.first_token_s is None else stretch.start + call.first_token_s
-            first = min(first, stretch.end)
-            return [(stretch.start, first, "first_token"), (first, stretch.end, "streaming")]
-        case Stretch(kind="tool" | "waiting" | "retry" | "hook" as kind):
-            return [(stretch.start, stretch.end, kind)]
+            first = interval.end if call.first_token_s is None else interval.start + call.first_token_s
+            first = min(first, interval.end)
+            return [(interval.start, first, "first_token"), (first, interval.end, "streaming")]
+        case Interval(kind="tool" | "waiting" | "retry" | "hook" as kind):
+            return [(interval.start, interval.end, kind)]
         case _:
             return []
 

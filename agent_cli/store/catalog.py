@@ -255,7 +255,7 @@ class Sessions:
         project = self.project_folder(cwd).name if cwd is not None else None
         try:
             self.index.refresh(self.folder, self._stored(None))
-            found = [self.folder / file for file in self.index.strange(project)]
+            found = [self.folder / file for file in self.index.invalid_files(project)]
         except IndexUnusable:
             found = [path for path in self.paths(cwd) if describe(path) is None]
         return [path for path in found if NAME.fullmatch(path.name)]

@@ -7,7 +7,7 @@ import msgspec
 
 from agent_cli.protocol.agent_types import ENDED, AgentState
 from agent_cli.protocol.messages import AssistantMessage
-from agent_cli.protocol.records import AgentNoted, Header
+from agent_cli.protocol.records import AgentStateChanged, Header
 
 from .catalog import children_folder
 from .session_file import StoreError, read_session
@@ -64,10 +64,10 @@ def _described(path: Path, header: Header, records: object) -> ChildSession:
     background, at = False, header.time
     for record in records if isinstance(records, list | tuple) else ():
         match record:
-            case AgentNoted(state="running"):
+            case AgentStateChanged(state="running"):
                 state, task, text, background = "stopped", record.task, "", record.background
                 at = record.time
-            case AgentNoted() if record.state in ENDED:
+            case AgentStateChanged() if record.state in ENDED:
                 state, text, at = record.state, record.text, record.time
             case AssistantMessage() if record.text:
                 text = record.text

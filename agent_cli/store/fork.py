@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agent_cli.protocol.messages import UserMessage
-from agent_cli.protocol.records import AnyRecord, Header, InputQueued, InputTaken, Named
+from agent_cli.protocol.records import AnyRecord, Header, InputDequeued, InputQueued, Named
 
 from .session_file import StoreError
 
@@ -25,7 +25,7 @@ def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None =
     header = records[0]
     assert isinstance(header, Header)
     kept = records if at is None else _before(records, at)
-    taken = {name for record in kept if isinstance(record, InputTaken) for name in record.queued_ids}
+    taken = {name for record in kept if isinstance(record, InputDequeued) for name in record.queued_ids}
     waiting = {record.id for record in kept if isinstance(record, InputQueued)} - taken
     if at is not None:
         kept = [record for record in kept if record.id not in waiting]

@@ -18,9 +18,9 @@ from agent_cli.protocol.records import (
     CheckpointTaken,
     Granted,
     Header,
+    InputDequeued,
     InputQueued,
-    InputTaken,
-    JobNoted,
+    JobStateChanged,
     ModelCalled,
     SettingsSet,
 )
@@ -34,7 +34,7 @@ from .session_file import Loaded, SessionFile, StoreError, parse_session, write_
 LARGEST_BYTES = 200_000_000
 _DEAREST_USD = 1e6
 _MOST_TOKENS = 10**12
-_LEFT_BEHIND = (Granted, JobNoted, InputQueued, InputTaken, CheckpointTaken)
+_LEFT_BEHIND = (Granted, JobStateChanged, InputQueued, InputDequeued, CheckpointTaken)
 
 
 class Imported(msgspec.Struct, frozen=True):

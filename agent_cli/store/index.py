@@ -18,7 +18,7 @@ from agent_cli.fs.files import make_private, read_regular
 
 from .file_names import Progress, SessionFileStat, seconds
 from .scan import around, outline_of
-from .summary import TAIL_BYTES, SessionSummary, SummaryEntry, read_on
+from .summary import TAIL_BYTES, SessionSummary, SummaryEntry, update_summary
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -109,7 +109,7 @@ class Index:
             ):
                 yield file, size, updated, decoder.decode(outline)
 
-    def strange(self, project: str | None = None) -> list[str]:
+    def invalid_files(self, project: str | None = None) -> list[str]:
         """Return the files that are not sessions.
 
         Raises:
@@ -343,7 +343,7 @@ def _grown(path: Path, outline: SessionSummary) -> SessionSummary | None:
         return None
     if not data.startswith(outline.tail):
         return None
-    read_on(outline, data[len(outline.tail) :], outline.end)
+    update_summary(outline, data[len(outline.tail) :], outline.end)
     return outline
 
 

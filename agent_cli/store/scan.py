@@ -8,7 +8,7 @@ from agent_cli.fs.files import read_regular
 
 from .file_names import Progress
 from .session_file import StoreError, identity, read_session
-from .summary import SessionSummary, SummaryEntry, read_on
+from .summary import SessionSummary, SummaryEntry, update_summary
 
 
 def outline_of(path: Path) -> SessionSummary | None:
@@ -18,7 +18,7 @@ def outline_of(path: Path) -> SessionSummary | None:
     except OSError:
         return None
     outline = SessionSummary()
-    if read_on(outline, data):
+    if update_summary(outline, data):
         outline.id = identity(path, outline.id)
         return outline
     return _mended(path) if b"{" in data else None
@@ -33,7 +33,7 @@ def _mended(path: Path) -> SessionSummary | None:
     except StoreError:
         return None
     outline = SessionSummary()
-    read_on(outline, b"\n".join(encode(record) for record in records))
+    update_summary(outline, b"\n".join(encode(record) for record in records))
     outline.end, outline.tail = 0, b""  # to be read from the start when it grows
     return outline
 

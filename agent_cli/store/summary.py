@@ -75,7 +75,7 @@ class SessionSummary(msgspec.Struct):
         return self.name or self.prompt or "(no prompt yet)"
 
 
-def read_on(outline: SessionSummary, data: bytes, at: int = 0) -> bool:
+def update_summary(outline: SessionSummary, data: bytes, at: int = 0) -> bool:
     """Add the records of `data`, the content of the file from byte `at`; return True if the summary now has a
     header."""
     outline.said, outline.undone = [], {}

@@ -42,7 +42,7 @@ class TimeShares(msgspec.Struct, frozen=True, kw_only=True):
         return self.first_token_s + self.streaming_s
 
 
-class _Stretch(msgspec.Struct, frozen=True):
+class _Interval(msgspec.Struct, frozen=True):
     """A span, or a part of one, for counting."""
 
     start: float
@@ -66,13 +66,13 @@ def time_shares(spans: Iterable[Span]) -> TimeShares:
     for span in known.values():
         if span.kind == "agent" and span.parent_id not in known:
             wall_s += span.duration_s
-            for rank, length_s in _swept(list(_stretches(span, children)), span):
+            for rank, length_s in _swept(list(_intervals(span, children)), span):
                 seconds[rank] += length_s
     named = {f"{name}_s": seconds[rank] for rank, name in enumerate(_ORDER) if rank != _OVERHEAD}
     return TimeShares(wall_s=wall_s, overhead_s=max(0.0, wall_s - sum(named.values())), **named)
 
 
-def _stretches(turn: Span, children: dict[str, list[Span]]) -> Iterator[_Stretch]:
+def _intervals(turn: Span, children: dict[str, list[Span]]) -> Iterator[_Interval]:
     """Yield the spans inside a turn, clipped to it."""
     waiting = [(each, False) for each in children.get(turn.span_id, ())]
     while waiting:
@@ -84,7 +84,7 @@ def _stretches(turn: Span, children: dict[str, list[Span]]) -> Iterator[_Stretch
             start, end = max(start, turn.start), min(end, turn.end)
             if end > start:
                 rank = _ORDER.index(share)
-                yield _Stretch(start, end, rank, span.span_id, span.parent_id, is_background)
+                yield _Interval(start, end, rank, span.span_id, span.parent_id, is_background)
 
 
 def _parts(span: Span, children: Iterable[Span]) -> Iterator[tuple[float, float, Share]]:
@@ -99,35 +99,35 @@ def _parts(span: Span, children: Iterable[Span]) -> Iterator[tuple[float, float,
     yield begun, span.end, "streaming"
 
 
-def _swept(stretches: list[_Stretch], turn: Span) -> Iterator[tuple[int, float]]:
+def _swept(intervals: list[_Interval], turn: Span) -> Iterator[tuple[int, float]]:
     """Yield pieces of a turn with the rank of their activity: of the innermost spans the one with the highest
     precedence; background spans come last."""
     moments = sorted(
-        [(each.start, 1, each) for each in stretches] + [(each.end, 0, each) for each in stretches],
+        [(each.start, 1, each) for each in intervals] + [(each.end, 0, each) for each in intervals],
         key=lambda moment: moment[:2],
     )
-    active: dict[str, _Stretch] = {}
+    active: dict[str, _Interval] = {}
     inside: dict[str, int] = {}
     """Number of active direct children of each span."""
     innermost: dict[bool, list[int]] = {False: [0] * len(_ORDER), True: [0] * len(_ORDER)}
     """Number of active spans without active children by rank, separately for background spans."""
     before = turn.start
-    for time, begins, stretch in moments:
+    for time, begins, interval in moments:
         if time > before:
             yield _rank(innermost), time - before
             before = time
         step = 1 if begins else -1
-        around = inside.get(stretch.parent_id, 0)
-        inside[stretch.parent_id] = around + step
-        outer = active.get(stretch.parent_id)
+        around = inside.get(interval.parent_id, 0)
+        inside[interval.parent_id] = around + step
+        outer = active.get(interval.parent_id)
         if outer is not None and 0 in (around, around + step):
             innermost[outer.is_background][outer.rank] -= step
-        if not inside.get(stretch.span_id):
-            innermost[stretch.is_background][stretch.rank] += step
+        if not inside.get(interval.span_id):
+            innermost[interval.is_background][interval.rank] += step
         if begins:
-            active[stretch.span_id] = stretch
+            active[interval.span_id] = interval
         else:
-            del active[stretch.span_id]
+            del active[interval.span_id]
 
 
 def _rank(innermost: dict[bool, list[int]]) -> int:

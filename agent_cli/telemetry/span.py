@@ -1,4 +1,4 @@
-"""A span: a stretch of time in a session, its activity, and its parent."""
+"""A span: an interval of time in a session, its activity, and its parent."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ Attribute = str | int | float | bool | tuple[str, ...]
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of time. Unless the user requests content, no attribute contains any: no prompt, path, command,
+    """An interval of time. Unless the user requests content, no attribute contains any: no prompt, path, command,
     argument, result or error text."""
 
     trace_id: str

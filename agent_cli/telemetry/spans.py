@@ -18,7 +18,7 @@ import msgspec
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.records import ModelCalled
-from agent_cli.protocol.usage import BESIDE, CallKind, Totals
+from agent_cli.protocol.usage import NON_CONVERSATION_KINDS, CallKind, Totals
 
 from . import conventions as names
 from .content import NO_CONTENT, Content
@@ -28,7 +28,7 @@ from .traceparent import Parent, new_trace_id, tool_span_id
 
 _QUEUE_S = 0.0015
 """Minimum wait of a tool call, in seconds, that is worth a span."""
-AFTER = ".after"
+POST_CALL_SUFFIX = ".after"
 """Suffix of a call's id in the id of a command that a rule runs after the call."""
 _MOST_LATE = 1000
 """Maximum number of attempts kept for events that may still arrive."""
@@ -59,11 +59,11 @@ class SpanBuilder:
     """Observes a session, including its sub-agents."""
 
     def __init__(
-        self, tell: Callable[[Span], None], parent: Parent | None = None, content: Content = NO_CONTENT
+        self, emit: Callable[[Span], None], parent: Parent | None = None, content: Content = NO_CONTENT
     ) -> None:
-        """`tell` gets each span when it ends. `parent` is the span of the parent program. `content` decides which
+        """`emit` gets each span when it ends. `parent` is the span of the parent program. `content` decides which
         texts spans may contain."""
-        self._tell = tell
+        self._emit = emit
         self._parent = parent or Parent()
         self._content = content
         self._own = Lane(name=names.SERVICE)
@@ -79,7 +79,7 @@ class SpanBuilder:
         lane = self._lane(agent_id) or self._own
         if lane.root is None:
             return "", ""
-        call_id = call_id.removesuffix(AFTER)
+        call_id = call_id.removesuffix(POST_CALL_SUFFIX)
         return lane.trace_id, self._tool_id(lane, call_id) if _may_run(lane, call_id) else lane.root.span_id
 
     def book(self, entry: ModelCalled) -> None:
@@ -91,11 +91,11 @@ class SpanBuilder:
             del lane.unclaimed[:-_MOST_LATE]
             return
         if model is None:
-            self._tell_unannounced(lane, entry)
+            self._emit_unannounced(lane, entry)
             return
-        self._tell_pauses(model, entry.time - entry.duration_s)
+        self._emit_pauses(model, entry.time - entry.duration_s)
         model.book(entry)
-        if model.answered_at and model.call_kind in BESIDE:
+        if model.answered_at and model.call_kind in NON_CONVERSATION_KINDS:
             self._close_model(lane, model, entry.time)
 
     def event(self, event: ev.AnyEvent) -> None:
@@ -227,7 +227,7 @@ class SpanBuilder:
         if not lane.models:
             return
         model = lane.models[-1]
-        self._tell_pauses(model, time)
+        self._emit_pauses(model, time)
         attributes: dict[str, Attribute] = {
             names.ATTEMPT: event.attempt,
             names.DELAY_S: event.delay_s,
@@ -236,7 +236,7 @@ class SpanBuilder:
         model.pauses.append((time, time + event.delay_s, attributes, event.error.kind))
 
     def _answer_completed(self, lane: Lane, event: ev.AnswerCompleted, time: float) -> None:
-        answers = [each for each in lane.models if each.call_kind not in BESIDE]
+        answers = [each for each in lane.models if each.call_kind not in NON_CONVERSATION_KINDS]
         if not answers:
             return
         model = answers[-1]
@@ -252,12 +252,12 @@ class SpanBuilder:
 
     def _close_model(self, lane: Lane, model: OpenModelCall, time: float) -> None:
         lane.models.remove(model)
-        self._tell_pauses(model, time)
+        self._emit_pauses(model, time)
         model.attributes |= usage_attributes(model.totals)
         lane.totals = added(lane.totals, model.totals)
         self._end(model, time, model.error)
 
-    def _tell_pauses(self, model: OpenModelCall, time: float) -> None:
+    def _emit_pauses(self, model: OpenModelCall, time: float) -> None:
         """Emit the spans of pauses before attempts, which end now at the latest."""
         pauses, model.pauses = model.pauses, []
         for start, planned_end, attributes, error in pauses:
@@ -298,7 +298,7 @@ class SpanBuilder:
 
     def _tool_started(self, lane: Lane, event: ev.ToolCallStarted, time: float) -> None:
         if (tool := lane.tools.get(event.call_id)) is not None:
-            self._tell_queue(lane, tool, time)
+            self._emit_queue(lane, tool, time)
             tool.runs = True
 
     def _tool_finished(self, lane: Lane, event: ev.ToolCallFinished, time: float) -> None:
@@ -306,7 +306,7 @@ class SpanBuilder:
         tool = lane.tools.pop(event.call_id, None)
         if tool is None:
             return
-        self._tell_queue(lane, tool, time)
+        self._emit_queue(lane, tool, time)
         changed: Mapping[str, Attribute | None] = {
             names.STATUS: event.status,
             names.RESULT_CHARS: len(event.text),
@@ -319,7 +319,7 @@ class SpanBuilder:
         is_mcp = names.MCP_METHOD in tool.attributes and event.status == "failed"
         self._end(tool, time, "tool_error" if is_mcp else "" if event.status == "ok" else event.status)
 
-    def _tell_queue(self, lane: Lane, tool: OpenTool, time: float) -> None:
+    def _emit_queue(self, lane: Lane, tool: OpenTool, time: float) -> None:
         if not tool.runs and time - tool.idle_since >= _QUEUE_S:
             self._end(self._span(lane, "queue", tool.name, tool.idle_since, tool.span_id), time)
         tool.idle_since = time
@@ -329,7 +329,7 @@ class SpanBuilder:
         waits = []
         for item in event.items:
             if (tool := lane.tools.get(item.call_id)) is not None:
-                self._tell_queue(lane, tool, time)
+                self._emit_queue(lane, tool, time)
             parent_id = self._tool_id(lane, item.call_id)
             wait = self._span(lane, "approval", names.plain(item.tool), time, parent_id)
             wait.attributes |= {names.TOOL_NAME: wait.name, names.RULE: names.rule_name(item.rule)}
@@ -396,7 +396,7 @@ class SpanBuilder:
 
     def _close_inner(self, lane: Lane, time: float, error: str) -> None:
         for entry in lane.unclaimed:  # calls that were never announced: their cost counts nevertheless
-            self._tell_unannounced(lane, entry)
+            self._emit_unannounced(lane, entry)
         lane.unclaimed = []
         for request_id, (owner, waits) in list(self._waits.items()):
             if owner is lane:
@@ -408,10 +408,10 @@ class SpanBuilder:
         self._close_compaction(lane, time)
         tools, lane.tools = lane.tools, {}
         for tool in tools.values():
-            self._tell_queue(lane, tool, time)
+            self._emit_queue(lane, tool, time)
             self._end(tool, time, error)
 
-    def _tell_unannounced(self, lane: Lane, entry: ModelCalled) -> None:
+    def _emit_unannounced(self, lane: Lane, entry: ModelCalled) -> None:
         name = names.plain(entry.model)
         span = self._span(lane, "model", name, entry.time - entry.duration_s)
         totals = Totals().plus(entry.usage, entry.cost_usd, entry.at_most_usd)
@@ -425,7 +425,7 @@ class SpanBuilder:
         self._end(span, entry.time)
 
     def _end(self, span: OpenSpan, time: float, error: str = "") -> None:
-        self._tell(span.closed(time, error))
+        self._emit(span.closed(time, error))
 
     def _span(self, lane: Lane, kind: SpanKind, name: str, start: float, parent_id: str = "") -> OpenSpan:
         return OpenSpan(

@@ -196,35 +196,37 @@ def default_registry(
     extra: Iterable[Tool] = (),
     private_hosts: tuple[str, ...] = (),
 ) -> Registry:
-    """Return the tools selected by `enabled`, see `chosen`; `ask_user` only if a user is present. `private_hosts`
+    """Return the tools selected by `enabled`, see `selected_names`; `ask_user` only if a user is present.
+    `private_hosts`
     may be fetched although they are not public.
 
     Raises:
         ToolError: `enabled` names a tool that does not exist.
     """
     tools = (*built_in(private_hosts), *extra)
-    wanted = chosen(enabled, Registry(tools))
+    wanted = selected_names(enabled, Registry(tools))
     if Shell.name not in wanted:
         wanted -= {JobsTool.name}
     return Registry(tool for tool in tools if tool.name in wanted and (interactive or tool.name != AskUser.name))
 
 
-LATER = ("agent", "skill", "mcp")
+LATE_TOOL_GROUPS = ("agent", "skill", "mcp")
 """Words in a selection for tools that are added later: those of sub-agents, skills and MCP servers."""
 
 
-def without_later(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return a selection without the words of `LATER`, and the words whose tools it includes. If only specific
+def without_late_groups(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return a selection without the words of `LATE_TOOL_GROUPS`, and the words whose tools it includes. If only
+    specific
     tools are selected, such a word must be among them."""
-    words = tuple(word for word in enabled if word.removeprefix("-") not in LATER)
+    words = tuple(word for word in enabled if word.removeprefix("-") not in LATE_TOOL_GROUPS)
     named = [word for word in words if not word.startswith("-")]
-    usual = () if named and "full" not in named else LATER
+    usual = () if named and "full" not in named else LATE_TOOL_GROUPS
     return words, frozenset((*usual, *enabled)) & frozenset(
-        word for word in LATER if f"-{word}" not in enabled
+        word for word in LATE_TOOL_GROUPS if f"-{word}" not in enabled
     )  # fmt: skip
 
 
-def chosen(enabled: tuple[str, ...], known: Registry) -> frozenset[str]:
+def selected_names(enabled: tuple[str, ...], known: Registry) -> frozenset[str]:
     """Return the tool names that a selection includes: tools and presets in any order, `-NAME` to exclude one. A
     selection that is empty or only excludes starts from all tools.
 

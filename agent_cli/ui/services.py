@@ -27,7 +27,7 @@ class SessionLine(msgspec.Struct, frozen=True):
     cost_usd: float | None
 
 
-class HitLine(msgspec.Struct, frozen=True):
+class SearchHit(msgspec.Struct, frozen=True):
     """A message found by a search."""
 
     id: str
@@ -233,14 +233,14 @@ class TracedTurn(msgspec.Struct, frozen=True):
     """Tokens and cost, in words."""
 
 
-class Host(Protocol):
+class FrontEndServices(Protocol):
     """Services behind slash commands and `!command`."""
 
     def sessions(self) -> tuple[SessionLine, ...]:
         """Return the saved sessions of this directory, newest first."""
         ...
 
-    async def search(self, query: str) -> tuple[HitLine, ...]:
+    async def search(self, query: str) -> tuple[SearchHit, ...]:
         """Search the messages of all sessions; return the hits, best first."""
         ...
 
@@ -341,7 +341,7 @@ class Host(Protocol):
         """Return the plug-ins as of the start of the session."""
         ...
 
-    def prompt_awaited(self, text: str) -> None:
+    def notify_turn_ended(self, text: str) -> None:
         """Notify the hooks that the user was called after the end of a turn; `text` is its outcome."""
         ...
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from agent_cli.bootstrap.agent_transcripts import agent_transcript
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.records import FORMAT_VERSION, AgentNoted, AnyRecord, Header
+from agent_cli.protocol.records import FORMAT_VERSION, AgentStateChanged, AnyRecord, Header
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.store.session_file import write_session
 from agent_cli.tools.registry import default_registry
@@ -23,7 +23,7 @@ def test_a_session_that_goes_on_is_read_so_far_with_secrets_masked(tmp_path: Pat
             mode="plan",
             created_by="agent-cli",
         ),
-        AgentNoted(id="n", state="running", task="find it"),
+        AgentStateChanged(id="n", state="running", task="find it"),
         UserMessage(id="u1", turn_id="t1", text="find it"),
         AssistantMessage(
             id="a1", turn_id="t1", text="I look.", calls=(ToolCall("c1", "read_file", '{"path": "a.py"}'),)

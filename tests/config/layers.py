@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, load
-from agent_cli.config.project_restrictions import RestrictedConfig, tightened
+from agent_cli.config.project_restrictions import RestrictedConfig, restrict_project_layer
 from agent_cli.config.schema import Config
 from agent_cli.config.yaml_file import read_file
 
@@ -49,4 +49,4 @@ def refusal(folder: Path, text: str | bytes) -> str:
 
 def from_project(values: dict[str, Any], user: dict[str, Any] | None = None) -> RestrictedConfig:
     """What is left of a project's values above those of the user."""
-    return tightened(Layer("project", values), msgspec.convert(user or {}, Config))
+    return restrict_project_layer(Layer("project", values), msgspec.convert(user or {}, Config))

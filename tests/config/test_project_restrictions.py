@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from agent_cli.config.layer import ConfigError, Layer
-from agent_cli.config.project_restrictions import tightened
+from agent_cli.config.project_restrictions import restrict_project_layer
 from agent_cli.config.schema import Config
 from agent_cli.config.trust import Trust, tool_sources
 from tests.config.layers import from_project, loaded, written
@@ -194,7 +194,7 @@ def test_a_project_may_choose_among_the_tools_there_are_and_never_more(
     before: list[str], value: list[str], kept: bool
 ) -> None:
     config = msgspec.convert({"tools": {"enabled": before}}, Config)
-    found = tightened(Layer("p", {"tools": {"enabled": value}}, {}), config)
+    found = restrict_project_layer(Layer("p", {"tools": {"enabled": value}}, {}), config)
     assert (not found.ignored) is kept
 
 

@@ -237,8 +237,8 @@ def test_a_hook_is_told_that_a_turn_has_ended_while_the_user_looked_elsewhere(wo
 
 SAY_YES = (
     "from agent_cli.bootstrap.options import parse\nfrom agent_cli.bootstrap.setup import Setup\n"
-    "from agent_cli.cli.services.trust_prompt import offers\nsetup = Setup(parse('run', ['x']))\n"
-    "for offer in offers(setup): setup.trust.remember(offer.place, offer.content)"
+    "from agent_cli.cli.services.trust_prompt import pending_trust_requests\nsetup = Setup(parse('run', ['x']))\n"
+    "for offer in pending_trust_requests(setup): setup.trust.remember(offer.place, offer.content)"
 )
 
 

@@ -116,8 +116,8 @@ def project_server(world: World, *options: str) -> Path:
 
 SAY_YES = (
     "from agent_cli.bootstrap.options import parse\nfrom agent_cli.bootstrap.setup import Setup\n"
-    "from agent_cli.cli.services.trust_prompt import offers\nsetup = Setup(parse('run', ['x']))\n"
-    "for offer in offers(setup): setup.trust.remember(offer.place, offer.content)"
+    "from agent_cli.cli.services.trust_prompt import pending_trust_requests\nsetup = Setup(parse('run', ['x']))\n"
+    "for offer in pending_trust_requests(setup): setup.trust.remember(offer.place, offer.content)"
 )
 
 

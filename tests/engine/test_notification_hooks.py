@@ -10,7 +10,7 @@ import pytest
 from agent_cli.hooks.definition import Hook
 from agent_cli.protocol.events import ApprovalRequested, HookRan, QuestionAsked
 from agent_cli.protocol.operations import ApprovalAnswer, QuestionAnswer, UserInput
-from agent_cli.protocol.records import HookNoted
+from agent_cli.protocol.records import HookCompleted
 from tests.engine.harness import approve_all, engine
 from tests.model.scripted import call, say
 
@@ -39,7 +39,9 @@ async def test_a_hook_is_told_of_a_question_about_a_call_and_answers_nothing(tmp
         told = json.loads(file.read_text(encoding="utf-8"))
         assert told["notification_type"] == "permission_prompt" and "touch made" in told["message"]
         assert ran.event == "Notification" and not ran.decision
-        assert [record.event for record in it.session.records if isinstance(record, HookNoted)] == ["Notification"]
+        assert [record.event for record in it.session.records if isinstance(record, HookCompleted)] == [
+            "Notification"
+        ]
 
 
 @pytest.mark.parametrize(("matcher", "runs"), [("agent_needs_input", True), ("permission_prompt", False)])
@@ -62,7 +64,7 @@ async def test_a_hook_that_hangs_holds_up_nothing_and_ends_with_the_session(tmp_
     hook, _ = telling(tmp_path, f"echo $$ > {pid}.new; mv {pid}.new {pid}; sleep 600")
     async with engine(tmp_path, say("done"), hooks=[hook]) as it:
         await it.prompt("go")
-        it.agent.prompt_awaited("done")
+        it.agent.notify_turn_ended("done")
         async with asyncio.timeout(60):
             while not pid.exists():
                 await asyncio.sleep(0.01)

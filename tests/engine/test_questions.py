@@ -70,5 +70,5 @@ async def test_how_long_the_user_was_waited_for_is_recorded_with_the_call_that_a
         looked, asked, with_it = (each for each in it.session.records if isinstance(each, ToolResult))
         assert asked.waited_s >= thought_s and looked.waited_s == with_it.waited_s == 0
         timing = Timing(it.session.records)
-        shares = shares_of(timing.turns[0], timing.stretches)
+        shares = shares_of(timing.turns[0], timing.intervals)
         assert shares["waiting"] == pytest.approx(asked.waited_s, abs=0.002)

@@ -14,7 +14,7 @@ from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.mcp.client.connect import connect
 from agent_cli.mcp.client.oauth import login
 from agent_cli.mcp.client.tokens import TokenStore
-from agent_cli.mcp.connection import Connection, Pace
+from agent_cli.mcp.connection import Connection, RestartPolicy
 from agent_cli.mcp.types.client import Client, Handlers, LoginNeeded, ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import CallOutcome, ToolDefinition
@@ -28,7 +28,7 @@ ECHO = ToolDefinition("echo")
 CRASH = ToolDefinition("crash")
 CRASH_AGAIN = ToolDefinition("crash", annotations={"idempotentHint": True})
 SLOW = ToolDefinition("slow")
-FAST = Pace(first_pause_s=0.01, longest_pause_s=0.05, between_refreshes_s=0.01)
+FAST = RestartPolicy(first_pause_s=0.01, longest_pause_s=0.05, between_refreshes_s=0.01)
 
 
 class Desk:
@@ -43,12 +43,12 @@ class Desk:
         self._processes = ProcessRunner()
         self._made: list[Connection] = []
 
-    def make(self, *options: str, pace: Pace = FAST, **more: Any) -> Connection:
+    def make(self, *options: str, pace: RestartPolicy = FAST, **more: Any) -> Connection:
         """Return a connection to a fault server as a process."""
         command = (sys.executable, str(FAULT_SERVER), "--starts-file", str(self.starts), *options)
         return self.to(ServerDefinition(name="demo", transport="stdio", command=command, **more), pace)
 
-    def to(self, definition: ServerDefinition, pace: Pace = FAST) -> Connection:
+    def to(self, definition: ServerDefinition, pace: RestartPolicy = FAST) -> Connection:
         """Return a connection to any server."""
 
         async def counted(definition: ServerDefinition, handlers: Handlers, spoken: str) -> Client:
@@ -214,7 +214,7 @@ async def test_starts_of_long_ago_do_not_count(desk: Desk) -> None:
     ("starts", "pause_s"), [(0, 0), (1, 0), (2, 0.5), (3, 1), (4, 2), (5, 4), (7, 16), (8, 30), (20, 30)]
 )
 def test_pauses_grow(starts: int, pause_s: float) -> None:
-    assert Pace().pause_s(starts) == pause_s
+    assert RestartPolicy().pause_s(starts) == pause_s
 
 
 async def test_a_server_behind_http_is_connected_anew(desk: Desk, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ async def test_a_session_that_the_server_forgot_is_opened_anew(desk: Desk, tmp_p
 
 
 async def test_many_changes_are_looked_at_together(desk: Desk) -> None:
-    connection = desk.make(pace=Pace(between_refreshes_s=0.3))
+    connection = desk.make(pace=RestartPolicy(between_refreshes_s=0.3))
     await connection.ready()
     changes = ToolDefinition("changes")
     for _ in range(30):

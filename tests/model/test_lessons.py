@@ -171,11 +171,11 @@ def taught_by(case: Case, learnt: LearnedLimits | None = None) -> str:
     found = learn_from_refusal(dialect, written, ModelError("bad_request", case.text, status=case.status), known)
     if found is None:
         return ""
-    if found.learnt.efforts != known.efforts:
-        return f"efforts={','.join(found.learnt.efforts or ())}"
-    if found.learnt.max_output_tokens != known.max_output_tokens:
-        return f"longest={found.learnt.max_output_tokens}"
-    (name,) = set(found.learnt.refused) - set(known.refused)
+    if found.learned.efforts != known.efforts:
+        return f"efforts={','.join(found.learned.efforts or ())}"
+    if found.learned.max_output_tokens != known.max_output_tokens:
+        return f"longest={found.learned.max_output_tokens}"
+    (name,) = set(found.learned.refused) - set(known.refused)
     assert found.lasting == (name in REFUSABLE and (case.dialect, name) not in FLEETING)
     return name
 
@@ -200,10 +200,10 @@ def test_reasoning_that_must_be_sent_back_is_sent_back(text: str) -> None:
     dialect = ChatDialect(msgspec.structs.replace(ROUTE, quirks=Quirks()))
     written = dialect.write(REQUEST, LearnedLimits())
     found = learn_from_refusal(dialect, written, ModelError("bad_request", text, status=400), LearnedLimits())
-    assert found is not None and found.learnt.refused == ("no_reasoning",)
-    again = dialect.write(REQUEST, found.learnt)
+    assert found is not None and found.learned.refused == ("no_reasoning",)
+    again = dialect.write(REQUEST, found.learned)
     assert "reasoning_content" in again.body["messages"][2]
-    assert learn_from_refusal(dialect, again, ModelError("bad_request", text, status=400), found.learnt) is None
+    assert learn_from_refusal(dialect, again, ModelError("bad_request", text, status=400), found.learned) is None
 
 
 def test_a_refusal_inside_a_success_teaches_too() -> None:
@@ -211,7 +211,7 @@ def test_a_refusal_inside_a_success_teaches_too() -> None:
     dialect = DIALECTS["chat"]
     error = classify(None, body)
     found = learn_from_refusal(dialect, dialect.write(REQUEST, LearnedLimits()), error, LearnedLimits())
-    assert error.status is None and found is not None and found.learnt.refused == ("effort",)
+    assert error.status is None and found is not None and found.learned.refused == ("effort",)
     bad = classify(None, {"error": {"message": "messages.1: no", "type": "invalid_request_error"}})
     assert refused_message(dialect.write(REQUEST, LearnedLimits()), bad, "messages") == "u"
 
@@ -230,7 +230,7 @@ def test_a_figure_that_is_none_teaches_nothing() -> None:
 
 
 def test_every_lasting_repair_may_be_remembered() -> None:
-    lasting = {repair.name for each in DIALECTS.values() for repair in each.repairs if repair.lasting}
+    lasting = {repair.name for each in DIALECTS.values() for repair in each.fallbacks if repair.lasting}
     assert lasting - {"output_limit"} == REFUSABLE and set(EFFORTS) >= {"none", "max"}
 
 
@@ -238,6 +238,6 @@ def test_every_lasting_repair_may_be_remembered() -> None:
 @pytest.mark.parametrize("wire", list(DIALECTS))
 def test_pictures_are_left_out_whichever_way_they_were_refused(wire: str, name: str) -> None:
     dialect = DIALECTS[wire]
-    repair = next(each for each in dialect.repairs if each.name == name)
+    repair = next(each for each in dialect.fallbacks if each.name == name)
     assert dialect.sends(repair, dialect.write(REQUEST, LearnedLimits()).body)
     assert not dialect.sends(repair, dialect.write(REQUEST, LearnedLimits(refused=(name,))).body)

@@ -24,7 +24,7 @@ from agent_cli.model.routing import (
 )
 from agent_cli.model.types.provider_table import ALIASES, BARE_NAMES, PROVIDERS, Route
 from agent_cli.protocol.learned import LearnedLimits
-from agent_cli.store.state.learned_limits import LearntFile
+from agent_cli.store.state.learned_limits import LearnedLimitsFile
 from tests.model.server import Server
 from tests.model.side_server import SideServer
 from tests.rows import each_row
@@ -223,7 +223,7 @@ async def test_every_local_server_is_found_without_a_key(variable: str) -> None:
 
 
 async def test_what_was_learnt_of_a_model_is_known_when_it_is_opened(tmp_path) -> None:
-    memory = LearntFile(tmp_path / "learnt.json")
+    memory = LearnedLimitsFile(tmp_path / "learnt.json")
     config = Config(providers={"mine": Provider(base_url="http://127.0.0.1:9/v1")})
     memory.learn("mine/q http://127.0.0.1:9/v1", LearnedLimits(context_window=12_000))
     model = await open_model("mine/q", config, {}, memory)

@@ -197,7 +197,7 @@ FORMATS: dict[str, tuple[Dialect, str, dict[str, frozenset[str]]]] = {
 def learnt(chance: random.Random, dialect: Dialect) -> LearnedLimits:
     if chance.random() < 0.5:
         return LearnedLimits()
-    names = [repair.name for repair in dialect.repairs]
+    names = [each.name for each in dialect.fallbacks]
     return LearnedLimits(refused=tuple(name for name in names if chance.random() < 0.2 and name != "max_tokens"))
 
 

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.policy.authorize import authorize, strictest, together
+from agent_cli.policy.authorize import authorize, combine, strictest
 from agent_cli.policy.risk import risk
 from agent_cli.policy.shell.line import parts_of
 from agent_cli.protocol.actions import (
@@ -116,7 +116,7 @@ def test_a_stricter_mode_is_never_looser_without_a_sandbox(action, rules, mode) 
     )
 )
 def test_together_is_as_strict_and_reaches_as_far_as_its_parts(verdicts: list[Verdict]) -> None:
-    for whole in (together(verdicts), strictest(verdicts)):
+    for whole in (combine(verdicts), strictest(verdicts)):
         assert weight(whole) == max(map(weight, verdicts), default=0)
         if not isinstance(whole, Deny):
             reaches = [verdict.reach for verdict in verdicts if not isinstance(verdict, Deny)]

@@ -17,7 +17,7 @@ from agent_cli.sandbox.profile.environment import child_env
 async def main(folder: Path, command: str, keep: bool, confined: list[str]) -> None:
     runner = ProcessRunner()
     if confined:
-        runner.means = Mechanism(confined[0], confined[1], os.getuid() != 0)  # type: ignore[arg-type]
+        runner.mechanism = Mechanism(confined[0], confined[1], os.getuid() != 0)  # type: ignore[arg-type]
     running = await runner.start(
         ["bash", "-c", command],
         cwd=folder,

@@ -28,7 +28,7 @@ all_programs = pytest.mark.parametrize("command", ALL.values(), ids=ALL.keys())
 @pytest.fixture(params=MEANS, ids=lambda means: means[0])
 async def runner(request: pytest.FixtureRequest) -> AsyncIterator[ProcessRunner]:
     runner = ProcessRunner()
-    runner.means = Mechanism(*request.param)
+    runner.mechanism = Mechanism(*request.param)
     yield runner
     await runner.aclose()
 
@@ -179,7 +179,7 @@ async def test_no_variable_can_add_an_argument_or_load_a_library_outside(
         confinement=confinement,
     )
     await until_alive(mark, 1)
-    if runner.means and runner.means.mechanism == "bubblewrap":
+    if runner.mechanism and runner.mechanism.name == "bubblewrap":
         outer = Path(f"/proc/{running.pid}/environ").read_bytes()
         assert outer.startswith(b"AGENT_CALL=") and outer.count(b"\0") == 1
     await running.stop()
@@ -234,7 +234,7 @@ async def test_too_many_variables_are_refused_and_nothing_runs(runner: ProcessRu
         on_output=lambda _: None,
         confinement=Confinement(writable=(str(tmp_path),)),
     )
-    if runner.means and runner.means.mechanism == "bubblewrap":
+    if runner.mechanism and runner.mechanism.name == "bubblewrap":
         with pytest.raises(ProcessError, match="too many variables"):
             await start_it
         assert not (tmp_path / "made").exists()
@@ -276,7 +276,7 @@ async def test_without_anything_writable_a_command_reads_and_has_its_own_tmp(
         cwd=tmp_path,
         env=ENV,
         on_output=out.extend,
-        confinement=Confinement(writable=(), tmp=str(tmp_path / "tmp"), shown=(str(tmp_path),)),
+        confinement=Confinement(writable=(), tmp=str(tmp_path / "tmp"), readable=(str(tmp_path),)),
     )
     assert await running.ended_within(60)
     assert bytes(out) == b"text kept\n" and (tmp_path / "tmp" / "y").exists() and not (tmp_path / "new").exists()

@@ -180,7 +180,7 @@ async def test_real_failures_are_told_apart(means: trials.Means, tmp_path: Path)
     home, work = str(place.home), str(place.workspace)
     confinement = Confinement(writable=(work,), hidden=(f"{home}/.ssh", f"{home}/.netrc"), tmp=str(place.tmp))
     runner = ProcessRunner()
-    runner.means = Mechanism(*means)
+    runner.mechanism = Mechanism(*means)
     expected = {
         f"touch {home}/new": Denial("write", f"{home}/new"),
         f"echo x >>{home}/.bashrc": Denial("write", f"{home}/.bashrc"),

@@ -110,7 +110,7 @@ def test_changes_of_git_are_found_and_put_back(work: Path, name: str) -> None:
     assert guarded.changed() == ()
     change(work)
     assert expected <= set(guarded.changed())
-    put_back = guarded.put_back()
+    put_back = guarded.restore()
     assert expected <= set(put_back)
     assert {path: path.read_bytes() for path in contents} == contents
     assert os.access(work / ".git/hooks/pre-push", os.X_OK) and not (work / ".git").is_symlink()
@@ -130,7 +130,7 @@ def test_other_things_that_run_later_are_named_and_left(work: Path, path: str) -
     guarded = taken(str(work))
     write(work / path)
     assert guarded.changed() == (path,)
-    assert guarded.put_back() == ()
+    assert guarded.restore() == ()
     assert (work / path).read_text(encoding="utf-8") == "evil"
 
 
@@ -143,7 +143,7 @@ def test_settings_and_hooks_of_repositories_further_down_are_put_back(work: Path
     git(work / path, "config", "core.fsmonitor", "evil")
     write(work / path / ".git/hooks/post-commit")
     expected = (f"{path}/.git/config", f"{path}/.git/hooks/post-commit")
-    assert guarded.changed() == expected and guarded.put_back() == expected and guarded.changed() == ()
+    assert guarded.changed() == expected and guarded.restore() == expected and guarded.changed() == ()
     assert (work / path / ".git/config").read_bytes() == config
     shutil.rmtree(work / path)
     assert guarded.changed() == ()
@@ -162,7 +162,7 @@ def test_hooks_that_are_kept_with_the_project_are_put_back(work: Path) -> None:
     write(work / ".githooks/pre-push")
     write(work / ".githooks/pre-commit")
     expected = (".githooks/pre-commit", ".githooks/pre-push")
-    assert guarded.changed() == expected and guarded.put_back() == expected and guarded.changed() == ()
+    assert guarded.changed() == expected and guarded.restore() == expected and guarded.changed() == ()
     assert (work / ".githooks/pre-push").read_text(encoding="utf-8") == "#!/bin/sh\n"
     assert not (work / ".githooks/pre-commit").exists()
 
@@ -188,7 +188,7 @@ def test_a_new_repository_is_only_told_of_when_it_would_run_something(work: Path
     git(work / "copy", "config", "core.fsmonitor", "evil")
     write(work / "sub/new/.git/hooks/post-commit")
     assert guarded.changed() == ("copy/.git/config", "sub/new/.git/hooks/post-commit")
-    assert guarded.put_back() == ()
+    assert guarded.restore() == ()
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_repository_made_with_a_program_in_its_settings_is_set_aside(tmp_path:
     with (tmp_path / ".git" / "config").open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
     assert guarded.changed() == (".git/config",)
-    assert guarded.put_back() == (".git/config",)
+    assert guarded.restore() == (".git/config",)
     assert not (tmp_path / ".git").exists() and (tmp_path / ".git.untrusted" / "config").exists()
 
 
@@ -249,7 +249,7 @@ def test_the_repository_of_a_folder_above_is_watched_alone(work: Path) -> None:
     write(work / "sub/.git/config")
     assert guarded.changed() == ()
     write(work / ".git/hooks/pre-commit")
-    assert guarded.put_back() == (".git/hooks/pre-commit",)
+    assert guarded.restore() == (".git/hooks/pre-commit",)
 
 
 def test_a_repository_may_have_another_name(work: Path, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_repository_may_have_another_name(work: Path, tmp_path: Path) -> None:
     write(tmp_path / "bare.git/hooks/pre-commit")
     write(tmp_path / "bare.git/worktrees/tree/commondir", "/evil")
     expected = ("bare.git/hooks/pre-commit", "bare.git/worktrees/tree/commondir")
-    assert guarded.changed() == expected and guarded.put_back() == expected and guarded.changed() == ()
+    assert guarded.changed() == expected and guarded.restore() == expected and guarded.changed() == ()
 
 
 def test_modules_with_slashes_in_their_names_are_watched(work: Path, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_modules_with_slashes_in_their_names_are_watched(work: Path, tmp_path: P
     write(work / ".git/modules/a/b/c/hooks/post-checkout")
     write(work / ".git/modules/a/new/config", "[core]\nfsmonitor = evil\n")
     expected = (".git/modules/a/b/c/hooks/post-checkout", ".git/modules/a/new/config")
-    assert guarded.changed() == expected and guarded.put_back() == expected
+    assert guarded.changed() == expected and guarded.restore() == expected
 
 
 def test_what_was_told_of_is_not_told_again(work: Path) -> None:
@@ -304,7 +304,7 @@ def test_submodules_and_working_trees_are_watched_and_new_ones_may_come(work: Pa
         ".git/modules/new/config",
         f".git/worktrees/{name}/commondir",
     )
-    assert guarded.changed() == expected and guarded.put_back() == expected and guarded.changed() == ()
+    assert guarded.changed() == expected and guarded.restore() == expected and guarded.changed() == ()
     assert git(work, "status", "--porcelain").strip() and git(tmp_path / "tree", "log", "--format=%s") == "one\n"
 
 
@@ -313,11 +313,11 @@ def test_a_pointer_to_a_repository_elsewhere_is_put_back(work: Path, tmp_path: P
     guarded = taken(str(tmp_path / "tree"))
     before = (tmp_path / "tree/.git").read_text(encoding="utf-8")
     write(tmp_path / "tree/.git", "gitdir: /evil")
-    assert guarded.changed() == (".git",) and guarded.put_back() == (".git",)
+    assert guarded.changed() == (".git",) and guarded.restore() == (".git",)
     assert (tmp_path / "tree/.git").read_text(encoding="utf-8") == before
     (tmp_path / "tree/.git").unlink()
     (tmp_path / "tree/.git").mkdir()
-    assert guarded.put_back() == (".git",)
+    assert guarded.restore() == (".git",)
     assert (tmp_path / "tree/.git").read_text(encoding="utf-8") == before
 
 
@@ -353,7 +353,7 @@ def test_pointers_further_down_are_put_back(
     before = (work / "sub/inner/.git").read_text(encoding="utf-8")
     guarded = taken(str(work))
     change(work / "sub/inner")
-    assert "sub/inner/.git" in guarded.put_back()
+    assert "sub/inner/.git" in guarded.restore()
     assert (work / "sub/inner/.git").read_text(encoding="utf-8") == before and guarded.changed() == ()
     assert git(work / "sub/inner", "log", "--format=%s") == "one\n"
     shutil.rmtree(work / "sub/inner")
@@ -364,7 +364,7 @@ def test_a_repository_further_down_is_put_back_in_its_place(work: Path) -> None:
     git(work / "sub", "init", "-q")
     guarded = taken(str(work))
     put_a_link(work / "sub")
-    assert "sub/.git" in guarded.put_back() and (work / "sub/.git/HEAD").is_file()
+    assert "sub/.git" in guarded.restore() and (work / "sub/.git/HEAD").is_file()
     assert not (work / "sub/.git").is_symlink()
 
 
@@ -374,7 +374,7 @@ def test_nothing_is_written_through_a_link(work: Path, tmp_path: Path) -> None:
     write(victim / "config", "mine")
     (work / ".git").rename(tmp_path / "gone")
     (work / ".git").symlink_to(victim)
-    guarded.put_back()
+    guarded.restore()
     assert (victim / "config").read_text(encoding="utf-8") == "mine" and os.listdir(victim) == ["config"]
 
 

@@ -67,9 +67,9 @@ def test_the_strongest_mechanism_is_found_and_is_what_the_attacks_show(
 async def test_measuring_leaves_nothing_behind_and_what_was_found_is_used(tmp_path: Path) -> None:
     runner = ProcessRunner()
     strength = await measure(runner, tmp_path)
-    assert runner.strength == strength and (runner.means is not None) == strength.is_there
+    assert runner.enforced_level == strength and (runner.mechanism is not None) == strength.is_available
     assert os.listdir(tmp_path) == []
-    if strength.is_there:
+    if strength.is_available:
         running = await runner.start(
             ["/bin/sh", "-c", "echo x >inside; echo x >../outside"],
             cwd=tmp_path,

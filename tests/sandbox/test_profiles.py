@@ -230,7 +230,7 @@ def test_folders_of_other_programs_below_tmp_are_not_shown_though_a_command_star
     for cwd, confinement, needed in (
         (other, Confinement(writable=(str(work),)), ()),
         (work / "sub", Confinement(writable=(str(work),)), (str(work / "sub"),)),
-        (other, Confinement((), shown=(str(work),)), (str(work),)),
+        (other, Confinement((), readable=(str(work),)), (str(work),)),
     ):
         found = bubblewrap.look(confinement, str(cwd), {}, RealPaths()).needed
         assert tuple(path for path in found if path.startswith(str(tmp_path))) == needed

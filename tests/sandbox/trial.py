@@ -47,8 +47,8 @@ async def main(task: dict[str, Any]) -> dict[str, Any]:
             if task["means"] is None:
                 await measure(runner, Path(task["scratch"]))
             else:
-                runner.means = Mechanism(*task["means"])
-            strength = runner.strength
+                runner.mechanism = Mechanism(*task["means"])
+            strength = runner.enforced_level
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             for name in (f"\0agent-trial-{os.getpid()}", *task["sockets"]):
                 stack.enter_context(_listening(name))
@@ -62,7 +62,7 @@ async def main(task: dict[str, Any]) -> dict[str, Any]:
                 "USERS_TTY": os.ttyname(terminal),
             }
             outcomes = {}
-            if runner.means:
+            if runner.mechanism:
                 for name, command in task["commands"].items():
                     outcomes[name] = await _outcome(runner, command, known, task, stop=name not in task["kept"])
             reached = _reached(8766)

@@ -189,7 +189,7 @@ def run(
             "hidden": hidden,
             "tmp": str(place.tmp),
             "network": network,
-            "shown": () if is_bounded else (str(place.workspace),),
+            "readable": () if is_bounded else (str(place.workspace),),
             "is_bounded": is_bounded,
         },
     }

@@ -12,8 +12,8 @@ from agent_cli.protocol.records import (
     CallStarted,
     CompactionReverted,
     CompactionSaved,
+    InputDequeued,
     InputQueued,
-    InputTaken,
     Marked,
     ModelCalled,
     Named,
@@ -104,7 +104,7 @@ class Talk:
                 TurnEnded(id="end", turn_id=self.some(self.turns), stop_reason="completed"),
                 Named(id="name", title=self.new("title")),
                 InputQueued(id=self.new("q"), text="later"),
-                InputTaken(id="taken", queued_ids=(self.some(queued),)),
+                InputDequeued(id="taken", queued_ids=(self.some(queued),)),
                 ModelCalled(id="call", kind="main", model="m", outcome="stop", usage=Usage(input=self.number)),
             ]
         )

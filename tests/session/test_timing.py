@@ -11,14 +11,14 @@ from tests.telemetry.recorded.made import NOON, a_turn, called, header, result, 
 
 
 def parts(timing: Timing) -> dict[str, float]:
-    (turn,), (stretches,) = timing.turns, by_turn(timing)
-    return shares_of(turn, stretches)
+    (turn,), (intervals,) = timing.turns, by_turn(timing)
+    return shares_of(turn, intervals)
 
 
 def test_a_call_of_a_sub_agent_alone_is_in_a_turn() -> None:
     call = ModelCalled(id="m", time=9.0, turn_id="t", kind="subagent", model="m", outcome="stop", agent="c")
     timing = Timing([call])
-    assert [[each.record for each in stretches] for stretches in by_turn(timing)] == [[call]]
+    assert [[each.record for each in intervals] for intervals in by_turn(timing)] == [[call]]
 
 
 def test_a_turn_divides_among_what_happened_in_it() -> None:
@@ -31,9 +31,9 @@ def test_a_turn_divides_among_what_happened_in_it() -> None:
 
 def test_readers_that_ran_together_begin_together_and_a_command_behind_them_does_not() -> None:
     timing = Timing([header(), *a_turn()])
-    began = {each.name: each.start - NOON for each in timing.stretches if each.kind == "tool"}
+    began = {each.name: each.start - NOON for each in timing.intervals if each.kind == "tool"}
     assert began == {"read_file": 10, "grep": 10, "shell": 18}
-    assert [(each.start - NOON, each.end - NOON) for each in timing.stretches if each.kind == "waiting"] == [
+    assert [(each.start - NOON, each.end - NOON) for each in timing.intervals if each.kind == "waiting"] == [
         (12, 18)
     ]
 
@@ -60,8 +60,8 @@ def test_calls_of_sub_agents_take_no_time_beside_the_tool_that_waits_for_them() 
 @settings(max_examples=tries(200), deadline=None)
 def test_the_parts_of_every_turn_add_up_to_it(records: list) -> None:  # type: ignore[type-arg]
     timing = Timing(records)
-    for turn, stretches in zip(timing.turns, by_turn(timing), strict=True):
-        shares = shares_of(turn, stretches)
+    for turn, intervals in zip(timing.turns, by_turn(timing), strict=True):
+        shares = shares_of(turn, intervals)
         assert set(shares) == set(SHARES) and min(shares.values()) >= 0
         assert sum(shares.values()) == pytest.approx(turn.duration_s, abs=1e-5)
 

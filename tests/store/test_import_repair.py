@@ -13,7 +13,7 @@ from agent_cli.protocol.records import (
     Granted,
     Header,
     InputQueued,
-    JobNoted,
+    JobStateChanged,
     ModelCalled,
     SettingsSet,
 )
@@ -74,7 +74,7 @@ def test_what_reaches_beyond_the_conversation_stays_behind(tmp_path: Path) -> No
         prompt("hello"),
         Granted(id="g", rule="shell(rm *)"),
         SettingsSet(id="s", model="m/y", mode="yolo"),
-        JobNoted(id="j", job="1", command="sleep 9", state="kept", pid=1),
+        JobStateChanged(id="j", job="1", command="sleep 9", state="kept", pid=1),
         InputQueued(id="q", text="delete all"),
         CheckpointTaken(id="c", when="before", checkpoint="1" * 40),
         ToolResult(

@@ -11,7 +11,7 @@ from agent_cli.session.undo_state import taken_back
 from agent_cli.store.catalog import Sessions
 from agent_cli.store.export.transcript import transcript_of
 from agent_cli.store.session_file import NewSessionFile
-from agent_cli.store.summary import SessionSummary, read_on
+from agent_cli.store.summary import SessionSummary, update_summary
 
 _TURNS = ("t1", "t2", "t3")
 _STEPS: dict[str, tuple[str, ...]] = {
@@ -70,9 +70,9 @@ def test_one_reading_and_several_say_the_same(tmp_path: Path) -> None:
     for steps in _STEPS.values():
         lines = [encode(record) for record in records(tmp_path, steps)]
         whole, grown = SessionSummary(), SessionSummary()
-        read_on(whole, b"\n".join(lines))
+        update_summary(whole, b"\n".join(lines))
         marked: dict[str, bool] = {}
         for line in lines:
-            read_on(grown, line)
+            update_summary(grown, line)
             marked |= grown.undone
         assert {turn for turn, gone in marked.items() if gone} == {t for t, gone in whole.undone.items() if gone}

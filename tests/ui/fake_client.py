@@ -36,7 +36,6 @@ from agent_cli.protocol.usage import Totals
 from agent_cli.ui.services import (
     CommandEnd,
     ConfigLine,
-    HitLine,
     HookLine,
     MemoryLine,
     ModelLine,
@@ -44,6 +43,7 @@ from agent_cli.ui.services import (
     OwnPrompt,
     PluginLine,
     RuleLine,
+    SearchHit,
     ServerLine,
     SessionLine,
     SkillLine,
@@ -278,8 +278,8 @@ class FakeHost:
     def sessions(self) -> tuple[SessionLine, ...]:
         return (SessionLine("abc123", "fix the parser", "2 h ago", "/work/project", 3, 0.25),)
 
-    async def search(self, query: str) -> tuple[HitLine, ...]:
-        return (HitLine("abc123", "fix the parser", "2 h ago", "you", f"about {query}"),)
+    async def search(self, query: str) -> tuple[SearchHit, ...]:
+        return (SearchHit("abc123", "fix the parser", "2 h ago", "you", f"about {query}"),)
 
     async def traced(self) -> tuple[TracedTurn, ...] | str:
         """Two turns, the second with tools."""
@@ -350,7 +350,7 @@ class FakeHost:
     def turn_hook(self, name: str, *, on: bool) -> None:
         self.turned_hooks.append((name, on))
 
-    def prompt_awaited(self, text: str) -> None:
+    def notify_turn_ended(self, text: str) -> None:
         self.awaited.append(text)
 
     def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:

@@ -19,7 +19,7 @@ from agent_cli.model.routing import bad_addresses, probe_of, resolve
 from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
 from agent_cli.protocol.learned import LearnedLimits
-from agent_cli.store.state.learned_limits import LearntFile
+from agent_cli.store.state.learned_limits import LearnedLimitsFile
 
 from ..services.listings import SERVERS_S, offered_models
 
@@ -30,7 +30,7 @@ class _Line(msgspec.Struct, frozen=True):
     """A listed model."""
 
     info: ModelInfo
-    learnt: LearnedLimits = LearnedLimits()
+    learned: LearnedLimits = LearnedLimits()
     offered: bool = False
     """True if a server that was asked just now offers it."""
 
@@ -81,7 +81,7 @@ def _configured(setup: Setup) -> Iterator[str]:
             yield f"{provider}/{model}"
 
 
-def _remembered(memory: LearntFile) -> Iterator[str]:
+def _remembered(memory: LearnedLimitsFile) -> Iterator[str]:
     for key in memory.all():
         yield key.partition(" ")[0]
 
@@ -95,8 +95,8 @@ async def _line(setup: Setup, env: Mapping[str, str], name: str, offered: bool) 
     probe = probe_of(route, setup.config)
     if offered:
         await probe.ask(SERVERS_S)
-    learnt = setup.memory.recall(route.key)
-    return _Line(probe.with_learnt(learnt), learnt, offered)
+    learned = setup.memory.recall(route.key)
+    return _Line(probe.with_learned(learned), learned, offered)
 
 
 def _plain(line: _Line) -> dict[str, object]:
@@ -109,7 +109,7 @@ def _plain(line: _Line) -> dict[str, object]:
     figures = {name: getattr(info, name) for name in FIGURES}
     return {
         "name": info.name, **figures, "prices": prices, "sources": info.sources, "offered": line.offered,
-        "refuses": list(line.learnt.refused),
+        "refuses": list(line.learned.refused),
     }  # fmt: skip
 
 
@@ -144,8 +144,8 @@ def _row(line: _Line) -> tuple[str, ...]:
         abilities.append(
             told("long", f"price rises above {', '.join(_tokens(tier.above) for tier in prices.long)}")
         )
-    if line.learnt.refused:
-        abilities.append(f"refuses {', '.join(line.learnt.refused)} [learned]")
+    if line.learned.refused:
+        abilities.append(f"refuses {', '.join(line.learned.refused)} [learned]")
     return (
         info.name,
         told("context_window", _tokens(info.context_window)),

@@ -67,7 +67,7 @@ _ResolveOption = Annotated[
 _PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="With --resolve.")]
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _UndoOptions(msgspec.Struct, frozen=True):
     """The parsed command line."""
 
     word: Word
@@ -109,7 +109,7 @@ def redo_command(
 def _asked(
     word: Word, session: str | None, show: bool, dry_run: bool, far: tuple[int, int], what: Rewound,
     conflicts: str, resolve: str, paths: list[str] | None,
-) -> _Asked:  # fmt: skip
+) -> _UndoOptions:  # fmt: skip
     for option, said in (("--conflicts", conflicts), ("--resolve", resolve)):
         if said and said not in _CHOICES:
             raise UsageError(f"{option} is one of {_WORDS.replace('|', ', ')}, not “{clean(said)}”")
@@ -121,10 +121,12 @@ def _asked(
     if paths and not resolve:
         raise UsageError("files are named only with --resolve: an undo concerns whole turns")
     choice = _CHOICES.get(resolve)
-    return _Asked(word, session, show, dry_run, turns, to, what, _CHOICES[conflicts], choice, tuple(paths or ()))
+    return _UndoOptions(
+        word, session, show, dry_run, turns, to, what, _CHOICES[conflicts], choice, tuple(paths or ())
+    )
 
 
-async def _do(asked: _Asked) -> int:
+async def _do(asked: _UndoOptions) -> int:
     processes = ProcessRunner()
     try:
         with _opened(asked, processes) as (history, is_held):
@@ -138,7 +140,7 @@ async def _do(asked: _Asked) -> int:
 
 
 @contextmanager
-def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[TurnUndo, bool]]:
+def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[TurnUndo, bool]]:
     """Yield the session's checkpoints, and True if another process holds the session, so that it is read-only."""
     identifier = asked.session
     setup = Setup(ParsedOptions("agent", {}))
@@ -159,7 +161,7 @@ def _opened(asked: _Asked, processes: ProcessRunner) -> Iterator[tuple[TurnUndo,
         session.close()
 
 
-def _read(path: Path, asked: _Asked) -> tuple[SessionFile | None, Loaded]:
+def _read(path: Path, asked: _UndoOptions) -> tuple[SessionFile | None, Loaded]:
     """Open a session for writing, or read it: for a list, and for a dry run while another process holds it.
 
     Raises:
@@ -181,7 +183,7 @@ def _say(bus: EventBus, event: AnyEvent) -> None:
     bus.emit(event)
 
 
-async def _answer(asked: _Asked, history: TurnUndo, is_held: bool) -> int:
+async def _answer(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> int:
     if asked.show:
         return _show_turns(history) if asked.word == "undo" else _show_undone(history)
     if asked.resolve is not None:
@@ -202,7 +204,7 @@ async def _answer(asked: _Asked, history: TurnUndo, is_held: bool) -> int:
 _PART: dict[Rewound, str] = {"both": "", "code": " (files only)", "conversation": " (conversation only)"}
 
 
-def _turn(history: TurnUndo, asked: _Asked) -> str:
+def _turn(history: TurnUndo, asked: _UndoOptions) -> str:
     """Return the id of the turn before which to go back."""
     points = history.points()
     if not points:
@@ -217,7 +219,7 @@ def _turn(history: TurnUndo, asked: _Asked) -> str:
     )
 
 
-async def _settle(asked: _Asked, history: TurnUndo, title: str, report: RestoreReport) -> int:
+async def _settle(asked: _UndoOptions, history: TurnUndo, title: str, report: RestoreReport) -> int:
     """Resolve skipped files as the command line requests, and print the result."""
     if asked.conflicts != "mine" and any(conflict.decidable for conflict in report.conflicts):
         decided = await history.resolve(asked.conflicts)
@@ -269,7 +271,7 @@ def _show_undone(history: TurnUndo) -> int:
     return 0
 
 
-async def _rehearse(asked: _Asked, history: TurnUndo, is_held: bool) -> int:
+async def _rehearse(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> int:
     if is_held:
         print("note: another process uses the session; this is how far it is saved by now")
     if asked.word == "undo":

@@ -20,7 +20,6 @@ from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.services import (
     CommandEnd,
     ConfigLine,
-    HitLine,
     HookLine,
     MemoryLine,
     ModelLine,
@@ -28,6 +27,7 @@ from agent_cli.ui.services import (
     OwnPrompt,
     PluginLine,
     RuleLine,
+    SearchHit,
     ServerLine,
     SessionLine,
     SkillLine,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class SessionHost:
-    """The services behind the slash commands of a session; see `ui.services.Host`."""
+    """The services behind the slash commands of a session; see `ui.services.FrontEndServices`."""
 
     def __init__(self, setup: Setup, opened: OpenSession) -> None:
         self._setup = setup
@@ -57,10 +57,10 @@ class SessionHost:
             lines.append(SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd))
         return tuple(lines)
 
-    async def search(self, query: str) -> tuple[HitLine, ...]:
+    async def search(self, query: str) -> tuple[SearchHit, ...]:
         hits = await asyncio.to_thread(self._setup.sessions.search, query)
         return tuple(
-            HitLine(
+            SearchHit(
                 hit.session.id,
                 hit.session.title,
                 ago(hit.time),
@@ -203,8 +203,8 @@ class SessionHost:
         off = self._opened.hooks.is_off
         off.discard(name) if on else off.add(name)
 
-    def prompt_awaited(self, text: str) -> None:
-        self._opened.agent.prompt_awaited(text)
+    def notify_turn_ended(self, text: str) -> None:
+        self._opened.agent.notify_turn_ended(text)
 
     def config(self) -> tuple[ConfigLine, ...]:
         from .listings import config

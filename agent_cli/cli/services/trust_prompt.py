@@ -11,7 +11,7 @@ from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import defines_hooks, defines_servers
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.load import PROJECT_FILE
-from agent_cli.config.project_restrictions import tightened
+from agent_cli.config.project_restrictions import restrict_project_layer
 from agent_cli.config.schema import Ui
 from agent_cli.config.yaml_file import parse
 from agent_cli.protocol.sanitize import visible
@@ -38,11 +38,11 @@ class TrustRequest(msgspec.Struct, frozen=True):
     """The effects of an approval, one line each."""
     texts: tuple[tuple[str, bytes], ...]
     """Name and content of each file."""
-    otherwise: str = "is ignored: not trusted"
+    effect_if_denied: str = "is ignored: not trusted"
     """The consequence without approval."""
 
 
-def offers(setup: Setup) -> tuple[TrustRequest, ...]:
+def pending_trust_requests(setup: Setup) -> tuple[TrustRequest, ...]:
     """Return all settings that the project brings and that are not in force."""
     found = []
     if setup.untrusted is not None:
@@ -164,7 +164,7 @@ def _effects(setup: Setup, data: bytes) -> Iterator[str]:
     except ConfigError as error:
         yield f"it cannot be used: {error}"
         return
-    kept = tightened(layer, setup.config)
+    kept = restrict_project_layer(layer, setup.config)
     for key, value in _flat(kept.layer.values, ""):
         runs = key.startswith("rules") and isinstance(value, dict) and "after_edit_run" in value
         yield f"{key}: {msgspec.json.encode(value).decode()}" + (
@@ -186,7 +186,9 @@ def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def ask_for_trust(setup: Setup) -> None:
     """Show the project's settings and ask once; without a terminal only warn that they are ignored."""
-    found = [offer for offer in offers(setup) if not setup.trust.refuses(offer.place, offer.content)]
+    found = [
+        offer for offer in pending_trust_requests(setup) if not setup.trust.refuses(offer.place, offer.content)
+    ]
     if not found:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -211,7 +213,7 @@ def ask_for_trust(setup: Setup) -> None:
 def inert_lines(found: Sequence[TrustRequest]) -> list[str]:
     """Return the warnings on settings that are ignored because nobody can be asked: one line each, limited in
     number."""
-    rows = [f"{_shown(offer.place)} {offer.otherwise}." for offer in found[:_MOST_LISTED]]
+    rows = [f"{_shown(offer.place)} {offer.effect_if_denied}." for offer in found[:_MOST_LISTED]]
     more = len(found) - len(rows)
     return [*rows, *([f"{more} more places of this project are not trusted."] if more else [])]
 

@@ -27,7 +27,7 @@ from .token_meter import estimate, message_tokens
 if TYPE_CHECKING:
     from ..services import SessionServices
 
-Briefed = Callable[[Sequence[Message]], PromptAdditions]
+AdditionsBuilder = Callable[[Sequence[Message]], PromptAdditions]
 """Returns what must be sent in addition to the messages that are still sent."""
 
 Trigger = Literal["manual", "auto"]

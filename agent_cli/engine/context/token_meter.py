@@ -81,12 +81,12 @@ class TokenMeter:
         self._session = session
         self._info = info
         self._tools = tools
-        self._learnt: dict[str, int] = {}
+        self._learned: dict[str, int] = {}
         self._ratio = 1.0
         """Tokens by the provider's count per estimated token."""
         self._refused_ratio = 0.0
         """The ratio at which a refused request fills the window; 0 once a call has reported a size again."""
-        self._learnt_from = ""
+        self._learned_from = ""
         """Id of the call that `_ratio` was computed from."""
         self._distrusted = ""
         """Id of the last call if its count is known to be wrong."""
@@ -98,11 +98,11 @@ class TokenMeter:
     def window(self) -> int | None:
         """Return the context window in tokens, if known."""
         info = self._info()
-        return self._learnt.get(info.name) or info.context_window
+        return self._learned.get(info.name) or info.context_window
 
     def learn_window(self, tokens: int) -> None:
         """Record the real window of the model in use, as stated by a provider in an error."""
-        self._learnt[self._info().name] = tokens
+        self._learned[self._info().name] = tokens
 
     def budget(self) -> int:
         """Return the tokens that a request may have: the window minus reserved output and a margin."""
@@ -137,8 +137,8 @@ class TokenMeter:
 
     def _learn_ratio(self, call_id: str, known: int, added: int) -> None:
         """Compute the ratio of the provider's count to the estimate after a call, unless that would be slow."""
-        if call_id != self._learnt_from and len(self._session.visible()) <= _QUICKLY:
-            self._learnt_from = call_id
+        if call_id != self._learned_from and len(self._session.visible()) <= _QUICKLY:
+            self._learned_from = call_id
             ratio = known / max(1, self._estimated() - added)
             self._ratio = min(_MOST_OFF, max(1 / _MOST_OFF, ratio))
 

@@ -11,7 +11,7 @@ from agent_cli.model.assemble import Assembler
 from agent_cli.model.types.base import Adjusted, Alive, Answer, Model, ModelEvent, Retrying
 from agent_cli.protocol.messages import AssistantMessage, Finish, ToolCall, new_id
 from agent_cli.protocol.records import ModelCalled, PartialAnswer, RequestSent
-from agent_cli.protocol.usage import BESIDE, CallKind, Usage
+from agent_cli.protocol.usage import NON_CONVERSATION_KINDS, CallKind, Usage
 from agent_cli.session.history import cut_off_request
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import StoreError
@@ -72,7 +72,7 @@ class ModelCall:
     @property
     def shows(self) -> bool:
         """True if the answer is part of the conversation."""
-        return self._kind not in BESIDE
+        return self._kind not in NON_CONVERSATION_KINDS
 
     def elapsed_s(self) -> float:
         """Return the seconds since this attempt began."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from agent_cli.fs.files import read_regular
-from agent_cli.policy.authorize import Policy, authorize, may_leave, together
+from agent_cli.policy.authorize import Policy, authorize, combine, may_leave
 from agent_cli.policy.rules.path_verdict import watched
 from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, parse_rule
 from agent_cli.protocol.actions import (
@@ -188,8 +188,8 @@ class Permissions:
         if confining is None:
             return policy
         if not confining.is_enough(policy):
-            return msgspec.structs.replace(policy, lacking=confining.lacking(policy.mode))
-        has_hosts = confining.strength.shares_network and not policy.untrusted and allow_hosts(policy.rules)
+            return msgspec.structs.replace(policy, missing_sandbox=confining.missing_sandbox(policy.mode))
+        has_hosts = confining.enforced_level.shares_network and not policy.untrusted and allow_hosts(policy.rules)
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
     def _base_policy(self) -> Policy:
@@ -222,7 +222,7 @@ class Permissions:
             unwritable=self.unwritable(),
         )
         return msgspec.structs.replace(
-            policy, twins=partial(self._hard_links, policy), closed_below=partial(self._closed_below, policy)
+            policy, hard_links=partial(self._hard_links, policy), closed_below=partial(self._closed_below, policy)
         )
 
     def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
@@ -254,7 +254,7 @@ class Permissions:
         policy = self.policy()
         if reach != "network":
             try:
-                return together(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
+                return combine(may_leave(action, policy) for action in actions if isinstance(action, RunCommand))
             except OSError as error:
                 return _deny_unresolved(error)
         verdicts = [authorize(Fetch(f"https://{host}/", host), policy) for host in hosts]

@@ -37,7 +37,7 @@ class DeniedFiles:
         if not hidden and not fixed:
             return None
         return Confinement(
-            writable=(), read_only=fixed, hidden=hidden, network="open", shown=policy.roots, is_bounded=False
+            writable=(), read_only=fixed, hidden=hidden, network="open", readable=policy.roots, is_bounded=False
         )
 
     def _unreadable(self, policy: Policy) -> tuple[str, ...]:

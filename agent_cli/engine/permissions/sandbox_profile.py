@@ -42,14 +42,15 @@ class SandboxProfiles:
         self,
         workspace: Workspace,
         wanted: SandboxRequest,
-        strength: EnforcedLevel,
+        enforced_level: EnforcedLevel,
         *,
         measure: Callable[[Path], Awaitable[EnforcedLevel]] | None = None,
         own: tuple[Path, ...] = (),
         cache: Path | None = None,
         scratch: Callable[[], Path | None] = lambda: None,
     ) -> None:
-        """`measure` tests what is enforced; without it, `strength` counts as measured. `own` are the agent's own
+        """`measure` tests what is enforced; without it, `enforced_level` counts as measured. `own` are the agent's
+        own
         folders, which no command may read. `cache` is for package managers. `scratch` returns the folder for
         temporary files; None for the system's."""
         self._scratch = scratch
@@ -69,13 +70,13 @@ class SandboxProfiles:
         self._denied = DeniedFiles(workspace)
         self._is_measured = measure is None
         self.cache = cache
-        self.strength = strength
+        self.enforced_level = enforced_level
 
     def level(self, mode: Mode, untrusted: str) -> SandboxLevel:
         """Return the level in force in a mode. `plan` is read-only. `yolo` has no sandbox unless one was requested
         or untrusted text has entered the conversation."""
         wanted = self._wanted
-        if wanted.level == "off" or not self.strength.is_there:
+        if wanted.level == "off" or not self.enforced_level.is_available:
             return "off"
         if mode == "yolo" and not (wanted.asked_for or untrusted):
             return "off"
@@ -87,14 +88,16 @@ class SandboxProfiles:
         level = self.level(mode, untrusted)
         has_rules = any(denies_writing(rule) or _closes_more(rule) for rule in rules)
         if level != "off":
-            short = ", which cannot hide single files from commands" if not self.strength.hides_inside else ""
-            return f"{level} ({self.strength.mechanism}{short if has_rules else ''})"
+            short = (
+                ", which cannot hide single files from commands" if not self.enforced_level.hides_inside else ""
+            )
+            return f"{level} ({self.enforced_level.mechanism}{short if has_rules else ''})"
         if self._masks(mode) and any(denies_reading(rule) or denies_writing(rule) for rule in rules):
             return "off (files denied by rules stay hidden)"
-        if self._wanted.level == "off" or self.strength.is_there:
+        if self._wanted.level == "off" or self.enforced_level.is_available:
             return f"off ({_ONLY_NAMED})" if has_rules else "off"
         named = _ONLY_NAMED if has_rules and mode == "yolo" else ""
-        why = "; ".join(filter(None, (self.strength.why, named)))
+        why = "; ".join(filter(None, (self.enforced_level.why, named)))
         return f"none ({why})" if why else "none"
 
     async def measure(self) -> bool:
@@ -105,13 +108,13 @@ class SandboxProfiles:
         from agent_cli.sandbox.self_protection import hide_keys_of_this_process
 
         hide_keys_of_this_process()
-        before, self._is_measured = self.strength, True
+        before, self._is_measured = self.enforced_level, True
         if self._wanted.level != "off":
             try:
-                self.strength = await self._measure(self.tmp)
+                self.enforced_level = await self._measure(self.tmp)
             except OSError as error:
-                self.strength = EnforcedLevel("none", why=f"it could not be tested: {error}")
-        return self.strength != before
+                self.enforced_level = EnforcedLevel("none", why=f"it could not be tested: {error}")
+        return self.enforced_level != before
 
     def scan_files(self, policy: Policy) -> None:
         """Find the closed files. Slow the first time in a large workspace, and nearly free afterwards."""
@@ -122,22 +125,22 @@ class SandboxProfiles:
         stay closed."""
         if self.level(policy.mode, policy.untrusted) == "off" or not self._hidden.is_complete:
             return False
-        if self.strength.hides_inside:
+        if self.enforced_level.hides_inside:
             return True
         closed = self._closed_inside(policy, self._closed_outside(policy))
         return not closed and not any(is_write_denied(path, policy) for path in self._fixed_inside(policy))
 
-    def lacking(self, mode: Mode) -> str:
+    def missing_sandbox(self, mode: Mode) -> str:
         """Return why commands cannot be confined as a mode requires; empty if it requires nothing."""
         if self._wanted.level == "off" or (mode == "yolo" and not self._wanted.asked_for):
             return ""
-        if self.strength.is_there:
+        if self.enforced_level.is_available:
             return "this sandbox cannot hide single files of the workspace from commands"
         return "no sandbox is available here"
 
     def _masks(self, mode: Mode) -> bool:
         """Return True if commands without a sandbox are still kept from files that rules deny."""
-        can = self.strength.mechanism == "bubblewrap" and self.strength.hides_inside
+        can = self.enforced_level.mechanism == "bubblewrap" and self.enforced_level.hides_inside
         return mode == "yolo" and self._wanted.level != "off" and can
 
     def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
@@ -162,7 +165,7 @@ class SandboxProfiles:
             pinned=tuple(path for path in fixed if is_write_denied(path, policy)),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),
-            shown=policy.roots,
+            readable=policy.roots,
             network="open" if reach == "network" else "none",
         )
 
@@ -256,10 +259,10 @@ def _closes_more(rule: Rule) -> bool:
 
 def _autorun_files(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:
     """Return the files that editors, shells, other agents, git and the agent itself read or run automatically."""
-    from agent_cli.protocol.paths import OBEYED
+    from agent_cli.protocol.paths import AUTORUN_NAMES
     from agent_cli.workspace.git.programs import run_by_git
 
-    names = (".agentignore", *sorted(OBEYED), *(policy.instructions if policy.untrusted else ()))
+    names = (".agentignore", *sorted(AUTORUN_NAMES), *(policy.instructions if policy.untrusted else ()))
     named = (os.path.join(root, name) for root in roots for name in names)
     return (*named, *(path for root in roots for path in run_by_git(root)))
 

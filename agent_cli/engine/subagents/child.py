@@ -13,8 +13,8 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED, AgentState, AgentType
 from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.messages import new_id
-from agent_cli.protocol.operations import BroughtText, Shutdown, Steer, UserInput
-from agent_cli.protocol.records import AgentNoted
+from agent_cli.protocol.operations import AttachedText, Shutdown, Steer, UserInput
+from agent_cli.protocol.records import AgentStateChanged
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.child_sessions import ChildSession
 from agent_cli.store.session_file import StoreError
@@ -84,7 +84,7 @@ class Child:
         self.is_reported = False
         """True if the parent has received the result."""
         self.session_path = ""
-        self.brought: tuple[BroughtText, ...] = ()
+        self.brought: tuple[AttachedText, ...] = ()
         """Texts sent along with its task, such as skills."""
         self.worktree: Worktree | None = None
         """Its private worktree; None if it works in its parent's workspace."""
@@ -166,7 +166,9 @@ class Child:
                 services = self._services = await build(self.plan, self)
                 self.session_path = services.settings.session_path
                 services.session.append(
-                    AgentNoted(id=new_id("agent"), state="running", task=task, background=self.plan.background)
+                    AgentStateChanged(
+                        id=new_id("agent"), state="running", task=task, background=self.plan.background
+                    )
                 )
                 self._agent = Agent(Dispatcher(services))
                 engine = asyncio.create_task(self._serve(self._agent))
@@ -296,7 +298,7 @@ class Child:
         if services is not None:
             untrusted = services.session.untrusted()
             with contextlib.suppress(StoreError):  # even if it cannot be saved, it is reported
-                services.session.append(AgentNoted(id=new_id("agent"), state=state, text=text))
+                services.session.append(AgentStateChanged(id=new_id("agent"), state=state, text=text))
         self.result = ChildResult(state, text, self.steps, self.cost_usd, tuple(self._changed), untrusted)
 
     def _change(self, state: AgentState, line: str = "") -> None:

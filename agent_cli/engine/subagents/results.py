@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Record, ToolResult, UserMessage
-from agent_cli.protocol.operations import BroughtText
+from agent_cli.protocol.operations import AttachedText
 from agent_cli.tools.kit.base import ToolOutcome
 
 from ..context.brought_texts import attach_text
@@ -57,4 +57,4 @@ def report(child: Child) -> Attachments:
     """Return the result of a background sub-agent as attachments to a message."""
     assert child.result is not None
     told = outcome(child, child.result)
-    return attach_text(BroughtText(child.plan.name, told.text, kind="agent"), told.text, told.untrusted)
+    return attach_text(AttachedText(child.plan.name, told.text, kind="agent"), told.text, told.untrusted)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.policy.authorize import together
+from agent_cli.policy.authorize import combine
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -93,4 +93,4 @@ def authorize_call(
         for action, verdict in zip(actions, verdicts, strict=True)
         if isinstance(action, ReadPath)
     )
-    return AuthorizedCall(title, actions, together(verdicts), may_tell, revision)
+    return AuthorizedCall(title, actions, combine(verdicts), may_tell, revision)

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.config.call_rule_schema import ToolRule, several
-from agent_cli.policy.call_patterns import CallPattern, count, ends_with, is_alone, may_be, parse_call, surely_is
+from agent_cli.policy.call_patterns import (
+    CallPattern,
+    count,
+    ends_with,
+    matches_only,
+    matches_surely,
+    may_match,
+    parse_call,
+)
 from agent_cli.policy.rules.rule import Rule, matches_path, parse_rule
 from agent_cli.protocol.actions import Action, Deny, WritePath
 from agent_cli.protocol.messages import ToolResult
@@ -152,8 +160,8 @@ class TurnRules:
 
     def _against(self, bound: BoundRule, tool: str, actions: tuple[Action, ...]) -> str:
         names = " or ".join(map(str, bound.calls))
-        meant = bound.about is not None and may_be(bound.about, tool, actions, self._root)
-        is_named = any(surely_is(call, tool, actions, self._root) for call in bound.calls)
+        meant = bound.about is not None and may_match(bound.about, tool, actions, self._root)
+        is_named = any(matches_surely(call, tool, actions, self._root) for call in bound.calls)
         match bound.rule.kind:
             case "run_first" if not self._is_a_beginning(tool, actions) and not self._succeeded(
                 bound.calls, self._done
@@ -170,14 +178,14 @@ class TurnRules:
     def _is_a_beginning(self, tool: str, actions: tuple[Action, ...]) -> bool:
         """Return True if any `run_first` rule names this call."""
         first = (call for bound in self._rules if bound.rule.kind == "run_first" for call in bound.calls)
-        return any(is_alone(call, tool, actions, self._root) for call in first)
+        return any(matches_only(call, tool, actions, self._root) for call in first)
 
     def _follows(self, bound: BoundRule) -> bool:
         """Return True if the last call is the one that the rule names, with the required output."""
         if not self._done or bound.about is None:
             return False
         last = self._done[-1]
-        is_it = last.ok and surely_is(bound.about, last.tool, last.actions, self._root)
+        is_it = last.ok and matches_surely(bound.about, last.tool, last.actions, self._root)
         wanted = bound.rule.if_output
         return is_it and (wanted is None or re.search(wanted, self._output) is not None)
 
@@ -189,7 +197,9 @@ class TurnRules:
 
     def _succeeded(self, calls: tuple[CallPattern, ...], done: Sequence[_Done]) -> bool:
         return any(
-            each.ok and surely_is(call, each.tool, each.actions, self._root) for each in done for call in calls
+            each.ok and matches_surely(call, each.tool, each.actions, self._root)
+            for each in done
+            for call in calls
         )
 
     def _since_edit(self, paths: Rule | None, required: tuple[CallPattern, ...]) -> list[_Done]:
@@ -246,7 +256,7 @@ class TurnRules:
         """Return the rule that ends the turn if this call succeeds; empty if there is none."""
         for bound in self._rules:
             if bound.rule.kind == "ends_turn" and any(
-                surely_is(call, tool, actions, self._root) for call in bound.calls
+                matches_surely(call, tool, actions, self._root) for call in bound.calls
             ):
                 return bound.label
         return ""

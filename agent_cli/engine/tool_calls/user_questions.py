@@ -33,23 +33,23 @@ class UserQuestions:
         self._scope = scope
 
     @property
-    def is_there(self) -> bool:
+    def is_interactive(self) -> bool:
         """True if a user can be asked."""
         return self._approvals.interactive
 
-    async def drops(self, full: str, largest: Sequence[Message]) -> Message | None:
+    async def choose_message_to_drop(self, full: str, largest: Sequence[Message]) -> Message | None:
         """Ask which of the largest messages to drop from a conversation that cannot be made to fit otherwise; None
         for none."""
-        if not self.is_there or not largest:
+        if not self.is_interactive or not largest:
             return None
         offered = {f"Drop {describe_message(m)} ({message_tokens(m):,} tokens)": m for m in largest}
         question = f"{full} What should be dropped?"
         return offered.get((await self._approvals.question(question, (*offered, STOP), self._scope)).strip())
 
-    async def lets_go_on(self, doubt: str, *, otherwise: bool) -> UserAnswer:
+    async def confirm_continue(self, doubt: str, *, otherwise: bool) -> UserAnswer:
         """Ask whether to continue despite a doubt. Without a user, `otherwise` decides, and the doubt is shown if
         the turn continues."""
-        if not self.is_there:
+        if not self.is_interactive:
             if otherwise:
                 self._scope.notice(doubt)
             return UserAnswer(otherwise)

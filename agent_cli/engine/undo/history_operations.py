@@ -8,11 +8,11 @@ from agent_cli.protocol.events import Renamed, Restored, RestoreReport
 from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.operations import (
     Compact,
+    HistoryOperation,
     KeepSummary,
     MarkMessage,
     Redo,
     Rename,
-    Reshape,
     Resolve,
     Rewind,
     Rewound,
@@ -37,7 +37,7 @@ class HistoryOperations:
         self._compactor = services.compactor
         self._context = services.tools
 
-    async def carry_out(self, operation: Reshape, scope: TurnScope) -> None:
+    async def carry_out(self, operation: HistoryOperation, scope: TurnScope) -> None:
         """Carry out an operation.
 
         Raises:

@@ -127,7 +127,9 @@ class TurnUndo:
         try:
             after = await self._snapshots.take([Move(before, before)])
             if late:
-                after = await self._snapshots.claim(before, after, known_until(self._session.records, turn_id))
+                after = await self._snapshots.mark_own_changes(
+                    before, after, known_until(self._session.records, turn_id)
+                )
             self._report_left_out(self._scope)
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
@@ -382,7 +384,7 @@ class TurnUndo:
         self._reported.update(new)
         if new:
             scope.notice(f"Undo will not restore files that are too large: {_named(new)}.")
-        new = [each for each in self._snapshots.beyond if each not in self._reported]
+        new = [each for each in self._snapshots.uncovered if each not in self._reported]
         self._reported.update(new)
         if new:
             text = f"Undo will not restore: {_named(new)}."
@@ -390,12 +392,12 @@ class TurnUndo:
 
     def _maintain_soon(self) -> None:
         """Maintain the store in the background; nothing waits for it."""
-        if self._snapshots.needs_care and self._maintaining is None:
+        if self._snapshots.needs_maintenance and self._maintaining is None:
             self._maintaining = asyncio.create_task(self._maintain())
 
     async def _maintain(self) -> None:
         with contextlib.suppress(CheckpointError, OSError):  # it is retried the next day
-            await self._snapshots.tend()
+            await self._snapshots.maintain()
 
     def turn_prompts(self) -> dict[str, str]:
         """Return turn id → prompt of the turns that count and began with a human message, in order."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent_cli.protocol.actions import Action, CallExternal, Fetch, ReadPath
 from agent_cli.protocol.events import AnyEvent, ApprovalRequested, HookRan, QuestionAsked
 from agent_cli.protocol.messages import new_id
-from agent_cli.protocol.records import HookNoted
+from agent_cli.protocol.records import HookCompleted
 from agent_cli.session.session import Session
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.session_file import StoreError
@@ -241,7 +241,7 @@ def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:
             "rewrite": run.rewrite,
         }
         session.append(
-            HookNoted(
+            HookCompleted(
                 id=new_id("hook"), turn_id=scope.turn_id, source=run.source, exit_code=run.exit_code, **values
             )
         )

@@ -10,7 +10,7 @@ import msgspec
 
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage
-from agent_cli.protocol.operations import BroughtText
+from agent_cli.protocol.operations import AttachedText
 
 from ..expansion import expand
 from .skill import FILE_NAMES, TOOL_NAME, Skill, SkillText
@@ -22,7 +22,7 @@ _CLOSING = "\n</skill>"
 _SHORTENED = re.compile(r"\[… [^\n\[]* left out")
 
 
-class Setting(msgspec.Struct, frozen=True):
+class SkillContext(msgspec.Struct, frozen=True):
     """The project and session in which a skill is called."""
 
     project: str
@@ -30,9 +30,9 @@ class Setting(msgspec.Struct, frozen=True):
     """Session id; empty if not known yet."""
 
 
-def brought_text(
-    skill: Skill, file: SkillText, argument: str, setting: Setting, *, trusted: bool, doubtful: bool = False
-) -> BroughtText:
+def skill_content(
+    skill: Skill, file: SkillText, argument: str, setting: SkillContext, *, trusted: bool, doubtful: bool = False
+) -> AttachedText:
     """Return the content that a skill call adds to the conversation.
 
     Args:
@@ -56,7 +56,7 @@ def brought_text(
     moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
     source = f"the skill {skill.path}, written by a command after untrusted text was read" if doubtful else ""
     allowed = tuple(allow_rules(file.head.allowed_tools)) if trusted and not doubtful else ()
-    return BroughtText(skill.name, text, moved, allowed, source)
+    return AttachedText(skill.name, text, moved, allowed, source)
 
 
 def is_given(text: str, messages: Iterable[Message]) -> bool:
@@ -77,7 +77,7 @@ def _is_whole(text: str) -> bool:
     return _CLOSING in text and not _SHORTENED.search(text)
 
 
-def _variables(skill: Skill, setting: Setting) -> dict[str, str]:
+def _variables(skill: Skill, setting: SkillContext) -> dict[str, str]:
     plugin = {"CLAUDE_PLUGIN_ROOT": str(skill.place.plugin_root)} if skill.place.plugin_root else {}
     return {
         "CLAUDE_SKILL_DIR": skill.folder,

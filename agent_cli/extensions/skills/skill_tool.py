@@ -9,7 +9,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.messages import Message, ResultKind
-from agent_cli.protocol.operations import BroughtText
+from agent_cli.protocol.operations import AttachedText
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import BasicTool, Tool, ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import counted, result_tokens
@@ -22,7 +22,7 @@ _FOUND = 8
 _MOST_FOUND = 20
 _DESCRIPTION_CHARS = 1_536
 
-Bring = Callable[[Skill, str], BroughtText]
+Bring = Callable[[Skill, str], AttachedText]
 """Returns the content that a skill call with some arguments adds.
 
 Raises:

@@ -123,7 +123,7 @@ class _Attempt:
         closed = () if job.task.command else job.closed
         temporary = self._runner.folder() / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
-        argv = tree.wrapped(agent_command(job, tree.inside, schema), own_network=False, closed=closed)
+        argv = tree.wrapped(agent_command(job, tree.inside, schema), own_network=False, emptied=closed)
         try:
             agent = await AgentProcess.start(
                 self._runner, argv, cwd=tree.path, env=agent_environment(job, tree, self._state, temporary),
@@ -202,7 +202,7 @@ class _Attempt:
         if tree is None or not task.verify or not is_judged(self._result.outcome):
             return
         try:
-            tree.lay(task.verify_files)
+            tree.overlay(task.verify_files)
             end = await run_verify(self._job, tree, self._runner)
         except TreeError as error:
             self._set(outcome="verify_error", error=Failure("verify", str(error)))
@@ -226,7 +226,7 @@ class _Attempt:
         if not is_whole or keep == "all" or (keep == "failed" and not is_good):
             if result.patch is not None:
                 with contextlib.suppress(TreeError, OSError):  # then it stays until it is removed by hand
-                    await tree.settle()
+                    await tree.mark_saved()
             return
         with contextlib.suppress(TreeError, OSError):
             await tree.remove(discard=True)  # the patch is safe; later changes are those of `verify`

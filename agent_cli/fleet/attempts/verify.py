@@ -80,17 +80,17 @@ async def _run(
 
 async def _confinement(job: Job, tree: Tree, runner: ProcessRunner, own: tuple[str, ...]) -> Confinement | None:
     """Return the confinement of `verify` if the tree has no wrapper; None if no sandbox is available."""
-    if runner.means is None:
+    if runner.mechanism is None:
         from agent_cli.sandbox.probe import measure
 
         await measure(runner, runner.folder())
-    if runner.means is None:
+    if runner.mechanism is None:
         return None
     temporary = runner.folder() / f"{_TEMPORARY}-{job.slot}"
     temporary.mkdir(mode=0o700, exist_ok=True)
     network: Literal["none", "open"] = "none" if job.task.network == "own" else "open"
     roots = (str(tree.path),)
-    return Confinement(writable=roots, hidden=own, tmp=str(temporary), shown=roots, network=network)
+    return Confinement(writable=roots, hidden=own, tmp=str(temporary), readable=roots, network=network)
 
 
 def changed_protected(changed: tuple[str, ...], globs: tuple[str, ...]) -> str:

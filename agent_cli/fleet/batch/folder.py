@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import PLAIN, make_private, read_regular, replace_file, try_lock, write_end
+from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, replace_file, try_lock, write_end
 
 from ..attempt import AttemptResult
 from ..task import Task
@@ -74,7 +74,7 @@ class BatchFolder:
             make_private(self.path)
             (self.path / "tasks").mkdir(exist_ok=True)
             self._take_lock()
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | PLAIN
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | SAFE_OPEN_FLAGS
             self._results = os.open(self.path / RESULTS_FILE, flags, 0o600)
             self._drop_torn_line()
         except OSError as error:
@@ -87,7 +87,9 @@ class BatchFolder:
         Raises:
             BatchError: the lock is held.
         """
-        self._lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN, 0o600)
+        self._lock = os.open(
+            self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | SAFE_OPEN_FLAGS, 0o600
+        )
         if not try_lock(self._lock):
             held = lock_holder(self.path)
             who = f"process {held.pid} on {held.host}" if held else "another process"
@@ -182,7 +184,7 @@ def lock_holder(path: Path) -> LockHolder | None:
 def is_held(path: Path) -> bool:
     """Return True if a process of this machine works on a batch."""
     try:
-        descriptor = os.open(path / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | PLAIN)
+        descriptor = os.open(path / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | SAFE_OPEN_FLAGS)
     except OSError:
         return False
     try:

@@ -34,7 +34,7 @@ class Pace:
         """Seconds until new attempts may start."""
         return max(0.0, self.paused_until - self._clock())
 
-    def limited(self, delay_s: float) -> None:
+    def on_rate_limit(self, delay_s: float) -> None:
         """Record a rate limit that ends in `delay_s`. Several in a row count once."""
         now = self._clock()
         until = now + delay_s
@@ -46,6 +46,6 @@ class Pace:
         self._episode_ends = max(self._episode_ends, now + _EPISODE_S, until)
         self._grows_at = self._episode_ends + _STEP_S
 
-    def troubled(self) -> None:
+    def on_server_error(self) -> None:
         """Record an error of the server or the network: delay the next increase."""
         self._grows_at = max(self._grows_at, self._clock() + _STEP_S)

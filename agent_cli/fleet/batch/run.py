@@ -234,10 +234,10 @@ class BatchRun:
             return
         pace = self._pace(job.task)
         if retry.error.kind != "rate_limit":
-            pace.troubled()
+            pace.on_server_error()
             return
         was_paused = pace.pause_s > 0
-        pace.limited(retry.delay_s)
+        pace.on_rate_limit(retry.delay_s)
         if not was_paused:
             slots, pool = self._settings.slots, self._pool(job.task)
             self._watch(BatchPaused(pool, pace.pause_s, len(self._running), slots))

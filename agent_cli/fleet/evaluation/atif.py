@@ -22,7 +22,7 @@ from agent_cli.protocol.records import (
     TurnEnded,
     TurnsUndone,
 )
-from agent_cli.protocol.usage import BESIDE, Totals, Usage
+from agent_cli.protocol.usage import NON_CONVERSATION_KINDS, Totals, Usage
 from agent_cli.session.undo_state import taken_back
 
 SCHEMA_VERSION = "ATIF-v1.8"
@@ -89,7 +89,7 @@ def _steps(header: Header, records: Sequence[AnyRecord], children: Children) -> 
     for record in records[1:]:
         step: _Step | None = None
         match record:
-            case ModelCalled() if record.kind not in BESIDE:
+            case ModelCalled() if record.kind not in NON_CONVERSATION_KINDS:
                 calls.append(record)
             case SettingsSet():
                 effort = record.effort

@@ -49,14 +49,14 @@ class AttemptTree:
         *,
         own_network: bool,
         hidden: Sequence[str] | None = None,
-        closed: Sequence[str] = (),
+        emptied: Sequence[str] = (),
     ) -> list[str]:
-        return self._wrapper.line(argv, own_network=own_network, hidden=hidden, closed=closed)
+        return self._wrapper.line(argv, own_network=own_network, hidden=hidden, emptied=emptied)
 
     def environment(self) -> Mapping[str, str]:
         return dict(self._variables)
 
-    def lay(self, files: Iterable[OverlayFile]) -> None:
+    def overlay(self, files: Iterable[OverlayFile]) -> None:
         for file in files:
             _lay(self.path, file)
 
@@ -68,7 +68,7 @@ class AttemptTree:
             raise TreeError(str(error)) from error
         return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
 
-    async def settle(self) -> None:
+    async def mark_saved(self) -> None:
         try:
             await mark_saved(open_worktree(self.path), self._run)
         except (WorktreeError, OSError) as error:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agent_cli.workspace.checkpoints.git import RunProgram
 from agent_cli.workspace.git.repository import GitFolder
-from agent_cli.workspace.worktrees.apart import create_at_commit, create_copy, mounts_inside
 from agent_cli.workspace.worktrees.create import checkout_around
+from agent_cli.workspace.worktrees.isolated import create_at_commit, create_copy, mounts_inside
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError
 

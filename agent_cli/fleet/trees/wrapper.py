@@ -40,15 +40,15 @@ class Wrapper(msgspec.Struct, frozen=True):
         *,
         own_network: bool,
         hidden: Sequence[str] | None = None,
-        closed: Sequence[str] = (),
+        emptied: Sequence[str] = (),
     ) -> list[str]:
         """Return the command line that starts a program. With `hidden` it may write only to the tree, and cannot
-        see these folders. The files and folders in `closed` are empty for it, and so is the folder of the other
+        see these folders. The files and folders in `emptied` are empty for it, and so is the folder of the other
         trees, which may contain tests."""
-        if not self.program or not (self.inside or own_network or closed or hidden is not None):
+        if not self.program or not (self.inside or own_network or emptied or hidden is not None):
             return list(argv)
         words = ["--dev-bind", "/", "/"] if hidden is None else _all_read_only(hidden, self.tree)
-        words += [*_emptied(closed, (self.tree, *_NEEDED)), *_alone(self.tree)] if closed else []
+        words += [*_empty_mounts(emptied, (self.tree, *_NEEDED)), *_alone(self.tree)] if emptied else []
         words += ["--unshare-pid", "--proc", "/proc", "--die-with-parent"]
         words += ["--unshare-net"] if own_network else []
         words += ["--bind", self.tree, self.inside] if self.inside else []
@@ -64,10 +64,10 @@ def _all_read_only(hidden: Sequence[str], tree: str) -> list[str]:
     return [*words, "--bind", tree, tree]
 
 
-def _emptied(closed: Sequence[str], needed: Sequence[str]) -> list[str]:
+def _empty_mounts(emptied: Sequence[str], needed: Sequence[str]) -> list[str]:
     """Return mounts that hide files and folders, except for folders that contain what the program needs."""
     words = []
-    for path in map(os.path.realpath, closed):
+    for path in map(os.path.realpath, emptied):
         if os.path.isdir(path) and not any(is_inside(os.path.realpath(each), (path,)) for each in needed):
             words += ["--tmpfs", path]
         elif os.path.isfile(path):

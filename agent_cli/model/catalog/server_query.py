@@ -50,14 +50,14 @@ class CapabilityProbe:
         """The facts known so far."""
         return self._info
 
-    def with_learnt(self, learnt: LearnedLimits) -> ModelInfo:
+    def with_learned(self, learned: LearnedLimits) -> ModelInfo:
         """Return the facts merged with learned limits. A learned window no longer counts once a local server has
         reported the actual one."""
         known = self._known
-        if known is None or known[0] is not self._info or known[1] != learnt:
-            window = None if self._live else learnt.context_window
-            facts = Facts("learnt", window, learnt.max_output_tokens, efforts=learnt.efforts)
-            known = self._known = (self._info, learnt, self._info.plus(facts))
+        if known is None or known[0] is not self._info or known[1] != learned:
+            window = None if self._live else learned.context_window
+            facts = Facts("learnt", window, learned.max_output_tokens, efforts=learned.efforts)
+            known = self._known = (self._info, learned, self._info.plus(facts))
         return known[2]
 
     def take_notice(self) -> Adjusted | None:
@@ -69,7 +69,7 @@ class CapabilityProbe:
         """Set the notice for the user."""
         self._notice = Adjusted(text)
 
-    def pictures_left_out(self, request: ModelRequest, learnt: LearnedLimits) -> Adjusted | None:
+    def pictures_left_out(self, request: ModelRequest, learned: LearnedLimits) -> Adjusted | None:
         """Return the notice, once, that images are not sent because of known facts about the model. To be called
         before each request; if a refusal teaches the same, its own notice is shown."""
         if not any(message.images for message in request.messages if not isinstance(message, AssistantMessage)):
@@ -78,7 +78,7 @@ class CapabilityProbe:
             return None
         self._told_of_pictures = True
         name = self._info.name
-        if not takes_pictures(learnt):
+        if not takes_pictures(learned):
             return Adjusted(
                 f"Images are left out: {name} refused them. `agent models --forget {name}` has them tried again."
             )

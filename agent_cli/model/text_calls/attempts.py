@@ -6,10 +6,10 @@ import json
 import re
 
 from ..types.base import CallPiece, ToolSpec
-from .forms import FORMS, WHOLE, all_calls
+from .forms import FORMS, LINE_START_OPENERS, all_calls
 from .reader import Incomplete, NoMatch, Reader, plain
 
-_OPENERS = tuple(sorted((each for each in FORMS if each not in WHOLE), key=len, reverse=True))
+_OPENERS = tuple(sorted((each for each in FORMS if each not in LINE_START_OPENERS), key=len, reverse=True))
 _SURE = re.compile(r"<\||</?minimax:|<(?:\|DSML\|)?invoke name=")
 """Openers that occur in text only to call a tool."""
 _GOES_ON = re.compile(r"\s*(?:$|[{\[<])|[^\S\n]*\n|[^\S\n]*[\w.-]+(?:>\s*(?:$|[<\n])|\s*(?:$|[\[{(<\n]))")

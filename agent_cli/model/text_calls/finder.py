@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ..types.base import CallPiece, CallStart, Finished, ModelEvent, TextPiece, ToolSpec
 from .forms import Reading, read_calls
-from .positions import Places
+from .positions import CallPositions
 
 _STEP = 8
 """Held-back text is parsed again after growing by an eighth."""
@@ -21,7 +21,7 @@ class CallFinder:
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self._places = Places()
+        self._places = CallPositions()
         self._text = ""
         self._sent = 0
         self._candidate: int | None = None

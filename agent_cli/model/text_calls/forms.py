@@ -74,7 +74,7 @@ def all_calls(reader: Reader) -> list[Found]:
         if not reader.rest or any(reader.rest.startswith(made_up) for made_up in _MADE_UP):
             return found
         reader.wait_for(*_TRAILING, *_MADE_UP)
-        allowed = {each: other for each, other in FORMS.items() if each not in WHOLE or other is form}
+        allowed = {each: other for each, other in FORMS.items() if each not in LINE_START_OPENERS or other is form}
 
 
 def _wrapped(reader: Reader) -> list[Found]:
@@ -283,5 +283,5 @@ FORMS: dict[str, Form] = {
     "[": _bare,
 }
 """Parsers by the normalized opener of their form."""
-WHOLE = frozenset({"```", "{", "["})
+LINE_START_OPENERS = frozenset({"```", "{", "["})
 """Openers that count only at the start of an answer, or at least of a line."""

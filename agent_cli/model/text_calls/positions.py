@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent_cli.protocol.lazy_regex import lazy_regex
 
-from .forms import FORMS, WHOLE
+from .forms import FORMS, LINE_START_OPENERS
 from .reader import plain
 
 _THINKING = lazy_regex(r"\s*<think>")
@@ -23,7 +23,7 @@ _CODE_INDENT = 4
 _GO, _WAIT = -1, -2
 
 
-class Places:
+class CallPositions:
     """The candidate positions of one answer, in order."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class Places:
         for opener in FORMS:
             if opener == "{":
                 allowed = first
-            elif opener in WHOLE:
+            elif opener in LINE_START_OPENERS:
                 allowed = opener == "[" and first and self.alone(text, at)
             elif opener[0] == "[" or "|" in opener:
                 allowed = first or bound

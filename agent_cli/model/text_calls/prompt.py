@@ -15,7 +15,7 @@ from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCa
 from ..types.base import Fallback, LearnedLimits, ModelRequest, ToolSpec
 from ..types.info import ModelInfo
 
-TOOLS_REPAIR = Fallback(
+TOOLS_FALLBACK = Fallback(
     "tools",
     lazy_regex(
         r"(not|n't) support (tools?|functions?)\b|support tool use"
@@ -43,12 +43,12 @@ The result comes in the next message. Arguments are JSON and follow the tool's s
 _NO_MORE = "Answer in words now, without using a tool."
 
 
-def needs_text(learnt: LearnedLimits, info: ModelInfo) -> bool:
+def needs_text(learned: LearnedLimits, info: ModelInfo) -> bool:
     """Return True if tools must be described as text: the model refused them, or a reliable source says that it
     does not support them.
     """
     sure = info.source("tools") in ("configuration", "server")
-    return TOOLS_REPAIR.name in learnt.refused or (sure and info.tools is False)
+    return TOOLS_FALLBACK.name in learned.refused or (sure and info.tools is False)
 
 
 def as_text(request: ModelRequest) -> ModelRequest:

@@ -75,7 +75,7 @@ def target_of(url: str) -> Target:
     return Target(scheme, named, _PORTS[scheme] if port is None else port, user)
 
 
-class Way:
+class ConnectionSetup:
     """Progress of one request towards its server."""
 
     def __init__(self, target: Target, via: Proxy | None) -> None:

@@ -23,7 +23,7 @@ from ..types.base import ModelError
 from .bounds import MOST_BYTES, too_long
 from .byte_stream import ByteStream
 from .connection_errors import broken, proxy_refused, reason, too_slow, usable_proxy
-from .hops import MOST_HEADERS, Way, answer_of, basic, proxy_headers, target_of
+from .hops import MOST_HEADERS, ConnectionSetup, answer_of, basic, proxy_headers, target_of
 
 if TYPE_CHECKING:
     from .content_coding import Decoder
@@ -171,7 +171,7 @@ class Connection:
         first_byte_s: float,
         sent: Callable[[], None] | None = None,
     ) -> AsyncIterator[Response]:
-        way = Way(self._target, self._via)
+        way = ConnectionSetup(self._target, self._via)
         request = self._request(method, path, content, way)
         loop = asyncio.get_running_loop()
         stream: ByteStream | None = None
@@ -216,7 +216,7 @@ class Connection:
                 stream.close()
         return found
 
-    def _request(self, method: str, path: str, content: bytes, way: Way) -> h11.Request:
+    def _request(self, method: str, path: str, content: bytes, way: ConnectionSetup) -> h11.Request:
         target = _path(self._base_url + path)
         headers = list(self._headers)
         if way.target.credentials is not None:
@@ -370,7 +370,7 @@ def _decoder(encoding: str) -> "Decoder | None":
 
 
 @contextlib.contextmanager
-def _translated(way: Way | None = None) -> Iterator[None]:
+def _translated(way: ConnectionSetup | None = None) -> Iterator[None]:
     """Convert connection failures to `ModelError`. Without a `way` the response has begun."""
     try:
         yield

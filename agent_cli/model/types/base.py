@@ -212,11 +212,11 @@ class Memory(Protocol):
         """Return what is known about a model; an empty value if nothing is. Never raises."""
         ...
 
-    def learn(self, key: str, learnt: LearnedLimits) -> None:
+    def learn(self, key: str, learned: LearnedLimits) -> None:
         """Merge limits with those known. Never raises: limits that cannot be stored are learned again."""
         ...
 
-    def replace(self, key: str, learnt: LearnedLimits) -> None:
+    def replace(self, key: str, learned: LearnedLimits) -> None:
         """Replace the known limits. Never raises."""
         ...
 
@@ -289,6 +289,6 @@ class Fallback(msgspec.Struct, frozen=True):
     """Pattern that shows that the refusal is about something else."""
 
 
-def takes_pictures(learnt: LearnedLimits) -> bool:
+def takes_pictures(learned: LearnedLimits) -> bool:
     """Return True if images are sent because none was refused so far."""
-    return not {"images", "pictures"} & set(learnt.refused)
+    return not {"images", "pictures"} & set(learned.refused)

@@ -39,12 +39,12 @@ class AnswerFormat(msgspec.Struct, frozen=True):
         }
 
 
-def answer_format(request: ModelRequest, quirks: Quirks, learnt: LearnedLimits) -> AnswerFormat | None:
+def answer_format(request: ModelRequest, quirks: Quirks, learned: LearnedLimits) -> AnswerFormat | None:
     """Return the answer format of a request; None if it cannot be sent because the server refused it, or because
     it would prevent tool calls."""
     schema = request.answer_schema
     may_call = request.tools and request.may_call
-    if schema is None or ANSWER_SCHEMA in learnt.refused or (may_call and not quirks.schema_beside_tools):
+    if schema is None or ANSWER_SCHEMA in learned.refused or (may_call and not quirks.schema_beside_tools):
         return None
     root = _with_inner_root(schema)
     if root.get("type") != "object":

@@ -1,6 +1,6 @@
 """Interface of a wire format: write requests and read responses.
 
-Everything else of a call (connection, time limits, repairs, missing ends) is the same for all formats and
+Everything else of a call (connection, time limits, fallbacks, missing ends) is the same for all formats and
 implemented in `http_model`.
 """
 
@@ -34,7 +34,7 @@ _OUTPUT_LIMIT = lazy_regex(
     r"> ?(\d[\d,]*) ?, which is the maximum|<= ?(\d[\d,]*)|at most (\d[\d,]*)", re.IGNORECASE
 )
 OUTPUT_LIMIT = "output_limit"
-"""Name of the repair that adopts the maximum answer length named in a refusal instead of omitting something."""
+"""Name of the fallback that adopts the maximum answer length named in a refusal instead of omitting something."""
 _NO_REFUSAL_OF_A_PART = frozenset({"auth", "quota", "rate_limit", "context_overflow", "content_filter"})
 """Kinds of errors that are not about a part of the request."""
 
@@ -56,7 +56,7 @@ class Dialect(ABC):
     """Path below the base URL."""
     lists: str
     """Key of the conversation in the body, as refusals name it: `messages` or `input`."""
-    repairs: tuple[Fallback, ...]
+    fallbacks: tuple[Fallback, ...]
 
     def __init__(self, route: Route) -> None:
         self._route = route
@@ -66,16 +66,16 @@ class Dialect(ABC):
         return {"authorization": f"Bearer {self._route.api_key}"} if self._route.api_key else {}
 
     @abstractmethod
-    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        """Return the body, without parts that according to `learnt` the model refuses.
+    def write(self, request: ModelRequest, learned: LearnedLimits) -> EncodedRequest:
+        """Return the body, without parts that according to `learned` the model refuses.
 
         Raises:
             ModelError: `context_overflow` if the request certainly cannot fit the window.
         """
 
     @abstractmethod
-    def sends(self, repair: Fallback, body: Json) -> bool:
-        """Return True if a body holds the part that a repair is about."""
+    def sends(self, fallback: Fallback, body: Json) -> bool:
+        """Return True if a body holds the part that a fallback is about."""
 
     @abstractmethod
     def reader(self) -> "EventStream":
@@ -85,7 +85,7 @@ class Dialect(ABC):
 class LearnedLimit(msgspec.Struct, frozen=True):
     """The lesson of a refusal."""
 
-    learnt: LearnedLimits
+    learned: LearnedLimits
     """All limits known now."""
     text: str
     """Message for the user."""
@@ -94,7 +94,7 @@ class LearnedLimit(msgspec.Struct, frozen=True):
 
 
 def learn_from_refusal(
-    dialect: Dialect, written: EncodedRequest, error: ModelError, learnt: LearnedLimits
+    dialect: Dialect, written: EncodedRequest, error: ModelError, learned: LearnedLimits
 ) -> LearnedLimit | None:
     """Return what a refusal teaches; None if it is not about a part that can be omitted.
 
@@ -104,32 +104,32 @@ def learn_from_refusal(
     body = written.body
     if error.kind in _NO_REFUSAL_OF_A_PART:
         return None
-    for repair in dialect.repairs:
-        asked = error.sorted_as in repair.statuses and dialect.sends(repair, body)
-        if not asked or repair.name in learnt.refused or not _is_about(repair, error.message):
+    for fallback in dialect.fallbacks:
+        asked = error.sorted_as in fallback.statuses and dialect.sends(fallback, body)
+        if not asked or fallback.name in learned.refused or not _is_about(fallback, error.message):
             continue
-        if repair.name == OUTPUT_LIMIT:
+        if fallback.name == OUTPUT_LIMIT:
             limit = _output_limit(error.message)
-            if limit and limit < (learnt.max_output_tokens or limit + 1):
-                return LearnedLimit(msgspec.structs.replace(learnt, max_output_tokens=limit), repair.text)
+            if limit and limit < (learned.max_output_tokens or limit + 1):
+                return LearnedLimit(msgspec.structs.replace(learned, max_output_tokens=limit), fallback.text)
             continue
-        if repair.name == "pictures" and refused_message(written, error, dialect.lists):
+        if fallback.name == "pictures" and refused_message(written, error, dialect.lists):
             continue
-        if repair.name == "effort":
+        if fallback.name == "effort":
             listed = _known_efforts(error.message, body)
-            if listed and listed != learnt.efforts:
+            if listed and listed != learned.efforts:
                 text = f"This model knows the efforts {', '.join(listed)} only; the nearest is used."
-                return LearnedLimit(msgspec.structs.replace(learnt, efforts=listed), text)
-        if not repair.sure and not _REJECTED.search(error.message):
+                return LearnedLimit(msgspec.structs.replace(learned, efforts=listed), text)
+        if not fallback.sure and not _REJECTED.search(error.message):
             continue
-        refused = (*learnt.refused, repair.name)
-        return LearnedLimit(msgspec.structs.replace(learnt, refused=refused), repair.text, repair.lasting)
+        refused = (*learned.refused, fallback.name)
+        return LearnedLimit(msgspec.structs.replace(learned, refused=refused), fallback.text, fallback.lasting)
     return None
 
 
-def _is_about(repair: Fallback, message: str) -> bool:
-    other = repair.elsewhere is not None and repair.elsewhere.search(message)
-    return not other and repair.words.search(message) is not None
+def _is_about(fallback: Fallback, message: str) -> bool:
+    other = fallback.elsewhere is not None and fallback.elsewhere.search(message)
+    return not other and fallback.words.search(message) is not None
 
 
 def _known_efforts(message: str, body: Json) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ _NO_IMAGES = "This model does not accept images; they are left out from now on."
 _NOT_THESE = "An image was refused without saying which one: images are left out until the end of this session."
 
 
-def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
+def picture_fallbacks(*statuses: int) -> tuple[Fallback, Fallback]:
     """Return the fallbacks for refused images: omitted permanently if the model supports none, otherwise for
     now.
     """
@@ -78,11 +78,11 @@ def picture_repairs(*statuses: int) -> tuple[Fallback, Fallback]:
 
 
 ANSWER_SCHEMA = "answer_schema"
-"""Name of the repair that omits the answer schema."""
+"""Name of the fallback that omits the answer schema."""
 _NO_SCHEMA = "This server does not hold the answer to the schema; the model is only told of it from now on."
 
 
-def schema_repair(words: str) -> Fallback:
+def schema_fallback(words: str) -> Fallback:
     """Return the fallback for servers that refuse the answer schema. It is not remembered, because the refusal may
     concern only this schema."""
     found = lazy_regex(words, re.IGNORECASE)

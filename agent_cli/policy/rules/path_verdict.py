@@ -58,7 +58,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns the real paths below a folder that rules currently deny; None if unknown."""
     script: Callable[[str], str] = lambda path: ""
     """Returns the text of a small file that a command may run as a script; empty if there is none."""
-    twins: Callable[[str], tuple[str, ...]] = lambda path: ()
+    hard_links: Callable[[str], tuple[str, ...]] = lambda path: ()
     """Returns further real paths (hard links) of a file that are known and closed."""
     scratch: tuple[str, ...] = ("/tmp", "/var/tmp")
     """Folders that are private in the sandbox."""
@@ -70,13 +70,13 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns what a git alias stands for in a folder, by the settings of its repository and of the user."""
     has_hosts: bool = False
     """True if sandboxed commands reach, by HTTP, the hosts that rules allow."""
-    lacking: str = ""
+    missing_sandbox: str = ""
     """Why the required sandbox is missing or insufficient; commands then ask, even in `yolo`."""
 
     @property
     def is_unbounded(self) -> bool:
         """True if commands run with full rights because no sandbox is required."""
-        return self.mode == "yolo" and not self.sandboxed and not self.lacking
+        return self.mode == "yolo" and not self.sandboxed and not self.missing_sandbox
 
     @property
     def root(self) -> str:
@@ -104,7 +104,7 @@ def with_reach(verdict: Allow | Ask, reach: Reach) -> Allow | Ask:
     return msgspec.structs.replace(verdict, reach=reach)
 
 
-def together(verdicts: Iterable[Verdict]) -> Verdict:
+def combine(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the verdict on all actions of one call. Of several questions the weightiest is asked, one from a rule
     before one from the mode; a rule to save is offered only if it answers all of them. Approval covers the
     widest reach needed."""
@@ -136,7 +136,7 @@ def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdic
     if verdict := _watched(path, shown, policy, glob):
         return verdict
     for name in (policy.names(path) or ()) if glob else (path,):
-        for twin in policy.twins(name):
+        for twin in policy.hard_links(name):
             if verdict := _watched(twin, twin, policy, False):
                 return verdict
     return None
@@ -217,12 +217,12 @@ def is_protected(path: str, policy: Policy) -> bool:
 
 def is_obeyed(path: str, policy: Policy) -> bool:
     """Return True if editors, shells, other agents or git run or obey a workspace file on their own."""
-    from agent_cli.protocol.paths import is_obeyed_by_name
+    from agent_cli.protocol.paths import has_autorun_name
 
     around = max((root for root in policy.roots if is_inside(path, (root,))), key=len, default="")
     if not around:
         return False
-    return is_obeyed_by_name(path[len(around) :]) or is_inside(path, policy.run_by_git())
+    return has_autorun_name(path[len(around) :]) or is_inside(path, policy.run_by_git())
 
 
 def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:
@@ -249,7 +249,7 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
     """Return the verdict on creating, changing or deleting a file."""
     if denied := _unwritable(path, shown, policy):
         return denied
-    for twin in policy.twins(path):
+    for twin in policy.hard_links(path):
         if isinstance(denied := _unwritable(twin, twin, policy), Deny):
             return denied
     if policy.mode == "plan":

@@ -69,7 +69,9 @@ def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdic
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
     """Return True if a wrapper is as harmless as the command it runs."""
     name = program(wrapper)
-    return wrapper.argv[0] == name in TRANSPARENT and not (wrapper.assigns or wrapper.background or wrapper.fed)
+    return wrapper.argv[0] == name in TRANSPARENT and not (
+        wrapper.assigns or wrapper.background or wrapper.has_unseen_words
+    )
 
 
 def _needed(judged: list[CommandVerdict]) -> Reach:
@@ -218,7 +220,7 @@ def _by_mode(
     elif closed is not None:
         why = f"`{shown}` may open files that {closed} closes"
     elif policy.mode in ("auto-edit", "yolo"):
-        why = policy.lacking or "no sandbox is available here"
+        why = policy.missing_sandbox or "no sandbox is available here"
     return CommandVerdict(Ask(name, why, _grant(part, need, policy), need.reach, by_mode=True), shown)
 
 

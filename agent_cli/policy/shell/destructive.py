@@ -243,8 +243,8 @@ def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
         return ""
     for at, word in enumerate(command.words[1:], 1):
         if word.text.rsplit("/", 1)[-1] in ("rm", "shred") and at + 1 <= len(command.words):
-            fed = name in ("fd", "fdfind", "entr") or command.fed
-            return _removes("rm", SimpleCommand(command.words[at:], fed=fed), place)
+            fed = name in ("fd", "fdfind", "entr") or command.has_unseen_words
+            return _removes("rm", SimpleCommand(command.words[at:], has_unseen_words=fed), place)
     return ""
 
 
@@ -257,12 +257,12 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
     for command in commands:
         name = program(command)
         plain = [word for word in command.argv[1:] if not word.startswith("-") or word == "-"]
-        if piped and name in SHELLS and (not plain or "-s" in command.argv) and not command.fed:
+        if piped and name in SHELLS and (not plain or "-s" in command.argv) and not command.has_unseen_words:
             return f"`{name}` would run whatever comes through the pipe"
         if fetched and INTERPRETERS.fullmatch(name) and plain in ([], ["-"]):
             return f"`{name}` would run what was fetched or decoded"
         fetched = fetched or name in _FETCHES
-        piped = piped or command.then in ("|", "|&")
+        piped = piped or command.operator in ("|", "|&")
     return ""
 
 
@@ -314,7 +314,7 @@ def operands(command: SimpleCommand) -> list[Word]:
 
 
 def _removes(name: str, command: SimpleCommand, place: Cwd) -> str:
-    if command.fed:
+    if command.has_unseen_words:
         return f"`{name}` gets its files from another program"
     targets = operands(command)
     if name in _TREES or (name == "mv" and len(targets) > 1):

@@ -80,7 +80,7 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
     if not found:
         return CommandVerdict(Allow("an empty command"), line)
     whole = strictest(each.verdict for each in judged)
-    last = [msgspec.structs.replace(step.inside.commands[-1], then=step.part.then) for step in found]
+    last = [msgspec.structs.replace(step.inside.commands[-1], operator=step.part.operator) for step in found]
     if not isinstance(whole, Deny) and (why := destructive.runs_a_pipe(last)):
         return CommandVerdict(Ask("destruction", why, "", whole.reach), line)
     return _folded(whole, judged, line, policy)
@@ -146,9 +146,9 @@ def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
         inside = unwrap(part)
         found.append(CommandInPlace(part, inside, cwd))
         if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
-            if part.argv[0] != "cd" or part.then not in ("&&", "") or (at and parts[at - 1].then == "|"):
+            if part.argv[0] != "cd" or part.operator not in ("&&", "") or (at and parts[at - 1].operator == "|"):
                 raise Unsure("a change of directory that may not happen")
-            if any(other.then not in ("&&", "|", "") for other in parts):
+            if any(other.operator not in ("&&", "|", "") for other in parts):
                 raise Unsure("a change of directory that may fail")
             cwd = _entered(part, cwd, policy)
     return found

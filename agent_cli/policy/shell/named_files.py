@@ -121,7 +121,7 @@ def _named_in_code(part: SimpleCommand, cwd: str, policy: Policy) -> list[Verdic
     for text in filter(None, re.split(r"[\s'\"`(),;\[\]{}=]+", " ".join(codes))):
         if verdict := watched(real_path(text, cwd, policy), _written(text, cwd, policy), policy):
             found.append(verdict)
-    if codes or part.fed:
+    if codes or part.has_unseen_words:
         for rule in policy.rules:
             if rule.effect != "allow" and rule.kind in ("read", "write") and rule.place != BUILT_IN_PLACE:
                 found.append(Ask(str(rule), f"what `{part.argv[0]}` opens cannot be checked against this rule"))

@@ -45,15 +45,15 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     reads: tuple[str, ...] = ()
     assigns: tuple[str, ...] = ()
     """Names of variables set in front of it."""
-    then: str = ""
+    operator: str = ""
     """The operator after it; empty for the last command."""
-    fed: bool = False
+    has_unseen_words: bool = False
     """True if it gets further words not visible here, as from `xargs` or `find -exec`."""
 
     @property
     def background(self) -> bool:
         """True if it runs on while the line continues."""
-        return self.then == "&"
+        return self.operator == "&"
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class _Reader:
                 return tuple(found)
             command = self.command()
             operator = self.operator()
-            found.append(msgspec.structs.replace(command, then=operator))
+            found.append(msgspec.structs.replace(command, operator=operator))
             if operator in ("&&", "||", "|", "|&") and not self.line[self.at :].strip():
                 raise Unsure(f"nothing follows {operator}")
 

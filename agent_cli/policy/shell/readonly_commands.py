@@ -280,7 +280,7 @@ def reading(command: SimpleCommand) -> Reading | None:
     """Return what a simple command reads if it is known to be read-only; otherwise None."""
     if not all(re.fullmatch(_OF_LANGUAGE, name) for name in command.assigns):
         return None
-    if command.background or command.fed or not command.words:
+    if command.background or command.has_unseen_words or not command.words:
         return None
     name, words = command.argv[0], list(command.words[1:])
     if name in _WHOLE and re.fullmatch(_WHOLE[name], " ".join(command.argv[1:])):

@@ -32,7 +32,7 @@ _SED_RUNS = (
     r"|.*s(?P<d>[^\w\s\\])(?:\\.|(?!(?P=d)).)*(?P=d)(?:\\.|(?!(?P=d)).)*(?P=d)[gpimIM0-9]*[ew].*"
 )
 """A sed script that runs commands, or reads or writes files by name."""
-BENDS: dict[str, str] = {
+RISKY_OPTIONS: dict[str, str] = {
     "go": r"--?(exec|toolexec|vettool|overlay|modfile|C|o|pkgdir|ldflags|gcflags|asmflags|gccgoflags|mod"
     r"|modcacherw|cc|outputdir"
     r"|coverprofile|cpuprofile|memprofile|blockprofile|mutexprofile|trace|test\.\w+|c|args)(=.*)?",
@@ -109,7 +109,7 @@ def has_risky_option(command: SimpleCommand, pattern: str, roots: tuple[str, ...
     """Return True if a command that matches a rule's wildcard has words that change its meaning: an option of the
     table that the pattern does not name, or a file outside the workspace that it then runs or obeys."""
     name = program(command)
-    spec = BENDS.get("python" if re.fullmatch(r"python[\d.]*", name) else name)
+    spec = RISKY_OPTIONS.get("python" if re.fullmatch(r"python[\d.]*", name) else name)
     if spec is None or not pattern:
         return False
     named = pattern.split()

@@ -62,7 +62,7 @@ def rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect, kind: Kind =
 def rule_on_fed(part: SimpleCommand, policy: Policy) -> Rule | None:
     """Return the first deny or ask rule that a command may match through words not visible here: `xargs git` may
     become `git push`."""
-    if not part.fed:
+    if not part.has_unseen_words:
         return None
     seen = [_before_placeholder(text.split()) for text in all_texts_of(part)]
     for rule in policy.rules:

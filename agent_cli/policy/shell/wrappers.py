@@ -165,7 +165,7 @@ def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
     wrapper = WRAPPERS.get(name)
     if wrapper is None or (words and re.fullmatch(wrapper.queries, words[0].text)):
         return [], []
-    return _unwrapped(name, wrapper, words, command.fed)
+    return _unwrapped(name, wrapper, words, command.has_unseen_words)
 
 
 def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
@@ -184,7 +184,7 @@ def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tup
         return [], [_joined(rest)]
     if not rest[0].text or rest[0].text.startswith("-"):
         raise Unsure(f"an option of `{name}` that is not known")
-    return [SimpleCommand(tuple(rest), assigns=tuple(assigns), fed=fed or wrapper.feeds)], []
+    return [SimpleCommand(tuple(rest), assigns=tuple(assigns), has_unseen_words=fed or wrapper.feeds)], []
 
 
 def _past_options(name: str, words: list[Word], flags: str, valued: str) -> list[Word]:
@@ -220,7 +220,7 @@ def _find_commands(words: list[Word]) -> list[SimpleCommand]:
             end = next((i for i in range(at + 1, len(words)) if words[i].text in (";", "+")), len(words))
             if end == at + 1 or words[at + 1].glob or words[at + 1].text.startswith(("{", "-")):
                 raise Unsure("what `find` runs is not certain")
-            found.append(SimpleCommand(tuple(words[at + 1 : end]), fed=True))
+            found.append(SimpleCommand(tuple(words[at + 1 : end]), has_unseen_words=True))
     return found
 
 
@@ -230,7 +230,7 @@ def _parallel(words: list[Word]) -> list[SimpleCommand]:
     rest = _past_options("parallel", words[:ends], r"-[kqtvXmN0u]+|-[jnN]\d+%?|--[\w-]+(=.*)?", "-[jnNaIP]")
     if rest and " " in rest[0].text:
         rest = [*(Word(text) for text in rest[0].text.split()), *rest[1:]]
-    return [SimpleCommand(tuple(rest), fed=True)] if rest else []
+    return [SimpleCommand(tuple(rest), has_unseen_words=True)] if rest else []
 
 
 def _recorded(words: list[Word]) -> list[str]:

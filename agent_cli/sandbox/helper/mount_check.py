@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    Asked = Sequence[tuple[bytes, bytes, bool]]
+    ExpectedMounts = Sequence[tuple[bytes, bytes, bool]]
     """Mount point, source (empty: a new tmpfs) and whether it is read-only."""
 
 _OF_THE_KERNEL = (b"/dev/", b"/proc/", b"/sys/")
@@ -26,14 +26,14 @@ class Mount:
         """
         words = line.split(b" ")
         self.id, self.parent, self.device = int(words[0]), int(words[1]), words[2]
-        self.root, self.place = _plain(words[3]), _plain(words[4])
+        self.root, self.mount_point = _plain(words[3]), _plain(words[4])
         self.is_fixed = b"ro" in words[5].split(b",")
         self.kind = words[words.index(b"-", 6) + 1]
 
     @property
     def what(self) -> tuple[bytes, bytes, bytes]:
         """The mount point and the mounted device and path."""
-        return self.place, self.device, self.root
+        return self.mount_point, self.device, self.root
 
 
 class MountTree:
@@ -47,8 +47,8 @@ class MountTree:
         """
         self.all = [Mount(line) for line in data.splitlines()]
         ids = {mount.id for mount in self.all}
-        self._inner = {(mount.parent, mount.place): mount for mount in self.all}
-        outer = [mount for mount in self.all if mount.place == b"/" and mount.parent not in ids]
+        self._inner = {(mount.parent, mount.mount_point): mount for mount in self.all}
+        outer = [mount for mount in self.all if mount.mount_point == b"/" and mount.parent not in ids]
         self._root = self._uppermost(outer[0], b"/")
         self.devices = {mount.device for mount in self.all}
 
@@ -63,7 +63,7 @@ class MountTree:
     def shown(self, path: bytes) -> tuple[bytes, bytes]:
         """Return the device that is visible at a path, and the path on that device."""
         mount = self.at(path)
-        below = path[len(mount.place) :] if mount.place != b"/" else path
+        below = path[len(mount.mount_point) :] if mount.mount_point != b"/" else path
         return mount.device, b"/" + b"/".join(filter(None, (mount.root + b"/" + below).split(b"/")))
 
     def _uppermost(self, mount: Mount, place: bytes) -> Mount:
@@ -74,30 +74,34 @@ class MountTree:
         return mount
 
 
-def are_made(inside: MountTree) -> bool:
+def are_complete(inside: MountTree) -> bool:
     """Return True if all mounts are complete; before that they are below another root, where `/dev` is not a
     tmpfs."""
     device = inside.at(b"/dev")
-    return device.place == b"/dev" and device.kind == b"tmpfs" and inside.at(b"/newroot").place != b"/newroot"
+    return (
+        device.mount_point == b"/dev"
+        and device.kind == b"tmpfs"
+        and inside.at(b"/newroot").mount_point != b"/newroot"
+    )
 
 
-def misplaced_mounts(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
+def misplaced_mounts(expected: "ExpectedMounts", inside: MountTree, outside: MountTree) -> bytes:
     """Return the first mount point where something other than requested is mounted; empty if there is none.
     `inside` are the mounts of the sandbox, `outside` ours, read after those."""
-    for place, source, is_fixed in _uncovered(asked):
+    for place, source, is_fixed in _uncovered(expected):
         mount = inside.at(place)
-        if mount.place != place or (is_fixed and not mount.is_fixed):
+        if mount.mount_point != place or (is_fixed and not mount.is_fixed):
             return place
         if not _is_new(mount, outside) if not source else (mount.device, mount.root) != outside.shown(source):
             return place
-    return _unasked(asked, inside, outside)
+    return _unasked(expected, inside, outside)
 
 
-def _uncovered(asked: "Asked") -> "Asked":
+def _uncovered(expected: "ExpectedMounts") -> "ExpectedMounts":
     """Return the mounts that remain visible: no later one covers the same place or a folder above it."""
     later: set[bytes] = set()
     found = []
-    for one in reversed(asked):
+    for one in reversed(expected):
         names = one[0].split(b"/")
         above = {b"/".join(names[:count]) or b"/" for count in range(1, len(names) + 1)}
         if not above & later:
@@ -106,26 +110,28 @@ def _uncovered(asked: "Asked") -> "Asked":
     return found[::-1]
 
 
-def _unasked(asked: "Asked", inside: MountTree, outside: MountTree) -> bytes:
+def _unasked(expected: "ExpectedMounts", inside: MountTree, outside: MountTree) -> bytes:
     """Return a mount point that is neither requested nor a copy of one of ours. Each of ours appears once, plus
     once for each folder above it that was mounted again."""
     left: dict[tuple[bytes, bytes, bytes], int] = {}
-    again = [_prefix(place) for place, source, _ in asked if source == place]
+    again = [_prefix(place) for place, source, _ in expected if source == place]
     for mount in outside.all:
-        at = _prefix(mount.place)
+        at = _prefix(mount.mount_point)
         copies = sum(map(at.startswith, again))
         left[mount.what] = left.get(mount.what, 0) + max(copies, 1)
-    for place, source, _ in asked:
+    for place, source, _ in expected:
         if source:
             what = (place, *outside.shown(source))
             left[what] = left.get(what, 0) + 1
-    places = {place for place, source, _ in asked if not source}
+    places = {place for place, source, _ in expected if not source}
     for mount in inside.all:
-        if _prefix(mount.place).startswith(_OF_THE_KERNEL) or (mount.place in places and _is_new(mount, outside)):
+        if _prefix(mount.mount_point).startswith(_OF_THE_KERNEL) or (
+            mount.mount_point in places and _is_new(mount, outside)
+        ):
             continue
         left[mount.what] = left.get(mount.what, 0) - 1
         if left[mount.what] < 0:
-            return mount.place
+            return mount.mount_point
     return b""
 
 

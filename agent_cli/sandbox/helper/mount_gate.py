@@ -13,7 +13,7 @@ from . import mount_check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .mount_check import Asked
+    from .mount_check import ExpectedMounts
 
 _LONGEST_S = 5.0
 _FIRST_PAUSE_S, _PAUSE_S = 0.002, 0.0003
@@ -44,7 +44,7 @@ class Gate:
         os.set_inheritable(self._said, True)
         return (b"--block-fd", b"%d" % self._held, b"--info-fd", b"%d" % self._said)
 
-    def open(self, pid: int, asked: "Asked") -> None:
+    def open(self, pid: int, expected: "ExpectedMounts") -> None:
         """Wait until bubblewrap has made its mounts, then release the command if they are as requested. If
         bubblewrap fails, it reports the reason itself.
 
@@ -57,7 +57,7 @@ class Gate:
         child = 0
         try:
             child = self._child()
-            if child and asked and not _look(child, asked):
+            if child and expected and not _look(child, expected):
                 _kill(child)  # it is gone, or not the process /proc shows: it must not go on
             else:
                 os.write(self._release, b"x")
@@ -91,7 +91,7 @@ class Gate:
         return int(text.partition(_CHILD)[2].lstrip().partition(b",")[0].partition(b"\n")[0].rstrip(b"} "))
 
 
-def _look(child: int, asked: "Asked") -> bool:
+def _look(child: int, expected: "ExpectedMounts") -> bool:
     """Return True if the mounts are as requested; False if bubblewrap has failed, which it reports itself.
 
     Raises:
@@ -99,7 +99,7 @@ def _look(child: int, asked: "Asked") -> bool:
         OSError: the mounts cannot be read, or are not made in time.
     """
     end = time.monotonic() + _LONGEST_S
-    has_devices = any(place == b"/dev" for place, _, _ in asked)  # without it, only correct mounts are complete
+    has_devices = any(place == b"/dev" for place, _, _ in expected)  # without it, only correct mounts are complete
     time.sleep(_FIRST_PAUSE_S)
     while time.monotonic() < end:
         if has_devices and not _may_be_made(child):  # far cheaper than reading all mounts
@@ -113,8 +113,8 @@ def _look(child: int, asked: "Asked") -> bool:
             if error.errno in _GONE:
                 return False
             raise
-        if inside is not None and (not has_devices or mount_check.are_made(inside)):
-            place = mount_check.misplaced_mounts(asked, inside, mount_check.read("self"))
+        if inside is not None and (not has_devices or mount_check.are_complete(inside)):
+            place = mount_check.misplaced_mounts(expected, inside, mount_check.read("self"))
             if place and has_devices:
                 raise MountCheckError(errno.EAGAIN, os.fsdecode(place))
             if not place:

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .mount_check import Asked
+    from .mount_check import ExpectedMounts
 
 _BACKLOG = 128
 
@@ -47,14 +47,14 @@ def spawn_in_bubblewrap(
     fds: "Sequence[int]",
     entered: "Sequence[int]",
     has_network: bool,
-    asked: "Asked" = (),
+    expected: "ExpectedMounts" = (),
 ) -> int:
     """Start a program under bubblewrap and return the pid of bubblewrap. Bubblewrap itself gets only the variables
     `own` and sets `env` for the program, because an earlier command may have set a variable that loads a
     library.
 
     It enters the namespaces `entered` first. With `has_network` it gives up access to abstract Unix sockets.
-    Nothing runs before the mounts are found to match `asked`; if that is empty, they are not checked.
+    Nothing runs before the mounts are found to match `expected`; if that is empty, they are not checked.
 
     Raises:
         MountCheckError: the mounts do not match.
@@ -71,7 +71,7 @@ def spawn_in_bubblewrap(
         opened.append(_file(filter_program))
         options = (b"--args", b"%d" % opened[0], b"--seccomp", b"%d" % opened[1], *gate.options(), b"--")
         pid = _behind(bubblewrap, [bubblewrap, *options, *argv], own, fds, entered, has_network)
-        gate.open(pid, asked)
+        gate.open(pid, expected)
         return pid
     finally:
         gate.close()

@@ -78,11 +78,11 @@ class Supervisor:
         self._orphaned = False
         """True if bubblewrap was killed and the command was not."""
         self._ended = False
-        self._alone = True
+        self._tree_is_gone = True
         """True if no process of the command is left."""
         self._given_up = False
         """True if a process is left that cannot be killed."""
-        self._left = False
+        self._agent_is_gone = False
         """True if the agent is gone."""
         self._kept: _Log | None = None
         self._wake = wake_on_children()
@@ -91,7 +91,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Run until the agent is gone, or until a kept command has ended."""
-        while not self._alone or not (self._left or self._kept or self._given_up):
+        while not self._tree_is_gone or not (self._agent_is_gone or self._kept or self._given_up):
             for fd, _ in self._poll.poll(self._pause_ms()):
                 if fd == self._wake:
                     drain(self._wake)
@@ -129,7 +129,7 @@ class Supervisor:
             os.chdir("/")
             for fd in self._inbox.take_fds(len(self._inbox.fds)):
                 os.close(fd)
-        self._ended = self._alone = False
+        self._ended = self._tree_is_gone = False
         self._say("started", self._main)
 
     def _spawn(
@@ -165,13 +165,13 @@ class Supervisor:
             if kind == "start":
                 self._say("hello", os.getpid())
                 self._start(*facts)
-            elif kind == "stop" and not self._alone:
+            elif kind == "stop" and not self._tree_is_gone:
                 self._kill()
             elif kind == "keep":
                 self._keep(*self._inbox.take_fds(len(self._inbox.fds)))
 
     def _keep(self, *fds: int) -> None:
-        if self._alone:
+        if self._tree_is_gone:
             for fd in fds:
                 os.close(fd)
             return
@@ -181,13 +181,13 @@ class Supervisor:
 
     def _owner_left(self, fd: int) -> None:
         self._poll.unregister(fd)
-        self._left = True
-        if not (self._kept or self._alone):
+        self._agent_is_gone = True
+        if not (self._kept or self._tree_is_gone):
             self._kill()
 
     def _reap(self) -> None:
         """Reap dead children; tell the agent once when the main process ends, and once when none is left."""
-        if self._alone:
+        if self._tree_is_gone:
             return
         had_ended, code, left = self._ended, 0, True
         while left:
@@ -202,10 +202,10 @@ class Supervisor:
                 self._ended = True
                 code = os.waitstatus_to_exitcode(status)
                 self._orphaned = self._wrapped and code < 0
-        self._alone = not left and (self._adopts or not group_alive(self._main))
+        self._tree_is_gone = not left and (self._adopts or not group_alive(self._main))
         if self._ended and not had_ended:
-            self._say("ended", code if code >= 0 else 128 - code, self._alone)
-        elif self._alone:
+            self._say("ended", code if code >= 0 else 128 - code, self._tree_is_gone)
+        elif self._tree_is_gone:
             self._say("empty")
 
     def _kill(self) -> None:
@@ -217,21 +217,21 @@ class Supervisor:
             send_signal(os.killpg, self._main, _signal.SIGTERM)
         freeze_and_end(members)
         end = time.monotonic() + GRACE_S
-        self._until_alone(end)
+        self._wait_for_tree(end)
         end += SWEEP_LIMIT_S
         pause_s = 0.002
-        while not self._alone and time.monotonic() < end:
+        while not self._tree_is_gone and time.monotonic() < end:
             freeze_and_kill(self._members())
             if not self._adopts and self._main:
                 send_signal(os.killpg, self._main, _signal.SIGKILL)
-            self._until_alone(min(end, time.monotonic() + pause_s))
+            self._wait_for_tree(min(end, time.monotonic() + pause_s))
             pause_s = min(pause_s * 1.5, 0.01)
-        self._given_up = not self._alone
+        self._given_up = not self._tree_is_gone
 
-    def _until_alone(self, end: float) -> None:
+    def _wait_for_tree(self, end: float) -> None:
         pause_s = 0.001
         self._reap()
-        while not self._alone and (left := end - time.monotonic()) > 0:
+        while not self._tree_is_gone and (left := end - time.monotonic()) > 0:
             time.sleep(min(pause_s, left))
             pause_s = min(pause_s * 1.5, 0.01)
             self._reap()

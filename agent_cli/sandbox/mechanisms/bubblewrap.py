@@ -72,7 +72,7 @@ def look(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealP
     """Collect the host facts right before a command starts. `env` is our own environment: it tells where programs
     are and where other programs listen."""
     named = {*confinement.writable, *confinement.read_only, *confinement.hidden}
-    roots = tuple(map(real, confinement.shown))
+    roots = tuple(map(real, confinement.readable))
     start = real(cwd)
     needed = {*_tools(env, real), *roots, *((start,) if is_inside(start, (*roots, *confinement.writable)) else ())}
     folders = frozenset(path for path in named if os.path.isdir(path))
@@ -90,7 +90,7 @@ def look(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealP
 
 def arguments(
     confinement: Confinement,
-    ground: HostFacts,
+    host: HostFacts,
     cwd: str,
     *,
     new_users: bool,
@@ -104,15 +104,15 @@ def arguments(
     if the network is cut, create a private one; otherwise the process is already in an isolated one.
     """
     if not confinement.is_bounded:
-        return [*_masks(confinement, ground, new_users=new_users), *("--chdir", cwd)]
+        return [*_masks(confinement, host, new_users=new_users), *("--chdir", cwd)]
     return [
         *("--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *(("--unshare-user",) if new_users else ()),
-        *(() if ground.uid else _without_capabilities()),
+        *(() if host.uid else _without_capabilities()),
         *(("--unshare-net",) if confinement.network == "none" and own_network else ()),
-        *_base(confinement, ground, own_proc),
-        *_private_folders(confinement, ground),
-        *_laid_over(confinement, ground),
+        *_base(confinement, host, own_proc),
+        *_private_folders(confinement, host),
+        *_laid_over(confinement, host),
         *("--chdir", cwd),
     ]
 
@@ -138,25 +138,25 @@ def expected_mounts(words: Iterable[str]) -> tuple[tuple[bytes, bytes, bool], ..
     return tuple((os.fsencode(place), os.fsencode(source), fixed) for place, source, fixed in found)
 
 
-def _masks(confinement: Confinement, ground: HostFacts, *, new_users: bool) -> Iterator[str]:
+def _masks(confinement: Confinement, host: HostFacts, *, new_users: bool) -> Iterator[str]:
     """Yield arguments for full access except to hidden and read-only files. Root drops the capabilities to unmount
     or bypass mounts; other users have none in a user namespace, where mounts are locked."""
     if new_users:
         yield "--unshare-user"
-    for name in _BREAKING_CAPABILITIES if not ground.uid else ():
+    for name in _BREAKING_CAPABILITIES if not host.uid else ():
         yield from ("--cap-drop", name)
     yield from ("--dev-bind", "/", "/")
-    there = ground.folders | ground.files
+    there = host.folders | host.files
     fixed = [path for path in sorted(confinement.read_only) if path in there]
     hidden = [path for path in sorted(confinement.hidden) if path in there]
-    tops = list(confinement.shown)
+    tops = list(confinement.readable)
     fixed_inside, hidden_inside = ([path for path in paths if is_inside(path, tops)] for paths in (fixed, hidden))
     yield from _pinned(fixed_inside, hidden_inside, tops)
     for path in fixed:
         yield from ("--ro-bind", path, path)
-    yield from _hide(hidden, ground)
+    yield from _hide(hidden, host)
     for path in hidden:
-        if path in ground.folders:
+        if path in host.folders:
             yield from ("--remount-ro", path)
 
 
@@ -170,47 +170,47 @@ def _without_capabilities() -> Iterator[str]:
         yield from ("--cap-add", name)
 
 
-def _base(confinement: Confinement, ground: HostFacts, own_proc: bool) -> Iterator[str]:
+def _base(confinement: Confinement, host: HostFacts, own_proc: bool) -> Iterator[str]:
     yield from ("--bind" if "/" in confinement.writable else "--ro-bind", "/", "/")
     yield from ("--dev", "/dev")
     yield from ("--proc", "/proc") if own_proc else ("--ro-bind", "/proc", "/proc")
-    if own_proc and ground.uid == 0:
+    if own_proc and host.uid == 0:
         for path in _SETTINGS:
-            if path in ground.there:
+            if path in host.there:
                 yield from ("--ro-bind", path, path)
     if "/" in confinement.writable:
         yield from ("--ro-bind", "/sys", "/sys")
 
 
-def _private_folders(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
+def _private_folders(confinement: Confinement, host: HostFacts) -> Iterator[str]:
     """Yield mounts that hide `/run` and `/tmp`, which hold sockets and files of other programs, and restore the
     needed parts.
     """
-    if _RUN in ground.there:
+    if _RUN in host.there:
         yield from ("--tmpfs", _RUN)
         for path in _OF_THE_SYSTEM:
-            if path in ground.there:
+            if path in host.there:
                 yield from ("--ro-bind", path, path)
-    if ground.resolver and confinement.network == "open":
-        yield from ("--ro-bind", ground.resolver, ground.resolver)
+    if host.resolver and confinement.network == "open":
+        yield from ("--ro-bind", host.resolver, host.resolver)
     for path in _PRIVATE:
-        if path in ground.there:
+        if path in host.there:
             yield from ("--bind", confinement.tmp, path) if confinement.tmp else ("--tmpfs", path)
-    for path in tops(confinement, ground):
-        if path not in (*ground.needed, *confinement.writable):
+    for path in tops(confinement, host):
+        if path not in (*host.needed, *confinement.writable):
             yield from ("--tmpfs", path)
-    for path in ground.needed:
+    for path in host.needed:
         yield from ("--ro-bind", path, path)
 
 
-def tops(confinement: Confinement, ground: HostFacts) -> tuple[str, ...]:
+def tops(confinement: Confinement, host: HostFacts) -> tuple[str, ...]:
     """Return the topmost folders in a persistent `/tmp` that are or contain mount points. Commands find them as
     the last one left them. Mounted separately, such a folder cannot be moved away; a link in its place would
     redirect the next mounts and create folders elsewhere."""
     if not confinement.tmp:
         return ()
-    writable = (path for path in confinement.writable if path in ground.folders)
-    mounted = [path for path in (*ground.needed, *writable) if _is_in_tmp(path)]
+    writable = (path for path in confinement.writable if path in host.folders)
+    mounted = [path for path in (*host.needed, *writable) if _is_in_tmp(path)]
     return tuple(sorted({"/".join(path.split("/")[: 4 if path.startswith("/var/") else 3]) for path in mounted}))
 
 
@@ -218,37 +218,37 @@ def _is_in_tmp(path: str) -> bool:
     return any(is_below(path, folder) for folder in _PRIVATE)
 
 
-def _laid_over(confinement: Confinement, ground: HostFacts) -> Iterator[str]:
+def _laid_over(confinement: Confinement, host: HostFacts) -> Iterator[str]:
     """Yield the writable mounts, and the hidden and read-only ones around and inside them."""
-    writable = [path for path in sorted(confinement.writable) if path in ground.folders and not _is_fixed(path)]
-    shown = (*writable, *ground.needed)
+    writable = [path for path in sorted(confinement.writable) if path in host.folders and not _is_fixed(path)]
+    shown = (*writable, *host.needed)
     hidden = [path for path in sorted(confinement.hidden) if not _is_private(path) or is_inside(path, shown)]
-    sockets = [path for path in ground.sockets if not _is_private(path) or is_inside(path, shown)]
+    sockets = [path for path in host.sockets if not _is_private(path) or is_inside(path, shown)]
     outside = [path for path in hidden if not is_inside(path, writable)]
     inside = [path for path in hidden if is_inside(path, writable)]
-    yield from _hide(outside, ground)
+    yield from _hide(outside, host)
     for path in writable:
         yield from ("--bind", path, path)
-    fixed = [path for path in sorted(confinement.read_only) if path in ground.folders | ground.files]
+    fixed = [path for path in sorted(confinement.read_only) if path in host.folders | host.files]
     fixed = [path for path in fixed if is_inside(path, writable)]
-    held = [path for path in (*inside, *confinement.pinned) if path in ground.folders | ground.files]
+    held = [path for path in (*inside, *confinement.pinned) if path in host.folders | host.files]
     yield from _pinned(fixed, [path for path in held if is_inside(path, writable)], writable)
     for path in fixed:
         yield from ("--ro-bind", path, path)
-    yield from _hide(inside, ground)
+    yield from _hide(inside, host)
     for path in sockets:
         if not (confinement.network == "open" and is_inside(path, writable)) and not is_inside(path, hidden):
             yield from ("--ro-bind", NOTHING, path)
     for path in hidden:
-        if path in ground.folders:
+        if path in host.folders:
             yield from ("--remount-ro", path)
 
 
-def _hide(paths: Iterable[str], ground: HostFacts) -> Iterator[str]:
+def _hide(paths: Iterable[str], host: HostFacts) -> Iterator[str]:
     for path in paths:
-        if path in ground.folders:
+        if path in host.folders:
             yield from ("--tmpfs", path)
-        elif path in ground.files:
+        elif path in host.files:
             yield from ("--ro-bind", NOTHING, path)
 
 

@@ -23,13 +23,13 @@ def rules(confinement: Confinement, cwd: str, env: Mapping[str, str], real: Real
     """Return pairs of a right ("list", "read" or "write") and a path for `landlock_apply`, from the current state
     of the disk.
     """
-    ground = look(confinement, cwd, env, real)
+    host = look(confinement, cwd, env, real)
     away = frozenset((*confinement.hidden, *_SYSTEM))
     found = [("list", "/"), *_readable("/", away, 0)]
-    for path in (*ground.needed, *(path for path in ground.there if path.startswith("/run/"))):
+    for path in (*host.needed, *(path for path in host.there if path.startswith("/run/"))):
         found += _readable(path, frozenset(confinement.hidden), 0)
-    if ground.resolver and confinement.network == "open":
-        found.append(("read", ground.resolver))
+    if host.resolver and confinement.network == "open":
+        found.append(("read", host.resolver))
     found += [("write", f"/dev/{name}") for name in _DEVICES]
     writable = (*confinement.writable, *((confinement.tmp,) if confinement.tmp else ()))
     found += [("write", path) for path in writable]

@@ -29,7 +29,7 @@ second, a command would take seconds to start, because each mount takes longer t
 class Mechanism(msgspec.Struct, frozen=True):
     """A confinement mechanism with its options."""
 
-    mechanism: MechanismName
+    name: MechanismName
     program: str = ""
     """Path of bubblewrap or sandbox-exec."""
     new_users: bool = False
@@ -49,7 +49,7 @@ class SpawnRequest(msgspec.Struct, frozen=True):
 
 
 def spawn_request(
-    means: Mechanism,
+    mechanism: Mechanism,
     confinement: Confinement,
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -65,17 +65,17 @@ def spawn_request(
     """
     real = RealPaths()
     confinement = resolve_confinement(confinement, real)
-    match means.mechanism:
+    match mechanism.name:
         case "bubblewrap":
             shared = network if confinement.network == "none" else ()
-            return _by_bubblewrap(means, confinement, argv, env, os.path.abspath(cwd), shared, real)
+            return _by_bubblewrap(mechanism, confinement, argv, env, os.path.abspath(cwd), shared, real)
         case "landlock":
             return _by_landlock(confinement, argv, env, os.path.abspath(cwd), real)
         case "seatbelt":
             from .seatbelt import profile
 
             return SpawnRequest(
-                (means.program, "-p", profile(confinement), *argv), _with_tmp(env, confinement.tmp), None
+                (mechanism.program, "-p", profile(confinement), *argv), _with_tmp(env, confinement.tmp), None
             )
         case _:
             raise OSError(errno.ENOSYS, "commands cannot be confined on this machine")
@@ -96,7 +96,7 @@ def resolve_confinement(confinement: Confinement, real: RealPaths) -> Confinemen
 
 
 def _by_bubblewrap(
-    means: Mechanism,
+    mechanism: Mechanism,
     confinement: Confinement,
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -111,14 +111,14 @@ def _by_bubblewrap(
         number = len(confinement.hidden)
         advice = "close their folders by rules such as deny read(FOLDER/**)"
         raise OSError(errno.E2BIG, f"{number} files are hidden from commands, more than {_MOST_HIDDEN}: {advice}")
-    ground = bubblewrap.look(confinement, cwd, os.environ, real)  # not `env`, which earlier commands can influence
-    _make_way(confinement.tmp, bubblewrap.tops(confinement, ground))
+    host = bubblewrap.look(confinement, cwd, os.environ, real)  # not `env`, which earlier commands can influence
+    _make_way(confinement.tmp, bubblewrap.tops(confinement, host))
     words = bubblewrap.arguments(
         confinement,
-        ground,
+        host,
         cwd,
-        new_users=means.new_users,
-        own_proc=means.own_proc,
+        new_users=mechanism.new_users,
+        own_proc=mechanism.own_proc,
         own_network=not entered,
     )
     inner = _with_tmp(env, "/tmp" if confinement.is_bounded else "")
@@ -131,10 +131,10 @@ def _by_bubblewrap(
         raise ValueError("embedded null byte")
     packed = b"".join(os.fsencode(word) + b"\0" for word in words)
     own = {os.fsencode(name): os.fsencode(env[name]) for name in (CALL_TAG,) if name in env}
-    scoped = bounded and confinement.network == "open" and not os.stat(means.program).st_mode & stat.S_ISUID
+    scoped = bounded and confinement.network == "open" and not os.stat(mechanism.program).st_mode & stat.S_ISUID
     wrap = (
         "bubblewrap",
-        os.fsencode(means.program),
+        os.fsencode(mechanism.program),
         packed,
         filter_program,
         own,
@@ -149,7 +149,7 @@ def _gathered(confinement: Confinement) -> tuple[str, ...]:
     by_folder: dict[str, set[str]] = {}
     for path in confinement.hidden:
         by_folder.setdefault(os.path.dirname(path), set()).add(path)
-    seen = (*confinement.writable, *confinement.shown)
+    seen = (*confinement.writable, *confinement.readable)
     found: list[str] = []
     for folder, paths in by_folder.items():
         is_needed = len(paths) < _FEW or any(is_inside(path, (folder,)) for path in seen)

@@ -81,9 +81,9 @@ class ProcessRunner:
         self._count = 0
         self._live: set[Running] = set()
         self._reaper = ReaperLink(expendable=expendable)
-        self.means: Mechanism | None = None
+        self.mechanism: Mechanism | None = None
         """The mechanism that confines commands; None until it was measured, and if there is none."""
-        self.strength = EnforcedLevel("none", why="the sandbox has not been tested yet")
+        self.enforced_level = EnforcedLevel("none", why="the sandbox has not been tested yet")
         """The measured protection; `probe.measure` sets both."""
         self.network: tuple[int, ...] = ()
         """Descriptors, owned by this runner, of the isolated network that confined commands share, if they can."""
@@ -111,25 +111,25 @@ class ProcessRunner:
         on_errors: Callable[[bytes], None] | None = None,
         takes_input: bool = False,
         confinement: Confinement | None = None,
-        means: "Mechanism | None" = None,
+        mechanism: "Mechanism | None" = None,
     ) -> Running:
         """Start a program; stdout and stderr go to `on_output`, in order, or stderr to `on_errors`.
 
         It has no terminal, and no input unless `takes_input`. A `confinement` is enforced with the measured
-        mechanism (or with `means`, for measuring).
+        mechanism (or with `mechanism`, for measuring).
 
         Raises:
             ProcessError: the program or folder does not exist or is not accessible, the arguments are too long, or
                 the confinement is impossible; nothing has run.
         """
-        order = None if confinement is None else partial(self._confined, argv, cwd, confinement, means)
+        build_request = None if confinement is None else partial(self._confined, argv, cwd, confinement, mechanism)
         sinks = (on_output,) if on_errors is None else (on_output, on_errors)
         if not takes_input:
-            return await self._launch(argv, cwd, env, None, sinks, order=order)
+            return await self._launch(argv, cwd, env, None, sinks, build_request=build_request)
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         try:
-            return await self._launch(argv, cwd, env, reading, sinks, writing, order)
+            return await self._launch(argv, cwd, env, reading, sinks, writing, build_request)
         except BaseException:
             os.close(writing)
             raise
@@ -224,7 +224,7 @@ class ProcessRunner:
             ours.setblocking(False)
             running = await self._launch(
                 *(argv, Path("/"), {}, theirs.fileno(), (lambda _: None,)),
-                order=lambda env: SpawnRequest(argv, env, ("listening", port), network),
+                build_request=lambda env: SpawnRequest(argv, env, ("listening", port), network),
             )
             try:
                 await running.ended_within(_START_S)
@@ -267,16 +267,17 @@ class ProcessRunner:
         stdin: int | None,
         sinks: tuple[Callable[[bytes], None], ...],
         input_fd: int | None = None,
-        order: "Callable[[Mapping[str, str]], SpawnRequest] | None" = None,
+        build_request: "Callable[[Mapping[str, str]], SpawnRequest] | None" = None,
     ) -> Running:
         """Start a program with one pipe per sink: stdout, stderr; a single sink gets both. `input_fd`, the writing
-        end of its stdin, then belongs to the `Running`. `order` builds the actual request from the environment.
+        end of its stdin, then belongs to the `Running`. `build_request` builds the actual request from the
+        environment.
         """
         self._count += 1
         tag = f"{self._tag}.{self._count};"
         tagged = {**env, CALL_TAG: env.get(CALL_TAG, "") + tag}
         for last in (*(False,) * _TRIES, True):
-            made = order(tagged) if order else None
+            made = build_request(tagged) if build_request else None
             words, variables, wrap = (made.argv, made.env, made.wrap) if made else (argv, tagged, None)
             request, entered = _request(words, cwd, variables, wrap), made.entered if made else ()
             try:
@@ -312,16 +313,18 @@ class ProcessRunner:
         argv: Sequence[str],
         cwd: Path,
         confinement: Confinement,
-        means: "Mechanism | None",
+        mechanism: "Mechanism | None",
         env: Mapping[str, str],
     ) -> "SpawnRequest":
-        means = means or self.means
-        if means is None:
-            raise ProcessError(f"cannot run {argv[0]} confined: {self.strength.why or 'there is no sandbox'}")
+        mechanism = mechanism or self.mechanism
+        if mechanism is None:
+            raise ProcessError(
+                f"cannot run {argv[0]} confined: {self.enforced_level.why or 'there is no sandbox'}"
+            )
         from ..mechanisms.select import spawn_request
 
         try:
-            return spawn_request(means, confinement, argv, env, cwd, self.network)
+            return spawn_request(mechanism, confinement, argv, env, cwd, self.network)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ProcessError(f"cannot run {argv[0]} confined: {why}") from error

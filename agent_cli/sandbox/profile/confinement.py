@@ -23,7 +23,7 @@ class Confinement(msgspec.Struct, frozen=True):
     tmp: str = ""
     """The folder mounted as its `/tmp` and `/var/tmp`."""
     network: Literal["none", "open"] = "none"
-    shown: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     """Folders it may read wherever they are. The working directory is visible below `/tmp` only if it is in these
     or in `writable`: any other folder there belongs to another program."""
     is_bounded: bool = True
@@ -45,5 +45,5 @@ class EnforcedLevel(msgspec.Struct, frozen=True):
     """True if commands without network access share one isolated network, in which the agent can listen."""
 
     @property
-    def is_there(self) -> bool:
+    def is_available(self) -> bool:
         return self.mechanism != "none"

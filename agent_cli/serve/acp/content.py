@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from agent_cli.protocol.messages import Image
-from agent_cli.protocol.operations import BroughtText, UserInput
+from agent_cli.protocol.operations import AttachedText, UserInput
 
 from ..jsonrpc.messages import INVALID_PARAMS, RpcError
 from ..sessions.host import HostError
@@ -54,7 +54,7 @@ class PromptReader:
         """
         parts: list[str] = []
         images: list[Image] = []
-        brought: list[BroughtText] = []
+        brought: list[AttachedText] = []
         for at, given in enumerate(blocks):
             try:
                 block = msgspec.convert(given, _Block)
@@ -95,12 +95,12 @@ class PromptReader:
             return f"[{name or uri}]({uri})"
         return f'@"{self._relative(path)}"{_lines(uri)}'
 
-    def _resource(self, uri: str, text: str) -> BroughtText:
+    def _resource(self, uri: str, text: str) -> AttachedText:
         """Return an embedded text: a file of the workspace as if mentioned, any other as untrusted text."""
         name, path = self._name(uri), file_of(uri)
         whole = f'<resource uri="{name.translate(_QUOTED)}">\n{text}\n</resource>'
         is_own = path is not None and self._holds(path)
-        return BroughtText(name, whole, source="" if is_own else name, kind="resource")
+        return AttachedText(name, whole, source="" if is_own else name, kind="resource")
 
     def _name(self, uri: str) -> str:
         path = file_of(uri)

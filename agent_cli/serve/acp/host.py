@@ -57,11 +57,11 @@ class EditorServices(Protocol):
         """The levels of reasoning effort."""
         ...
 
-    def worded(self, event: AnyEvent) -> AnyEvent:
+    def with_advice(self, event: AnyEvent) -> AnyEvent:
         """Return an event whose error, if any, includes advice."""
         ...
 
-    def described(self, event: AnyEvent) -> str:
+    def describe_event(self, event: AnyEvent) -> str:
         """Return a description of an event; empty for none."""
         ...
 

@@ -82,7 +82,7 @@ class ClientSession:
             RpcError: the value is not accepted.
         """
         change = options.change(option, value, self._services.efforts)
-        match self._services.worded(await self._carried_out(change)):
+        match self._services.with_advice(await self._carried_out(change)):
             case ev.OperationFailed(error=error) | ev.TurnFailed(error=error):
                 raise RpcError(INVALID_PARAMS, f"{error.message} {error.hint}".strip())
             case ev.SessionClosed():
@@ -230,7 +230,7 @@ class ClientSession:
                 self._send_output()
                 due = None
             if event is not None:
-                event = self._services.worded(event)
+                event = self._services.with_advice(event)
                 self._show(event)
                 self._after(event)
                 await self._peer.writable()

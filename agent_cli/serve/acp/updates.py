@@ -49,7 +49,7 @@ class Updates:
         self._client = client
         self._services = services
         self._calls: dict[str, _Call] = {}
-        self._lent: set[str] = set()
+        self._announced_ids: set[str] = set()
         """Ids used to show the user calls of sub-agents."""
         self._message = new_id("msg")
         """Id of the current message; a retried answer gets a new one."""
@@ -91,7 +91,7 @@ class Updates:
         announced already."""
         if event.agent_name:
             shown = self.approval(event, item)
-            self._lent.add(shown["toolCallId"])
+            self._announced_ids.add(shown["toolCallId"])
             yield {"sessionUpdate": "tool_call", **shown}
 
     def approval(self, event: ev.ApprovalRequested, item: ev.ApprovalItem) -> Update:
@@ -163,8 +163,8 @@ class Updates:
             case ev.AgentEvent(event=ev.ToolCallStarted() as started) if call:
                 call.add(f"\n\n- {calls.title_of(started)}\n\n")
             case ev.AgentEvent(agent_name=name, event=ev.ToolCallFinished() as finished):
-                if (identifier := _call_id(name, finished.call_id)) in self._lent:
-                    self._lent.discard(identifier)
+                if (identifier := _call_id(name, finished.call_id)) in self._announced_ids:
+                    self._announced_ids.discard(identifier)
                     status = _CALL_STATUS.get(finished.status, "failed")
                     yield {"sessionUpdate": "tool_call_update", "toolCallId": identifier, "status": status}
             case ev.AgentChanged(state=state) if call and state in ENDED:
@@ -201,7 +201,7 @@ class Updates:
             case ev.Notice(level=level, text=text):
                 yield from self._notice(level, text, is_needed=level == "warning")
             case ev.Attached(note=note) if note and not again:
-                yield from self._notice("info", self._services.described(event))
+                yield from self._notice("info", self._services.describe_event(event))
             case ev.Compacted():
                 yield from self._compacted(event)
             case ev.TurnFailed(error=error) if again:
@@ -209,7 +209,7 @@ class Updates:
             case ev.TurnCompleted(stop_reason=reason) if reason != "end_turn" and not again:
                 yield from self._notice("warning", _ENDED_EARLY.format(reason.replace("_", " ")), is_needed=True)
             case ev.Renamed() | ev.Restored() | ev.OperationCompleted() | ev.OperationFailed():
-                if text := self._services.described(event):
+                if text := self._services.describe_event(event):
                     yield self.said(text)
             case _:
                 pass
@@ -220,7 +220,7 @@ class Updates:
             summary = {"summary": [text_block(event.summary)]} if event.summary else {}
             yield {"sessionUpdate": "compaction_update", **done, **summary}
         else:
-            yield from self._notice("info", self._services.described(event), is_needed=True)
+            yield from self._notice("info", self._services.describe_event(event), is_needed=True)
 
     def _notice(self, severity: str, title: str, more: str = "", *, is_needed: bool = False) -> Iterator[Update]:
         """Yield a notice to the user: outside the conversation, or inside it if the client supports no notices and

@@ -228,7 +228,7 @@ class Connection:
     def _worded(self, event: AnyEvent, session: HostedSession) -> AnyEvent:
         if getattr(event, "error", None) is None:
             return event
-        return self._facts.worded(event, session.client.snapshot())
+        return self._facts.with_advice(event, session.client.snapshot())
 
 
 @contextlib.contextmanager

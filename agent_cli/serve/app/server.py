@@ -27,7 +27,7 @@ class ServerFacts(msgspec.Struct, frozen=True):
     """Absolute path of the default folder for sessions."""
     idle_s: float
     """Seconds after which a session without clients and without work is closed."""
-    worded: Callable[[AnyEvent, Snapshot], AnyEvent]
+    with_advice: Callable[[AnyEvent, Snapshot], AnyEvent]
     """Adds the advice on an event's error as text."""
 
 

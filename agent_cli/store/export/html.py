@@ -34,31 +34,36 @@ _LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), (
 
 def page_of(records: Sequence[AnyRecord], agents: Mapping[str, str]) -> str:
     """Return the whole page of a session; `agents` maps session ids of sub-agents to their names."""
-    story = transcript_of(records)
-    parts = (_head(story), _plan(story.plan), session_picture(records, story, agents), _talk(story))
+    transcript = transcript_of(records)
+    parts = (
+        _head(transcript),
+        _plan(transcript.plan),
+        session_picture(records, transcript, agents),
+        _talk(transcript),
+    )
     script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-    return document(story.title, "\n".join(part for part in parts if part), script=script)
+    return document(transcript.title, "\n".join(part for part in parts if part), script=script)
 
 
-def _head(story: Transcript) -> str:
-    sums = story.totals
-    prompts = sum(1 for turn in story.turns if turn.number)
+def _head(transcript: Transcript) -> str:
+    sums = transcript.totals
+    prompts = sum(1 for turn in transcript.turns if turn.number)
     read = sum(count or 0 for count in (sums.input, sums.cache_read, sums.cache_write))
     cost = money(sums.cost_usd) if sums.cost_usd is not None else "unknown"
     facts = {
-        "Directory": story.header.cwd,
-        "Model": ", ".join(story.models),
-        "Began": local_time(story.header.time),
-        "Last change": local_time(story.ended),
+        "Directory": transcript.header.cwd,
+        "Model": ", ".join(transcript.models),
+        "Began": local_time(transcript.header.time),
+        "Last change": local_time(transcript.ended),
         "Prompts": str(prompts),
         "Model calls": str(sums.requests),
         "Tokens": f"{tokens(read)} in, {tokens(sums.output or 0)} out" if sums.input is not None else "unknown",
-        "Working time": duration(sum(turn.duration_s for turn in story.turns)),
+        "Working time": duration(sum(turn.duration_s for turn in transcript.turns)),
         "Cost": cost + (" at least" if sums.unpriced and sums.cost_usd is not None else ""),
-        "Session": story.header.session_id,
+        "Session": transcript.header.session_id,
     }
     rows = "".join(f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
-    return f"<header>\n<h1>{_text(story.title)}</h1>\n<dl>{rows}</dl>\n</header>"
+    return f"<header>\n<h1>{_text(transcript.title)}</h1>\n<dl>{rows}</dl>\n</header>"
 
 
 def _plan(plan: tuple[PlanItem, ...]) -> str:
@@ -74,8 +79,8 @@ def _plan(plan: tuple[PlanItem, ...]) -> str:
     return f'<section class="plan">\n{head}\n<ol>{items}</ol>\n</section>'
 
 
-def _talk(story: Transcript) -> str:
-    return '<section class="talk">\n' + "\n".join(_turn(turn) for turn in story.turns) + "\n</section>"
+def _talk(transcript: Transcript) -> str:
+    return '<section class="talk">\n' + "\n".join(_turn(turn) for turn in transcript.turns) + "\n</section>"
 
 
 def _turn(turn: Turn) -> str:
@@ -105,25 +110,25 @@ def _item(item: Item) -> str:
         case Note():
             return f'<p class="note">{_text(item.title)}</p>'
         case CallEntry():
-            return _deed(item)
+            return _call_entry(item)
 
 
-def _deed(deed: CallEntry) -> str:
-    result = deed.result
+def _call_entry(entry: CallEntry) -> str:
+    result = entry.result
     duration_s = result.duration_s if result is not None else 0.0
     took = f"<small>{duration(duration_s)}</small>" if duration_s >= 0.05 else ""
-    about = f"<code>{_text(_short(deed.about))}</code>" if deed.about else ""
+    about = f"<code>{_text(_short(entry.about))}</code>" if entry.about else ""
     parts = []
     diff = result is not None and is_diff(result.display)
     if not diff:
-        parts.append(f"<pre>{_bounded(arguments_text(deed))}</pre>")
+        parts.append(f"<pre>{_bounded(arguments_text(entry))}</pre>")
     if result is not None:
         parts.append(_diff(result.display) if diff else _result(result.display, result.text))
         parts += [_picture(image) for image in result.images]
     opened = " open" if diff else ""
     return (
-        f'<details class="deed {deed.status}"{opened}><summary><b>{_text(deed.call.name)}</b> {about}'
-        f'<span class="badge {deed.status}">{deed.status}</span>{took}</summary>{"".join(parts)}</details>'
+        f'<details class="deed {entry.status}"{opened}><summary><b>{_text(entry.call.name)}</b> {about}'
+        f'<span class="badge {entry.status}">{entry.status}</span>{took}</summary>{"".join(parts)}</details>'
     )
 
 

@@ -13,25 +13,25 @@ _MOST_CHARS = 20_000
 _STATES = {"done": "x", "in_progress": "/", "pending": " "}
 
 
-def markdown_of(story: Transcript) -> str:
+def markdown_of(transcript: Transcript) -> str:
     """Return the whole text. Messages are complete; long results are shortened with a note."""
-    parts = [f"# {_line(story.title)}", _facts(story)]
-    if story.plan:
-        items = "\n".join(f"- [{_STATES[item.status]}] {_line(item.text)}" for item in story.plan)
+    parts = [f"# {_line(transcript.title)}", _facts(transcript)]
+    if transcript.plan:
+        items = "\n".join(f"- [{_STATES[item.status]}] {_line(item.text)}" for item in transcript.plan)
         parts.append(f"## Plan\n\n{items}")
-    parts += [_turn(turn) for turn in story.turns]
+    parts += [_turn(turn) for turn in transcript.turns]
     return "\n\n".join(part for part in parts if part).rstrip() + "\n"
 
 
-def _facts(story: Transcript) -> str:
-    sums = story.totals
+def _facts(transcript: Transcript) -> str:
+    sums = transcript.totals
     cost = "unknown" if sums.cost_usd is None else f"{sums.cost_usd:.4f} USD"
     facts = {
-        "Session": story.header.session_id,
-        "Directory": story.header.cwd,
-        "Model": ", ".join(story.models),
-        "Began": local_time(story.header.time),
-        "Last change": local_time(story.ended),
+        "Session": transcript.header.session_id,
+        "Directory": transcript.header.cwd,
+        "Model": ", ".join(transcript.models),
+        "Began": local_time(transcript.header.time),
+        "Last change": local_time(transcript.ended),
         "Model calls": str(sums.requests),
         "Cost": cost,
     }
@@ -56,29 +56,29 @@ def _item(item: MessageEntry | Note | CallEntry) -> str:
             body = f"\n\n{code_block(item.text)}" if item.text.strip() else ""
             return f"*{_line(item.title)}*{body}"
         case CallEntry():
-            return _deed(item)
+            return _call_entry(item)
 
 
-def _deed(deed: CallEntry) -> str:
-    result = deed.result
+def _call_entry(entry: CallEntry) -> str:
+    result = entry.result
     took = f", {result.duration_s:.1f} s" if result is not None and result.duration_s else ""
-    about = f" {_code(deed.about)}" if deed.about else ""
-    head = f"**{_line(deed.call.name)}**{about}: {deed.status}{took}"
-    values = arguments(deed.call)
+    about = f" {_code(entry.about)}" if entry.about else ""
+    head = f"**{_line(entry.call.name)}**{about}: {entry.status}{took}"
+    values = arguments(entry.call)
     bodies = []
     diff = result is not None and is_diff(result.display)
-    if not diff and (len(values) > 1 or not deed.about):
-        bodies.append(code_block(arguments_text(deed), "json"))
+    if not diff and (len(values) > 1 or not entry.about):
+        bodies.append(code_block(arguments_text(entry), "json"))
     if result is not None:
         shown = result.display or result.text
         bodies.append(code_block(shown, "diff" if is_diff(shown) else ""))
     return "\n\n".join([head, *(body for body in bodies if body)])
 
 
-def arguments_text(deed: CallEntry) -> str:
+def arguments_text(entry: CallEntry) -> str:
     """Return the arguments of a call as indented JSON, or as written if they are not an object."""
-    values = arguments(deed.call)
-    return msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else deed.call.arguments
+    values = arguments(entry.call)
+    return msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else entry.call.arguments
 
 
 def shorten(text: str, most: int = _MOST_CHARS) -> str:

@@ -16,7 +16,7 @@ from agent_cli.protocol.sanitize import clean, one_line
 from agent_cli.protocol.usage import CHARS_PER_TOKEN, Totals
 from agent_cli.session.costs import Costs
 from agent_cli.session.steps import Step, steps_of
-from agent_cli.session.timing import SHARES, Share, Stretch, Timing, by_turn, percentile, shares_of
+from agent_cli.session.timing import SHARES, Interval, Share, Timing, by_turn, percentile, shares_of
 
 from .charts import duration, money, timeline, tokens
 from .step_charts import (
@@ -55,12 +55,12 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Mapping[str, str]) -> str:
+def session_picture(records: Sequence[AnyRecord], transcript: Transcript, agents: Mapping[str, str]) -> str:
     """Return the overview section of the page.
 
     Args:
         records: of the session, its header first.
-        story: transcript of the same session.
+        transcript: transcript of the same session.
         agents: names of sub-agents by session id.
     """
     timing = Timing(records)
@@ -73,18 +73,18 @@ def session_picture(records: Sequence[AnyRecord], story: Transcript, agents: Map
         _usage(steps),
         _cache(steps),
         _speed(calls),
-        _figure("Duration and cost of each turn", _tall(timeline(story.turns)), _turn_rows(timing, shares)),
+        _figure("Duration and cost of each turn", _tall(timeline(transcript.turns)), _turn_rows(timing, shares)),
     ]
     lists = [_tools(results, steps), _causes(calls), _retries(timing), _sub_agents(calls, agents)]
     parts = [
-        _time(timing, shares, story),
+        _time(timing, shares, transcript),
         f'<section class="pictures">\n{"".join(pictures)}</section>',
         f'<section class="lists">\n{"".join(lists)}</section>',
     ]
     return "\n".join(parts)
 
 
-def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transcript) -> str:
+def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], transcript: Transcript) -> str:
     """Return the bar for all turns, its legend, and the timeline."""
     sums = {name: sum(each[name] for each in shares) for name in SHARES}
     whole = sum(sums.values())
@@ -109,7 +109,7 @@ def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transc
         '<svg class="bar" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" '
         f'aria-label="{duration(whole)} of work: {in_words}">{"".join(bars)}</svg>'
     )
-    data = msgspec.json.encode(_line_data(timing, story)).decode()
+    data = msgspec.json.encode(_line_data(timing, transcript)).decode()
     data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return (
         '<section class="time">\n<h2>Where the time went '
@@ -119,24 +119,24 @@ def _time(timing: Timing, shares: Sequence[Mapping[Share, float]], story: Transc
     )
 
 
-def _line_data(timing: Timing, story: Transcript) -> dict[str, object]:
+def _line_data(timing: Timing, transcript: Transcript) -> dict[str, object]:
     """Return the data for the script: turns one after another and, in them, time spans by lane. Seconds."""
     whole = sum(turn.duration_s for turn in timing.turns) or 1.0
     gap = whole * min(_GAP, _GAPS / max(len(timing.turns), 1))
-    numbers = {turn.turn_id: turn.number for turn in story.turns}
+    numbers = {turn.turn_id: turn.number for turn in transcript.turns}
     names: dict[str, int] = {}
     turns: list[list[float]] = []
     items: list[list[float]] = []
     at = 0.0
-    for turn, stretches in zip(timing.turns, by_turn(timing), strict=True):
+    for turn, intervals in zip(timing.turns, by_turn(timing), strict=True):
         turns.append([_ms(at), _ms(turn.duration_s), numbers.get(turn.name, 0), round(turn.start)])
         free = [0.0] * _LANES
-        for stretch in stretches:
-            for lane, kind, start, end in _drawn(stretch, free):
+        for interval in intervals:
+            for lane, kind, start, end in _drawn(interval, free):
                 start, end = max(start, turn.start), min(end, turn.end)
                 if end > start:
-                    name = names.setdefault(clean(stretch.name)[:60], len(names))
-                    failed = names.setdefault(clean(stretch.error)[:40], len(names)) if stretch.error else -1
+                    name = names.setdefault(clean(interval.name)[:60], len(names))
+                    failed = names.setdefault(clean(interval.error)[:40], len(names)) if interval.error else -1
                     items.append([lane, kind, _ms(at + start - turn.start), _ms(end - start), name, failed])
         at += turn.duration_s + gap
     return {"turns": turns, "items": items, "names": list(names), "kinds": list(_KINDS), "whole": _ms(at)}
@@ -146,22 +146,22 @@ _KINDS = ("first_token", "streaming", "tool", "waiting", "retry", "hook", "agent
 _MODEL, _TOOLS, _WAITING, _AGENTS = 0, 1, 1 + _LANES, 2 + _LANES
 
 
-def _drawn(stretch: Stretch, free: list[float]) -> list[tuple[int, int, float, float]]:
+def _drawn(interval: Interval, free: list[float]) -> list[tuple[int, int, float, float]]:
     """Return lane, kind, start and end of the bars for a time span; `free` holds the time from which each tool
     lane is free."""
-    match stretch:
-        case Stretch(kind="model", record=ModelCalled() as call) if call.agent:
-            return [(_AGENTS, _KINDS.index("agent"), stretch.start, stretch.end)]
-        case Stretch(kind="model", record=ModelCalled() as call):
-            first = stretch.end if call.first_token_s is None else stretch.start + call.first_token_s
-            first = min(first, stretch.end)
-            return [(_MODEL, 0, stretch.start, first), (_MODEL, 1, first, stretch.end)]
-        case Stretch(kind="tool"):
-            lane = next((at for at, until in enumerate(free) if until <= stretch.start + 0.0005), _LANES - 1)
-            free[lane] = stretch.end
-            return [(_TOOLS + lane, _KINDS.index("tool"), stretch.start, stretch.end)]
-        case Stretch(kind="waiting" | "retry" | "hook" as kind):
-            return [(_WAITING, _KINDS.index(kind), stretch.start, stretch.end)]
+    match interval:
+        case Interval(kind="model", record=ModelCalled() as call) if call.agent:
+            return [(_AGENTS, _KINDS.index("agent"), interval.start, interval.end)]
+        case Interval(kind="model", record=ModelCalled() as call):
+            first = interval.end if call.first_token_s is None else interval.start + call.first_token_s
+            first = min(first, interval.end)
+            return [(_MODEL, 0, interval.start, first), (_MODEL, 1, first, interval.end)]
+        case Interval(kind="tool"):
+            lane = next((at for at, until in enumerate(free) if until <= interval.start + 0.0005), _LANES - 1)
+            free[lane] = interval.end
+            return [(_TOOLS + lane, _KINDS.index("tool"), interval.start, interval.end)]
+        case Interval(kind="waiting" | "retry" | "hook" as kind):
+            return [(_WAITING, _KINDS.index(kind), interval.start, interval.end)]
         case _:
             return []
 
@@ -285,13 +285,13 @@ def _speed(calls: Sequence[ModelCalled]) -> str:
 
 
 def _retries(timing: Timing) -> str:
-    failed: dict[tuple[str, str], list[Stretch]] = {}
+    failed: dict[tuple[str, str], list[Interval]] = {}
     pauses: dict[str, float] = {}
-    for stretch in timing.stretches:
-        if stretch.kind == "model" and stretch.error:
-            failed.setdefault((stretch.error, stretch.name), []).append(stretch)
-        elif stretch.kind == "retry":
-            pauses[stretch.error] = pauses.get(stretch.error, 0.0) + stretch.duration_s
+    for interval in timing.intervals:
+        if interval.kind == "model" and interval.error:
+            failed.setdefault((interval.error, interval.name), []).append(interval)
+        elif interval.kind == "retry":
+            pauses[interval.error] = pauses.get(interval.error, 0.0) + interval.duration_s
     if not failed:
         return ""
     rows = [

@@ -29,7 +29,7 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     learnt: LearnedLimits = LearnedLimits()
 
 
-class LearntFile:
+class LearnedLimitsFile:
     """The `Memory` of the model clients. Concurrent programs do not overwrite each other's data."""
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
@@ -45,13 +45,13 @@ class LearntFile:
         """Return everything known, by key."""
         return {key: entry.learnt for key, entry in self._read().items()}
 
-    def learn(self, key: str, learnt: LearnedLimits) -> None:
+    def learn(self, key: str, learned: LearnedLimits) -> None:
         """Merge facts with those already known."""
-        self._keep(key, lambda before: before.merged(learnt))
+        self._keep(key, lambda before: before.merged(learned))
 
-    def replace(self, key: str, learnt: LearnedLimits) -> None:
+    def replace(self, key: str, learned: LearnedLimits) -> None:
         """Replace the known facts."""
-        self._keep(key, lambda _: learnt)
+        self._keep(key, lambda _: learned)
 
     def _keep(self, key: str, changed: Callable[[LearnedLimits], LearnedLimits]) -> None:
         with contextlib.suppress(OSError, UnicodeError), file_lock(self.path, _LOCK_S):

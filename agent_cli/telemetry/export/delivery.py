@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import PLAIN, draft, try_lock
+from agent_cli.fs.files import SAFE_OPEN_FLAGS, draft, try_lock
 
 from .collector import MOST_BYTES, CollectorLink, NotTakenError
 from .otlp_settings import OtlpSettings
@@ -148,7 +148,7 @@ def _alone(folder: Path) -> Iterator[None]:
     Raises:
         BusyError: another program holds the lock.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | PLAIN)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | SAFE_OPEN_FLAGS)
     try:
         is_free = True
         with contextlib.suppress(OSError):  # a file system without locks

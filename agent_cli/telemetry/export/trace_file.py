@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from agent_cli.fs.files import PLAIN, open_regular, wait_for_lock
+from agent_cli.fs.files import SAFE_OPEN_FLAGS, open_regular, wait_for_lock
 
 from ..span import Span
 from . import otlp_json
@@ -53,7 +53,7 @@ def open_trace(path: Path, resource: Mapping[str, Any]) -> SpanFile:
     """
     is_chrome = path.suffix == ".json"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | PLAIN, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | SAFE_OPEN_FLAGS, 0o600)
     except IsADirectoryError:
         raise TraceFileError(f"--trace {path}: is a directory; name a file in it") from None
     except FileNotFoundError:
@@ -132,7 +132,7 @@ def append_requests(path: Path, data: bytes, patience_s: float = _LOCK_S) -> Non
         OSError: it cannot be written.
     """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | PLAIN, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | SAFE_OPEN_FLAGS, 0o600)
         try:
             if lock_in_place(descriptor, path, patience_s):
                 _write(descriptor, data)

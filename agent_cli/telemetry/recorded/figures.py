@@ -9,7 +9,7 @@ import msgspec
 from agent_cli.protocol.messages import FINISHES, ToolResult
 from agent_cli.protocol.records import AnyRecord, ModelCalled
 from agent_cli.protocol.usage import Totals
-from agent_cli.session.timing import Stretch, Timing, by_turn, shares_of
+from agent_cli.session.timing import Interval, Timing, by_turn, shares_of
 
 SLOT_S = 900
 """Slot length in seconds: in every time zone midnight is a boundary of slots."""
@@ -100,8 +100,8 @@ def figures_of(records: Iterable[AnyRecord], damaged: int = 0) -> SessionFigures
             _add_model(figures, record)
         elif isinstance(record, ToolResult):
             _add_tool(figures, record)
-    for turn, stretches in zip(timing.turns, by_turn(timing), strict=True):
-        _add_turn(figures, turn, stretches, is_prompted=turn.turn in timing.prompted)
+    for turn, intervals in zip(timing.turns, by_turn(timing), strict=True):
+        _add_turn(figures, turn, intervals, is_prompted=turn.turn in timing.prompted)
     return figures
 
 
@@ -139,8 +139,8 @@ def _add_tool(figures: SessionFigures, result: ToolResult) -> ToolFigures:
     return found
 
 
-def _add_turn(figures: SessionFigures, turn: Stretch, stretches: list[Stretch], *, is_prompted: bool) -> None:
+def _add_turn(figures: SessionFigures, turn: Interval, intervals: list[Interval], *, is_prompted: bool) -> None:
     found = figures.turns.setdefault(_slot(turn.start), TurnFigures())
     found.turns += is_prompted
-    for share, seconds in shares_of(turn, stretches).items():
+    for share, seconds in shares_of(turn, intervals).items():
         found.shares[share] = found.shares.get(share, 0.0) + seconds

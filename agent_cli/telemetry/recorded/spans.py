@@ -9,15 +9,15 @@ import msgspec
 
 from agent_cli.protocol.messages import FINISHES, ToolResult
 from agent_cli.protocol.records import (
-    AgentNoted,
+    AgentStateChanged,
     AnyRecord,
     CompactionSaved,
     Header,
-    HookNoted,
+    HookCompleted,
     ModelCalled,
     TurnEnded,
 )
-from agent_cli.session.timing import Stretch, Timing, by_turn
+from agent_cli.session.timing import Interval, Timing, by_turn
 from agent_cli.store.catalog import children_folder
 from agent_cli.store.session_file import StoreError, read_session
 
@@ -100,7 +100,7 @@ class _Builder:
         ends = _ends(session.records)
         found: list[Span] = []
         traces: dict[str, tuple[str, str]] = {}
-        for turn, stretches in zip(timing.turns, by_turn(timing), strict=True):
+        for turn, intervals in zip(timing.turns, by_turn(timing), strict=True):
             trace_id = _id(32, self._conversation, turn.name, str(turn.turn))
             root = _id(16, trace_id, "turn")
             attributes: dict[str, Attribute] = {names.AGENT_NAME: names.SERVICE}
@@ -109,8 +109,8 @@ class _Builder:
                 attributes[names.STOP_REASON] = end.stop_reason
             error = "" if end is None or not end.error else str(end.stop_reason)
             found.append(self._span(trace_id, root, "", "agent", names.SERVICE, turn, attributes, error))
-            found += self._inside(stretches, trace_id, root, "")
-            for each in stretches:
+            found += self._inside(intervals, trace_id, root, "")
+            for each in intervals:
                 if isinstance(each.record, ToolResult):
                     call_id = each.record.call_id
                     traces[call_id] = trace_id, tool_span_id(trace_id, "", call_id)
@@ -124,9 +124,9 @@ class _Builder:
         header = child.header
         timing = Timing(child.records)
         root = _id(16, trace_id, header.session_id)
-        states = [each for each in child.records if isinstance(each, AgentNoted)]
+        states = [each for each in child.records if isinstance(each, AgentStateChanged)]
         end = max((turn.end for turn in timing.turns), default=header.time)
-        whole = Stretch(kind="turn", name=header.agent_name, start=header.time, end=end, turn=0)
+        whole = Interval(kind="turn", name=header.agent_name, start=header.time, end=end, turn=0)
         kind = names.plain(header.agent_type)
         attributes: dict[str, Attribute] = {
             names.AGENT_NAME: kind,
@@ -136,31 +136,31 @@ class _Builder:
         state = states[-1].state if states else "stopped"
         error = "" if state == "done" else "stopped" if state == "running" else state
         found = [self._span(trace_id, root, parent_id, "agent", kind, whole, attributes, error)]
-        found += self._inside(timing.stretches, trace_id, root, header.session_id)
+        found += self._inside(timing.intervals, trace_id, root, header.session_id)
         for inner in child.children:
             found += self._child(inner, trace_id, tool_span_id(trace_id, header.session_id, inner.header.call_id))
         return found
 
-    def _inside(self, stretches: Sequence[Stretch], trace_id: str, root: str, agent_id: str) -> Iterator[Span]:
+    def _inside(self, intervals: Sequence[Interval], trace_id: str, root: str, agent_id: str) -> Iterator[Span]:
         """Yield the spans inside a turn. The attempts of a model call form a single span, which contains the
         pauses."""
         common: dict[str, Attribute] = {names.AGENT_ID: agent_id} if agent_id else {}
         call: OpenModelCall | None = None
-        pauses: list[Stretch] = []
-        for stretch in stretches:
-            match stretch:
-                case Stretch(kind="model", record=ModelCalled() as entry) if entry.agent in self._agents:
+        pauses: list[Interval] = []
+        for interval in intervals:
+            match interval:
+                case Interval(kind="model", record=ModelCalled() as entry) if entry.agent in self._agents:
                     pass
-                case Stretch(kind="model", record=ModelCalled() as entry):
+                case Interval(kind="model", record=ModelCalled() as entry):
                     if call is not None and (not pauses or pauses[-1].start != call.last_at):
                         yield from self._model(call, pauses)
                         call, pauses = None, []
-                    call = call or self._call(entry, stretch, trace_id, root, common)
+                    call = call or self._call(entry, interval, trace_id, root, common)
                     call.book(entry)
-                case Stretch(kind="retry"):
-                    pauses.append(stretch)
+                case Interval(kind="retry"):
+                    pauses.append(interval)
                 case _:
-                    yield from self._other(stretch, trace_id, root, agent_id, common)
+                    yield from self._other(interval, trace_id, root, agent_id, common)
             if call is not None and call.answered_at:
                 yield from self._model(call, pauses)
                 call, pauses = None, []
@@ -168,11 +168,11 @@ class _Builder:
             yield from self._model(call, pauses)
 
     def _call(
-        self, entry: ModelCalled, stretch: Stretch, trace_id: str, root: str, common: dict[str, Attribute]
+        self, entry: ModelCalled, interval: Interval, trace_id: str, root: str, common: dict[str, Attribute]
     ) -> OpenModelCall:
         name = names.plain(entry.model)
         return OpenModelCall(
-            trace_id=trace_id, parent_id=root, kind="model", name=name, start=stretch.start,
+            trace_id=trace_id, parent_id=root, kind="model", name=name, start=interval.start,
             span_id=_id(16, trace_id, entry.id), call_kind=entry.kind,
             attributes={
                 **common,
@@ -183,7 +183,7 @@ class _Builder:
             },
         )  # fmt: skip
 
-    def _model(self, call: OpenModelCall, pauses: Sequence[Stretch]) -> Iterator[Span]:
+    def _model(self, call: OpenModelCall, pauses: Sequence[Interval]) -> Iterator[Span]:
         call.attributes |= usage_attributes(call.totals)
         yield call.closed(call.last_at, "" if call.outcome in FINISHES else call.outcome)
         for number, pause in enumerate(pauses, start=1):
@@ -194,32 +194,32 @@ class _Builder:
             )
 
     def _other(
-        self, stretch: Stretch, trace_id: str, root: str, agent_id: str, common: dict[str, Attribute]
+        self, interval: Interval, trace_id: str, root: str, agent_id: str, common: dict[str, Attribute]
     ) -> Iterator[Span]:
-        match stretch.record:
+        match interval.record:
             case ToolResult() as result:
                 name = names.plain(result.tool)
                 call_span = tool_span_id(trace_id, agent_id, result.call_id)
-                if stretch.kind == "waiting" and result.waited_s:
+                if interval.kind == "waiting" and result.waited_s:
                     kind: SpanKind = "question" if result.tool == "ask_user" else "approval"
                     wait_id = _id(16, call_span, "waiting")
-                    yield self._span(trace_id, wait_id, call_span, kind, name, stretch, common)
+                    yield self._span(trace_id, wait_id, call_span, kind, name, interval, common)
                     return
-                whole = msgspec.structs.replace(stretch, start=stretch.start - result.waited_s)
+                whole = msgspec.structs.replace(interval, start=interval.start - result.waited_s)
                 attributes = common | _of_result(result, name)
-                yield self._span(trace_id, call_span, root, "tool", name, whole, attributes, stretch.error)
-            case HookNoted() as hook:
+                yield self._span(trace_id, call_span, root, "tool", name, whole, attributes, interval.error)
+            case HookCompleted() as hook:
                 decided: dict[str, Attribute] = {names.HOOK_EVENT: hook.event, names.HOOK_DECISION: hook.decision}
                 span_id = _id(16, trace_id, hook.id)
                 yield self._span(
-                    trace_id, span_id, root, "hook", hook.event, stretch, common | decided, stretch.error
+                    trace_id, span_id, root, "hook", hook.event, interval, common | decided, interval.error
                 )
             case CompactionSaved() as saved:
                 sizes: dict[str, Attribute] = {
                     names.HOW: saved.how, names.TOKENS_BEFORE: saved.before, names.TOKENS_AFTER: saved.after
                 }  # fmt: skip
                 span_id = _id(16, trace_id, saved.id)
-                yield self._span(trace_id, span_id, root, "compaction", "compaction", stretch, common | sizes)
+                yield self._span(trace_id, span_id, root, "compaction", "compaction", interval, common | sizes)
             case _:
                 pass
 
@@ -230,13 +230,13 @@ class _Builder:
         parent_id: str,
         kind: SpanKind,
         name: str,
-        stretch: Stretch,
+        interval: Interval,
         attributes: dict[str, Attribute],
         error: str = "",
     ) -> Span:
         return Span(
             trace_id=trace_id, span_id=span_id, parent_id=parent_id, kind=kind, name=name,
-            start=stretch.start, end=max(stretch.start, stretch.end), error=error,
+            start=interval.start, end=max(interval.start, interval.end), error=error,
             attributes={names.CONVERSATION: self._conversation, **attributes},
         )  # fmt: skip
 

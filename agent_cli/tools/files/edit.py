@@ -12,10 +12,10 @@ from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome, 
 from .file_change import (
     Edit,
     PlannedChange,
-    aside,
     edit_label,
     read_for_change,
     refuse_unknown_encoding,
+    run_in_thread,
     short_diff,
     with_knowledge,
 )
@@ -44,10 +44,10 @@ class EditFile(BasicTool):
         return (WritePath(place.real, place.shown), ReadPath(place.real, place.shown))
 
     async def preview(self, params: EditParams, context: ToolContext) -> Preview:
-        return await aside(partial(_shown, params, context))
+        return await run_in_thread(partial(_shown, params, context))
 
     async def run(self, params: EditParams, context: ToolContext) -> ToolOutcome:
-        return await aside(partial(_made, params, context))
+        return await run_in_thread(partial(_made, params, context))
 
 
 def _shown(params: EditParams, context: ToolContext) -> Preview:

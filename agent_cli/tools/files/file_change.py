@@ -44,7 +44,7 @@ def edit_label(number: int, count: int) -> str:
     return f"edit {number} of {count}" if count > 1 else "the edit"
 
 
-async def aside(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Run work in a thread and return its result, so that long work does not block the event loop. On
     cancellation, wait for the work to end: a write that has begun is finished."""
     doing = asyncio.ensure_future(asyncio.to_thread(work))

@@ -16,17 +16,17 @@ from agent_cli.workspace.files.encoding import codec_for_new
 from agent_cli.workspace.files.reader import FileError, Stamp, TextFile, link_target, stamp_of
 from agent_cli.workspace.paths import Resolved
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, kept_to, locate, meant
+from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, check_judged_place, locate, resolve_path
 from ..kit.output import counted
 from .file_change import (
     NO_HUNKS,
     UNKNOWN,
     PlannedChange,
-    aside,
     hunks_note,
     python_note,
     read_for_change,
     refuse_unknown_encoding,
+    run_in_thread,
     short_diff,
     with_knowledge,
 )
@@ -121,12 +121,12 @@ class ApplyPatch:
         return (*writes, *reads)
 
     async def preview(self, params: PatchParams, context: ToolContext) -> Preview:
-        steps = await aside(partial(_planned, params, context))
+        steps = await run_in_thread(partial(_planned, params, context))
         by_hunk = all(map(_has_independent_hunks, steps))
         return Preview("".join(step.diff.text for step in steps) or "No change.", kind="diff", by_hunk=by_hunk)
 
     async def run(self, params: PatchParams, context: ToolContext) -> ToolOutcome:
-        return await aside(partial(_applied, params, context))
+        return await run_in_thread(partial(_applied, params, context))
 
 
 def _parsed(params: PatchParams) -> "tuple[FilePatch, ...]":
@@ -138,11 +138,13 @@ def _parsed(params: PatchParams) -> "tuple[FilePatch, ...]":
 def _place(file: "FilePatch", context: ToolContext) -> Resolved:
     """Return the file that a patch names. A folder may really be called `a`. For a deletion or move of a symbolic
     link, the link itself is returned."""
-    place = meant(context, file.path, existing=file.kind != "add")
+    place = resolve_path(context, file.path, existing=file.kind != "add")
     if file.prefixed and file.kind != "add" and not os.path.lexists(place.real):
-        whole = meant(context, f"a/{file.path}")
+        whole = resolve_path(context, f"a/{file.path}")
         place = whole if os.path.lexists(whole.real) else place
-    return kept_to(context, place if file.kind != "delete" and not file.target else _itself(place, context))
+    return check_judged_place(
+        context, place if file.kind != "delete" and not file.target else _itself(place, context)
+    )
 
 
 def _itself(place: Resolved, context: ToolContext) -> Resolved:

@@ -14,7 +14,14 @@ from agent_cli.workspace.files.reader import TextFile, stamp_of
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .file_change import PlannedChange, StaleFileError, aside, known_text, read_for_change, refuse_unknown_encoding
+from .file_change import (
+    PlannedChange,
+    StaleFileError,
+    known_text,
+    read_for_change,
+    refuse_unknown_encoding,
+    run_in_thread,
+)
 
 _MAX_SHOWN_LINES = 120
 
@@ -46,10 +53,10 @@ class WriteFile:
         return (changed, ReadPath(place.real, place.shown)) if os.path.lexists(place.real) else (changed,)
 
     async def preview(self, params: WriteParams, context: ToolContext) -> Preview:
-        return await aside(partial(_shown, params, context))
+        return await run_in_thread(partial(_shown, params, context))
 
     async def run(self, params: WriteParams, context: ToolContext) -> ToolOutcome:
-        return await aside(partial(_made, params, context))
+        return await run_in_thread(partial(_made, params, context))
 
 
 def _shown(params: WriteParams, context: ToolContext) -> Preview:

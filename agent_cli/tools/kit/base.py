@@ -361,10 +361,10 @@ def locate(context: ToolContext, path: str, *, existing: bool = False) -> Resolv
         ToolError: the path is invalid; or it must be `existing` and only exists relative to the shell's folder; or
             it now resolves to a place other than those for which the call was judged.
     """
-    return kept_to(context, meant(context, path, existing=existing))
+    return check_judged_place(context, resolve_path(context, path, existing=existing))
 
 
-def kept_to(context: ToolContext, place: Resolved) -> Resolved:
+def check_judged_place(context: ToolContext, place: Resolved) -> Resolved:
     """Return the place if it is one of those for which the call was judged.
 
     Raises:
@@ -378,7 +378,7 @@ def kept_to(context: ToolContext, place: Resolved) -> Resolved:
     return place
 
 
-def meant(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
+def resolve_path(context: ToolContext, path: str, *, existing: bool = False) -> Resolved:
     """Return the real place of a path like `locate`, but before the final place is determined.
 
     Raises:

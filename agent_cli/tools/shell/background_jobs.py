@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.protocol.client import JobState
-from agent_cli.protocol.records import JobNoted
+from agent_cli.protocol.records import JobStateChanged
 from agent_cli.sandbox.process.runner import Running
 from agent_cli.workspace.paths import Workspace
 
@@ -138,7 +138,7 @@ class Jobs:
         found += self._watch.look() if self._watch else []
         return [f"{words[0].upper()}{words[1:]}." for words in found]
 
-    def take_over(self, last: int, noted: Iterable[JobNoted]) -> None:
+    def take_over(self, last: int, noted: Iterable[JobStateChanged]) -> None:
         """Restore the jobs of a resumed session: numbers up to `last` are taken; `noted` are the records of its
         jobs."""
         self._last, self._gone = last, True

@@ -77,7 +77,7 @@ def _beside(confinement: Confinement | None, report: Path | None, context: ToolC
     """Return the confinement, without write access while an unconfined background command runs that might execute
     what is written, unless the mechanism itself prevents that."""
     is_free = context.jobs.tampering(context.workspace).is_free
-    if confinement is None or is_free or context.processes.strength.hides_inside:
+    if confinement is None or is_free or context.processes.enforced_level.hides_inside:
         return confinement
     return msgspec.structs.replace(confinement, writable=(str(report),) if report else ())
 
@@ -112,7 +112,7 @@ def tampering_notes(start: StartedCommand, context: ToolContext) -> list[str]:
     tampering = context.jobs.tampering(context.workspace)
     if start.confinement is not None:
         return [*start.told, *tampering.ended(start.running)]
-    is_guarded = context.processes.strength.hides_inside
+    is_guarded = context.processes.enforced_level.hides_inside
     return [*start.told, *tampering.outside(start.running, is_guarded=is_guarded)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.protocol.paths import OBEYED
+from agent_cli.protocol.paths import AUTORUN_NAMES
 from agent_cli.sandbox.git_tamper_guard import (
     GitStateSnapshot,
     Places,
@@ -141,7 +141,7 @@ class TamperWatch:
         left: list[str] = []
         for key, guarded in self._before.items():
             changed = guarded.changed()
-            done = guarded.put_back() if changed else ()
+            done = guarded.restore() if changed else ()
             others = [path for path in changed if path not in done]
             self._before[key] = accept_changes(guarded, others) if others else guarded
             restored += self._names(key, done)
@@ -182,13 +182,13 @@ def places_of(root: str) -> Places:
     """Return the places in a root where files that run later are or could be. The root is walked once, and again
     where a folder has changed since."""
     walked = HiddenFiles([Path(root)], _runs_later, links=True)
-    at_the_top = [os.path.join(root, name) for name in sorted(OBEYED)]
+    at_the_top = [os.path.join(root, name) for name in sorted(AUTORUN_NAMES)]
     return lambda: _below(root, (*at_the_top, *walked.paths(), *run_by_git(root)))
 
 
 def _runs_later(path: str) -> bool:
     name = os.path.basename(path).lower()
-    return name == ".git" or name in OBEYED
+    return name == ".git" or name in AUTORUN_NAMES
 
 
 def _below(root: str, paths: Iterable[str]) -> tuple[str, ...]:

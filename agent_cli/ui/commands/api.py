@@ -9,7 +9,7 @@ from agent_cli.protocol.client import Client
 from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.operations import Operation
 
-from ..services import Host
+from ..services import FrontEndServices
 from ..text.theme import Theme
 
 
@@ -48,7 +48,7 @@ class FirstInput(msgspec.Struct, frozen=True):
     """First input of the REPL: the prompt from the command line, and piped text."""
 
     text: str = ""
-    is_data: bool = False
+    has_piped_text: bool = False
     """True if it contains piped text, which is sent as a prompt and never read as a command."""
     has_prompt: bool = False
     """True if the user wrote a prompt before the piped text; names in such a prompt are followed."""
@@ -77,7 +77,7 @@ class CommandContext(Protocol):
     """The context in which a command runs."""
 
     client: Client
-    host: Host
+    host: FrontEndServices
     theme: Theme
     keys: tuple[str, ...]
     """Help on keys and other input, one line each."""
@@ -95,7 +95,7 @@ class CommandContext(Protocol):
         """Print lines that are already safe to print. Without `wrap`, do not break lines between words."""
         ...
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         """Put text into the input line for the user to change and send; `note` says so if that is possible."""
         ...
 
@@ -123,7 +123,7 @@ class CommandContext(Protocol):
         """Ask the terminal to copy a text to the clipboard (OSC 52); False if there is no terminal."""
         ...
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         """End the REPL."""
         ...
 

@@ -43,7 +43,7 @@ async def compact(context: CommandContext, argument: str) -> None:
         case "edit" if not colon:
             summary = context.summary()
             if summary:
-                context.propose(
+                context.prefill(
                     f"/compact keep: {summary}", "The summary is in the input line: change it and press Enter."
                 )
             else:

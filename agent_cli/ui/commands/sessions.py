@@ -41,7 +41,7 @@ async def resume(context: CommandContext, argument: str) -> None:
         return
     found = [line.id for line in known if line.id.startswith(argument)]
     if len(found) == 1:
-        context.leave(ExitReason("resume", found[0]))
+        context.exit_repl(ExitReason("resume", found[0]))
     else:
         context.say("No session begins with that." if not found else f"{len(found)} sessions begin with that.")
 
@@ -62,7 +62,7 @@ async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) 
     elif context.client.snapshot().busy:
         context.say(_RUNS)
     else:
-        context.leave(ExitReason("resume", picked))
+        context.exit_repl(ExitReason("resume", picked))
 
 
 def _facts(line: SessionLine, is_open: bool = False) -> str:
@@ -73,7 +73,7 @@ def _facts(line: SessionLine, is_open: bool = False) -> str:
 
 async def new(context: CommandContext, argument: str) -> None:
     """`/new`: start a new session."""
-    context.leave(ExitReason("new"))
+    context.exit_repl(ExitReason("new"))
 
 
 async def add_dir(context: CommandContext, argument: str) -> None:
@@ -89,12 +89,12 @@ async def add_dir(context: CommandContext, argument: str) -> None:
     else:
         context.say(f"Opening this session again, with {lines.one_line(str(folder))}.")
         again = ExitReason("resume", now.session_id) if now.turns else ExitReason("new")
-        context.leave(msgspec.structs.replace(again, add_dir=str(folder)))
+        context.exit_repl(msgspec.structs.replace(again, add_dir=str(folder)))
 
 
 async def leave(context: CommandContext, argument: str) -> None:
     """`/quit`: end the program."""
-    context.leave(ExitReason("quit"))
+    context.exit_repl(ExitReason("quit"))
 
 
 async def rename(context: CommandContext, argument: str) -> None:
@@ -112,9 +112,9 @@ async def fork(context: CommandContext, argument: str) -> None:
     if not now.session_path or not points:
         context.say("There is nothing to go another way from yet.")
     elif not argument:
-        context.leave(ExitReason("fork", now.session_id))
+        context.exit_repl(ExitReason("fork", now.session_id))
     elif found := find_point(points, argument):
-        context.leave(ExitReason("fork", now.session_id, found.turn_id))
+        context.exit_repl(ExitReason("fork", now.session_id, found.turn_id))
     else:
         context.say("\n".join(_how_to_fork(points, argument)), wrap=False)
 

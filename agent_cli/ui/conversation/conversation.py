@@ -104,7 +104,7 @@ class Conversation:
 
     async def begin(self, first_input: FirstInput) -> None:
         """Send the first input of the program."""
-        if first_input.is_data:
+        if first_input.has_piped_text:
             await self.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
         elif first_input.text.strip():
             await self.send(first_input.text)
@@ -202,7 +202,7 @@ class Conversation:
             case "prompt":
                 await self._prompt(text)
             case _:
-                self._context.propose(text, "Not saved; the line is back.")
+                self._context.prefill(text, "Not saved; the line is back.")
 
     async def _explain_shell(self) -> None:
         self._context.say(_SHELL_USAGE)

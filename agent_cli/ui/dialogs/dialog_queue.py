@@ -25,7 +25,7 @@ class Line(Protocol):
     def is_answering(self) -> bool: ...
     def type(self, text: str) -> None: ...
     def type_answer(self, text: str) -> None: ...
-    def rescue(self) -> None: ...
+    def move_to_draft(self) -> None: ...
     def answered(self) -> None: ...
     def follow(self) -> None: ...
 
@@ -115,7 +115,7 @@ class DialogQueue:
     def _return_to_draft(self) -> None:
         """Move text typed for a question that ends without an answer into the draft."""
         if self.dialog and self.dialog not in self._open and not self.dialog.is_over:
-            self._line.rescue()
+            self._line.move_to_draft()
 
     @property
     def is_new(self) -> bool:
@@ -164,7 +164,7 @@ class DialogQueue:
             self.resolved(self.dialog.request_id)
         self._refresh()
 
-    def give_up(self) -> None:
+    def cancel_pickers(self) -> None:
         """Cancel all pickers: nobody will answer any more."""
         for dialog in self._open:
             if isinstance(dialog, Picker):

@@ -20,7 +20,7 @@ from agent_cli.protocol.stop_reason import StopReason
 
 from .line_streams import ThreadedOutput
 from .operation_lines import OperationLine
-from .runner import GRACE_S, Output, Run, RunResult, Stopper, refusal
+from .runner import GRACE_S, Output, Run, RunResult, StopHandle, refusal
 
 _DRAIN_S = 2.0
 """Seconds that a reader has for the last lines after a signal."""
@@ -43,16 +43,16 @@ async def run_conversation(
     out: ThreadedOutput,
     err: Output,
     quiet: bool = False,
-    structure: Callable[[str], object] | None = None,
+    parse_answer: Callable[[str], object] | None = None,
     schema: dict[str, Any] | None = None,
-    stopper: Stopper,
+    stopper: StopHandle,
 ) -> RunResult:
     """Run `task` and the operations in `lines` to the end of both, and return the last result.
 
-    `structure` turns an answer into data that fits `schema`, as in `run_task`. An external stop interrupts the
+    `parse_answer` turns an answer into data that fits `schema`, as in `run_task`. An external stop interrupts the
     running turn and ends the conversation. The engine is shut down at the end.
     """
-    conversation = Conversation(client, out, err, quiet, structure, schema, stopper)
+    conversation = Conversation(client, out, err, quiet, parse_answer, schema, stopper)
     work = asyncio.ensure_future(conversation.converse(task, lines))
     watch = asyncio.ensure_future(stopper.wait())
     try:
@@ -84,14 +84,14 @@ class Conversation(Run):
         out: ThreadedOutput,
         err: Output,
         quiet: bool,
-        structure: Callable[[str], object] | None,
+        parse_answer: Callable[[str], object] | None,
         schema: dict[str, Any] | None,
-        stopper: Stopper,
+        stopper: StopHandle,
     ) -> None:
         super().__init__(client, "stream-json", out, err, quiet, stopper)
         self._reader_is_gone = out.closed
-        self._structure, self._schema = structure, schema
-        if structure is not None:
+        self._parse_answer, self._schema = parse_answer, schema
+        if parse_answer is not None:
             self.show_partial_answers()
         self._is_open = True
         """True while operations and answers may still arrive."""
@@ -203,7 +203,9 @@ class Conversation(Run):
             self._id = event.submission_id
             self._outcome.note(event, self._id)
         outcome, is_second = self._outcome, event.submission_id == self._correction
-        is_unfit = self._structure is not None and outcome.completed and outcome.needs_correction(self._structure)
+        is_unfit = (
+            self._parse_answer is not None and outcome.completed and outcome.needs_correction(self._parse_answer)
+        )
         if is_unfit and not is_second and not self._open and not self._ends.is_set():
             self._say_unfit()
             self._corrected = self._id

@@ -78,7 +78,7 @@ class RunResult(ev.Event, frozen=True, kw_only=True, tag="result"):
     """The cost of some requests is unknown: `cost_usd` is a lower bound."""
 
 
-class Stopper:
+class StopHandle:
     """Handle through which a signal handler stops a run. `stop` may be called at any time from the loop's
     thread."""
 
@@ -110,19 +110,19 @@ async def run_task(
     out: TextIO,
     err: TextIO,
     verify: Callable[[], Awaitable[bool]] | None = None,
-    structure: Callable[[str], object] | None = None,
-    stopper: Stopper | None = None,
+    parse_answer: Callable[[str], object] | None = None,
+    stopper: StopHandle | None = None,
 ) -> RunResult:
     """Run `task` to its end and write the result to `out`.
 
-    `verify` runs after the turn and decides whether it counts as a success. `structure` turns the final text into
-    data and raises ValueError if it does not fit; the model is then told so once and may answer again. With
+    `verify` runs after the turn and decides whether it counts as a success. `parse_answer` turns the final text
+    into data and raises ValueError if it does not fit; the model is then told so once and may answer again. With
     `settings`, text output on a terminal is rendered as Markdown; data never is. The engine is shut down at the
     end.
     """
-    stopper = stopper or Stopper()
+    stopper = stopper or StopHandle()
     run = Run(client, output_format, Pipe(out), Pipe(err), quiet, stopper)
-    work = asyncio.ensure_future(run.work(task, verify, structure))
+    work = asyncio.ensure_future(run.work(task, verify, parse_answer))
     watch = asyncio.ensure_future(stopper.wait())
     over = asyncio.ensure_future(run.turn_over.wait())  # work after the turn is stopped at once
     try:
@@ -135,7 +135,7 @@ async def run_task(
             each.cancel()
         await asyncio.gather(work, watch, over, return_exceptions=True)
     run.note_failure(work)
-    is_raw = settings is None or structure or is_plain(settings, out, out)
+    is_raw = settings is None or parse_answer or is_plain(settings, out, out)
     result = run.finish(None if is_raw else settings)
     await run.close()
     return result
@@ -157,7 +157,13 @@ class Run:
     """The state of a run so far."""
 
     def __init__(
-        self, client: Client, output_format: OutputFormat, out: Output, err: Output, quiet: bool, stopper: Stopper
+        self,
+        client: Client,
+        output_format: OutputFormat,
+        out: Output,
+        err: Output,
+        quiet: bool,
+        stopper: StopHandle,
     ) -> None:
         self._client, self._format, self._out, self._err, self._quiet = client, output_format, out, err, quiet
         self._stopper = stopper
@@ -179,15 +185,15 @@ class Run:
         self,
         task: UserInput,
         verify: Callable[[], Awaitable[bool]] | None,
-        structure: Callable[[str], object] | None,
+        parse_answer: Callable[[str], object] | None,
     ) -> None:
-        if structure:
+        if parse_answer:
             self.show_partial_answers()
         completed = await self._turn(task)
-        if completed and structure and self._outcome.needs_correction(structure):
+        if completed and parse_answer and self._outcome.needs_correction(parse_answer):
             self._say_unfit()
             completed = await self._turn(self._outcome.correction(task.answer_schema))
-            if completed and self._outcome.needs_correction(structure):
+            if completed and self._outcome.needs_correction(parse_answer):
                 self.failed("end_turn", self._outcome.misfit())
         self.turn_over.set()
         if completed and verify:

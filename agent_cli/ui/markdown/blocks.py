@@ -109,9 +109,9 @@ class StyledCode:
         """Return the next line."""
         return self._lines.line(text.expandtabs(4), self._blocks.theme)
 
-    def glimpse(self, text: str) -> str:
+    def partial_line(self, text: str) -> str:
         """Return the unfinished next line."""
-        return self._lines.glimpse(text.expandtabs(4), self._blocks.theme)
+        return self._lines.partial_line(text.expandtabs(4), self._blocks.theme)
 
 
 def _parsed(source: str) -> tuple[list[_Node], Mark | None]:

@@ -66,7 +66,7 @@ class CodeLines:
         """Return the next line, in colour."""
         return theme.painted(self.pieces(text)) if theme.colour else text
 
-    def glimpse(self, text: str, theme: Theme) -> str:
+    def partial_line(self, text: str, theme: Theme) -> str:
         """Return the unfinished next line, in colour."""
         return theme.painted(self._pieces(text)[0]) if theme.colour else text
 

@@ -33,7 +33,7 @@ class Code(Protocol):
         """Return the next line."""
         ...
 
-    def glimpse(self, text: str) -> str:
+    def partial_line(self, text: str) -> str:
         """Return the unfinished next line."""
         ...
 
@@ -73,7 +73,7 @@ class PlainBlocks:
         """Return the line itself."""
         return text
 
-    glimpse = line
+    partial_line = line
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -309,4 +309,4 @@ class MarkdownStream:
             return self._blocks.fence(segment.source)
         if self._code is None:
             return [segment.source]
-        return [self._code.glimpse(segment.source) if unfinished else self._code.line(segment.source)]
+        return [self._code.partial_line(segment.source) if unfinished else self._code.line(segment.source)]

@@ -21,9 +21,9 @@ from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
+    HistoryOperation,
     Operation,
     QuestionAnswer,
-    Reshape,
     Steer,
     UserInput,
 )
@@ -36,7 +36,7 @@ from ..conversation.conversation import Conversation, shell_command
 from ..dialogs.answers import is_command_line, runs_now
 from ..dialogs.base import GUARD_S, answer_first
 from ..render.renderer import Renderer
-from ..services import Host
+from ..services import FrontEndServices
 from ..signals import ENDING, signal_handlers
 from ..text import lines
 from ..text.theme import NONE, Theme
@@ -59,7 +59,13 @@ _KEYS = (
 
 
 async def run_plain(
-    client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO, *, first_input: FirstInput = NOTHING
+    client: Client,
+    host: FrontEndServices,
+    settings: Ui,
+    stdin: TextIO,
+    stdout: TextIO,
+    *,
+    first_input: FirstInput = NOTHING,
 ) -> ExitReason:
     """Run the REPL line by line until the user leaves."""
     repl = PlainRepl(client, host, settings, stdin, stdout)
@@ -71,7 +77,9 @@ class PlainRepl:
 
     keys: tuple[str, ...] = _KEYS
 
-    def __init__(self, client: Client, host: Host, settings: Ui, stdin: TextIO, stdout: TextIO) -> None:
+    def __init__(
+        self, client: Client, host: FrontEndServices, settings: Ui, stdin: TextIO, stdout: TextIO
+    ) -> None:
         self.client, self.host = client, host
         self.theme: Theme = NONE
         self._stdout = stdout
@@ -97,7 +105,7 @@ class PlainRepl:
     async def run(self, first_input: FirstInput) -> ExitReason:
         """Run until the user leaves or the input ends."""
         self._reader.start()
-        ended = {number: partial(self.leave, ExitReason.by_signal(number)) for number in ENDING}
+        ended = {number: partial(self.exit_repl, ExitReason.by_signal(number)) for number in ENDING}
         with signal_handlers(ended | {signal.SIGINT: self._interrupt}):
             consumer = asyncio.ensure_future(self._consume())
             serving = asyncio.ensure_future(self._serve(first_input))
@@ -134,7 +142,7 @@ class PlainRepl:
         elif self._conversation.open:
             self._stopping = asyncio.ensure_future(self._conversation.interrupt())
         else:
-            self.leave(ExitReason.by_signal(signal.SIGINT))
+            self.exit_repl(ExitReason.by_signal(signal.SIGINT))
 
     async def _next_line(self) -> str | None:
         line = await self._reader.next()
@@ -179,7 +187,11 @@ class PlainRepl:
         await self._conversation.submit(operation)
 
     def _submitted(self, operation: Operation) -> None:
-        if self._terminal and self.client.snapshot().busy and isinstance(operation, Steer | UserInput | Reshape):
+        if (
+            self._terminal
+            and self.client.snapshot().busy
+            and isinstance(operation, Steer | UserInput | HistoryOperation)
+        ):
             when = "at the next step" if isinstance(operation, Steer) else "when this turn is over"
             self.say(f"· Goes on {when}; /queue shows what waits.")
 
@@ -213,7 +225,7 @@ class PlainRepl:
         self._flush()
         self._ring()
         if self._rings:
-            self.host.prompt_awaited("a turn is over")
+            self.host.notify_turn_ended("a turn is over")
 
     @property
     def _question(self) -> ev.ApprovalRequested | ev.QuestionAsked | None:
@@ -336,7 +348,7 @@ class PlainRepl:
         self._renderer.notice(text, wrap)
         self._flush()
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         """Show text that the user may change and send; a plain terminal cannot put it into the input line."""
         self.say(clean(text))
 
@@ -360,7 +372,7 @@ class PlainRepl:
         """Return False: only text is written here, so no terminal sequence can be sent."""
         return False
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         """End the REPL."""
         self._conversation.exit_reason = leaving
         self._left.set()
@@ -398,4 +410,4 @@ class PlainRepl:
         except UnicodeEncodeError:
             self._put_out(text.encode("ascii", "replace").decode("ascii"))
         except (OSError, ValueError):
-            self.leave(ExitReason("quit"))
+            self.exit_repl(ExitReason("quit"))

@@ -39,7 +39,7 @@ class InputCompleter(Completer):
     ) -> None:
         self._context, self._root, self._paths, self._fresh_s = context, root, paths, fresh_s
         self._walk: _Walk | None = None
-        self._fresher: _Walk | None = None
+        self._next_walk: _Walk | None = None
         """A second walk of the same root, until it is finished."""
         self._own: tuple[OwnCommand, ...] = ()
         self._own_until = 0.0
@@ -130,11 +130,11 @@ class InputCompleter(Completer):
         with self._lock:
             root = self._root()
             if self._walk is None or self._walk.root != root:
-                self._walk, self._fresher = _Walk(root, self._paths), None
-            elif self._fresher is not None and self._fresher.over.is_set():
-                self._walk, self._fresher = self._fresher, None
-            elif self._fresher is None and self._walk.ended_before(self._fresh_s):
-                self._fresher = _Walk(root, self._paths)
+                self._walk, self._next_walk = _Walk(root, self._paths), None
+            elif self._next_walk is not None and self._next_walk.over.is_set():
+                self._walk, self._next_walk = self._next_walk, None
+            elif self._next_walk is None and self._walk.ended_before(self._fresh_s):
+                self._next_walk = _Walk(root, self._paths)
             return self._walk
 
 

@@ -76,7 +76,7 @@ class FirstPaint:
     def take(self) -> None:
         """Take over the keyboard and job control, if there is a terminal."""
         if self._has_terminal:
-            self.keyboard.take()
+            self.keyboard.acquire()
             for number, answer in ((_signal.SIGTSTP, self._stop), (_signal.SIGCONT, self._continue)):
                 if _signal.getsignal(number) == _signal.SIG_DFL:
                     _signal.signal(number, answer)
@@ -174,19 +174,19 @@ class FirstPaint:
         """Stop like any program, with the terminal restored meanwhile, and continue as before."""
         live = self._live
         self.give_way()
-        self.keyboard.lend()
+        self.keyboard.suspend()
         for each, action in ((_signal.SIGCONT, _signal.SIG_IGN), (_signal.SIGTSTP, _signal.SIG_DFL)):
             _signal.signal(each, action)
         os.kill(0, _signal.SIGTSTP)
         for each, answer in ((_signal.SIGCONT, self._continue), (_signal.SIGTSTP, self._stop)):
             _signal.signal(each, answer)
-        self.keyboard.again()
+        self.keyboard.resume()
         if live:
             self._show_live(live)
 
     def _continue(self, number: int, frame: Any) -> None:
         """Continue after another process has stopped the program; the text on the screen stays."""
-        self.keyboard.again()
+        self.keyboard.resume()
         self._write(self._live)
 
     @staticmethod

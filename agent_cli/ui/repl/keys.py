@@ -33,7 +33,7 @@ def bindings(screen: "Screen") -> KeyBindings:
 
 def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
     """Bind the keys of the draft."""
-    free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
+    free = Condition(lambda: screen.dialogs.dialog is None) & ~is_searching
     working = Condition(lambda: screen.controller.busy() and not _has_completions(screen))
     drafted = Condition(lambda: bool(screen.draft.text.strip()) and not screen.draft.text.startswith("/"))
     empty = Condition(lambda: not screen.draft.text)
@@ -83,7 +83,7 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("c-d", filter=free & empty)
     def _(event: KeyPressEvent) -> None:
-        screen.controller.leave()
+        screen.controller.exit_repl()
 
 
 def _has_completions(screen: "Screen") -> bool:
@@ -94,14 +94,14 @@ def _has_completions(screen: "Screen") -> bool:
 
 def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
     """Bind the keys for stopping, leaving, editing and pasting."""
-    free = Condition(lambda: screen.asking.dialog is None) & ~is_searching
-    choosing = Condition(lambda: isinstance(screen.asking.dialog, Picker))
+    free = Condition(lambda: screen.dialogs.dialog is None) & ~is_searching
+    choosing = Condition(lambda: isinstance(screen.dialogs.dialog, Picker))
     last, escaped = [0.0], [0.0]
 
     @keys.add("escape", filter=~is_searching & (~vi_mode | ~vi_insert_mode))
     def _(event: KeyPressEvent) -> None:
         before, escaped[0] = escaped[0], 0.0
-        if screen.asking.back() or screen.controller.stop():
+        if screen.dialogs.back() or screen.controller.stop():
             return
         if screen.draft.text or screen.draft.complete_state:
             screen.draft.cancel_completion()
@@ -118,7 +118,7 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
         if screen.draft.text:
             screen.draft.reset()
         elif time.monotonic() - last[0] <= _TWICE_S:
-            screen.controller.leave()
+            screen.controller.exit_repl()
         else:
             last[0] = time.monotonic()
             _hint(screen, AGAIN_QUITS)
@@ -134,7 +134,7 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("escape", "a", filter=free)
     def _(event: KeyPressEvent) -> None:
-        screen.asking.answer_now()
+        screen.dialogs.answer_now()
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
@@ -154,7 +154,7 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
 
 def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
     """Bind job control, focus reports and mouse events, which are not keys of the line."""
-    running = Condition(lambda: screen.asking.dialog is None and screen.controller.runs_own_command())
+    running = Condition(lambda: screen.dialogs.dialog is None and screen.controller.runs_own_command())
 
     @keys.add(Keys.Vt100MouseEvent)
     def _(event: KeyPressEvent) -> None:
@@ -182,11 +182,11 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     """Bind the keys for an open question."""
     _bind_early(keys, screen)
     entering = Condition(
-        lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and not screen.asking.is_new)
+        lambda: bool((dialog := screen.dialogs.dialog) and dialog.entry is not None and not screen.dialogs.is_new)
     )
     blank = Condition(lambda: not screen.line.text)
     answering = Condition(
-        lambda: bool(screen.asking.dialog and (entry := screen.asking.dialog.entry) and entry.purpose == "answer")
+        lambda: bool((dialog := screen.dialogs.dialog) and (entry := dialog.entry) and entry.purpose == "answer")
     )
     arrows = {Keys.Up: "up", Keys.Down: "down", Keys.Left: "left", Keys.Right: "right"}
 
@@ -196,7 +196,7 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     @keys.add("right", filter=entering & blank)
     def _(event: KeyPressEvent) -> None:
         key = event.key_sequence[0].key
-        screen.asking.press(arrows.get(key, "") if isinstance(key, Keys) else "")
+        screen.dialogs.press(arrows.get(key, "") if isinstance(key, Keys) else "")
 
     @keys.add("enter", filter=entering)
     def _(event: KeyPressEvent) -> None:
@@ -204,7 +204,7 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
         if answering():
             _enter_answer(screen, screen.line.text)
         else:
-            screen.asking.entered(screen.line.text)
+            screen.dialogs.entered(screen.line.text)
 
     @keys.add("tab", filter=entering & answering & ~blank)
     def _(event: KeyPressEvent) -> None:
@@ -216,21 +216,21 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
         if screen.line.text:
             _hint(screen, "The line is not empty: Enter sends it")
         else:
-            screen.asking.press("yes" if event.key_sequence[-1].key == "y" else "no")
+            screen.dialogs.press("yes" if event.key_sequence[-1].key == "y" else "no")
 
     @keys.add("s-tab", filter=entering & answering & blank)
     def _(event: KeyPressEvent) -> None:
         from ..dialogs.approval import ApprovalDialog
 
-        dialog = screen.asking.dialog
+        dialog = screen.dialogs.dialog
         if isinstance(dialog, ApprovalDialog) and dialog.may_accept_edits:
-            screen.asking.press("accept edits")
+            screen.dialogs.press("accept edits")
         else:
             screen.controller.cycle_mode()
 
     @keys.add("backspace", filter=entering & blank)
     def _(event: KeyPressEvent) -> None:
-        screen.asking.back()
+        screen.dialogs.back()
 
     @keys.add("c-j", filter=entering)
     @keys.add("escape", "enter", filter=entering)
@@ -246,11 +246,11 @@ def _enter_answer(screen: "Screen", text: str) -> None:
     command = parse(text)
     if command and command[0] == "queue" and command[1]:
         _queue(screen, command[1])
-    elif runs_now(text) or (isinstance(screen.asking.dialog, ApprovalDialog) and is_note(text)):
+    elif runs_now(text) or (isinstance(screen.dialogs.dialog, ApprovalDialog) and is_note(text)):
         screen.line.reset()
         screen.controller.send(text)
     else:
-        screen.asking.entered(text)
+        screen.dialogs.entered(text)
 
 
 def _queue(screen: "Screen", text: str) -> None:
@@ -262,18 +262,18 @@ def _queue(screen: "Screen", text: str) -> None:
 def _bind_early(keys: KeyBindings, screen: "Screen") -> None:
     """Bind the keys for a question too new to have been read: text goes to the draft, other keys are ignored."""
     early = Condition(
-        lambda: bool(screen.asking.dialog and screen.asking.dialog.entry is not None and screen.asking.is_new)
+        lambda: bool(screen.dialogs.dialog and screen.dialogs.dialog.entry is not None and screen.dialogs.is_new)
     )
 
     @keys.add(Keys.Any, filter=early)
     def _(event: KeyPressEvent) -> None:
         if not isinstance(event.key_sequence[0].key, Keys) and event.data.isprintable():
-            screen.asking.type_early(event.data)
+            screen.dialogs.type_early(event.data)
 
     @keys.add("enter", filter=early)
     @keys.add(Keys.BracketedPaste, filter=early)
     def _(event: KeyPressEvent) -> None:
-        screen.asking.type_early(_pasted(event) or "\n")
+        screen.dialogs.type_early(_pasted(event) or "\n")
 
     @keys.add("escape", "y", filter=early)
     @keys.add("escape", "n", filter=early)
@@ -283,7 +283,7 @@ def _bind_early(keys: KeyBindings, screen: "Screen") -> None:
 
 def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
     """Bind the keys of a list to pick from, which has no input line."""
-    picking = Condition(lambda: isinstance(screen.asking.dialog, Picker))
+    picking = Condition(lambda: isinstance(screen.dialogs.dialog, Picker))
     names = {
         Keys.Up: "up", Keys.Down: "down", Keys.Enter: "enter", Keys.ControlM: "enter",
         Keys.Backspace: "backspace", Keys.PageUp: "pageup", Keys.PageDown: "pagedown",
@@ -295,12 +295,12 @@ def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
             return
         text = event.data + _rest_of_burst(event)
         if text.isprintable() or len(text) > 1:
-            screen.asking.press(text)
+            screen.dialogs.press(text)
 
     @keys.add(Keys.BracketedPaste, filter=picking)
     def _(event: KeyPressEvent) -> None:
         pasted = _pasted(event)
-        screen.asking.press(pasted if len(pasted) > 1 else pasted + " ")  # never a single key
+        screen.dialogs.press(pasted if len(pasted) > 1 else pasted + " ")  # never a single key
 
     @keys.add("up", filter=picking)
     @keys.add("down", filter=picking)
@@ -310,7 +310,7 @@ def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
     @keys.add("pagedown", filter=picking)
     def _(event: KeyPressEvent) -> None:
         key = event.key_sequence[0].key
-        screen.asking.press(names.get(key, "") if isinstance(key, Keys) else "")
+        screen.dialogs.press(names.get(key, "") if isinstance(key, Keys) else "")
 
 
 def _pasted(event: KeyPressEvent) -> str:

@@ -30,7 +30,7 @@ from ..dialogs.dialog_queue import DialogQueue
 from ..dialogs.picker import Picker
 from ..notifications import Notifications
 from ..render.renderer import Renderer, warm_up
-from ..services import Host
+from ..services import FrontEndServices
 from ..signals import ENDING, signal_handlers
 from ..text import lines
 from ..text.theme import Theme, choose
@@ -68,7 +68,9 @@ class Repl:
 
     keys: tuple[str, ...] = _KEYS
 
-    def __init__(self, client: Client, host: Host, settings: Ui, history_file: Path, painted: FirstPaint) -> None:
+    def __init__(
+        self, client: Client, host: FrontEndServices, settings: Ui, history_file: Path, painted: FirstPaint
+    ) -> None:
         """`painted` is the view already on the screen."""
         self.client, self.host = client, host
         self._first_paint = painted
@@ -91,8 +93,8 @@ class Repl:
         self._screen = Screen(
             self, self.theme, completer, history_file, painted.keyboard, vi_mode=settings.vi_mode
         )
-        self.asking = DialogQueue(self._screen, self.say, self._submit, self._changed)
-        self.attention = Notifications(settings, self._screen.send, self._notify, host.prompt_awaited)
+        self.dialogs = DialogQueue(self._screen, self.say, self._submit, self._changed)
+        self.attention = Notifications(settings, self._screen.send, self._notify, host.notify_turn_ended)
         self._title = WindowTitle(self._screen.send) if settings.title else None
         self._draft = DraftFile(history_file.with_name("drafts"), self._now.cwd)
         self._renderer = Renderer(self.theme, settings, lambda: self._screen.columns, client.snapshot)
@@ -134,11 +136,11 @@ class Repl:
     def _end(self, number: signal.Signals) -> None:
         """End the program on a signal. SIGINT from a key in the user's editor is left to the editor."""
         if number != signal.SIGINT or not self._screen.has_editor:
-            self.leave(ExitReason.by_signal(number))
+            self.exit_repl(ExitReason.by_signal(number))
 
     async def _stop_tasks(self) -> None:
         self._conversation.stop_command()
-        self.asking.give_up()
+        self.dialogs.cancel_pickers()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -157,8 +159,8 @@ class Repl:
         drafts = self._draft.left_behind()
         if self._now.unsent or drafts:
             note, text = resume_note.never_sent(self._now, drafts)
-            self.propose(text, note)
-        if not first_input.is_data and registry.parse_input(first_input.text):
+            self.prefill(text, note)
+        if not first_input.has_piped_text and registry.parse_input(first_input.text):
             self._renderer.echo(first_input.text)
         await self._conversation.begin(first_input)
 
@@ -205,17 +207,17 @@ class Repl:
             case ev.ApprovalRequested():
                 from ..dialogs.approval import ApprovalDialog
 
-                self.asking.ask(ApprovalDialog(event, time.monotonic()))
+                self.dialogs.ask(ApprovalDialog(event, time.monotonic()))
                 self.attention.answer_needed(f"{_of(event.agent_name)}a call waits for your answer")
             case ev.QuestionAsked():
                 from ..dialogs.question import QuestionDialog
 
-                self.asking.ask(QuestionDialog(event, time.monotonic(), self._own_names))
+                self.dialogs.ask(QuestionDialog(event, time.monotonic(), self._own_names))
                 self.attention.answer_needed(f"{_of(event.agent_name)}a question waits for your answer")
             case ev.AgentChanged() if event.state in ENDED:
-                self.asking.agent_ended(event.agent_name)
+                self.dialogs.agent_ended(event.agent_name)
             case ev.ApprovalResolved():
-                self.asking.resolved(event.request_id)
+                self.dialogs.resolved(event.request_id)
             case ev.InputReturned():
                 self._take_in_returned(event)
             case ev.TurnStarted():
@@ -252,7 +254,7 @@ class Repl:
             self.say(note)
 
     def _turn_over(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
-        self.asking.clear({each.name for each in self.client.snapshot().agents if each.background})
+        self.dialogs.clear({each.name for each in self.client.snapshot().agents if each.background})
         self._branch = self.host.branch()
         done = "done" if isinstance(event, ev.TurnCompleted) else "stopped"
         self.attention.turn_ended(f"{done}: {self._now.title}", time.monotonic() - self._turn_began)
@@ -298,10 +300,10 @@ class Repl:
         while True:
             await self._awake.wait()
             await asyncio.sleep(_TICK_S)
-            self.asking.tick()
+            self.dialogs.tick()
             self._draft.keep(self._screen.text)
             if not self.busy():
-                if not self.asking.waits:
+                if not self.dialogs.waits:
                     self._awake.clear()
             elif self._screen.is_outdated:
                 self._changed()
@@ -317,7 +319,7 @@ class Repl:
         if self._conversation.may_move_command:
             handed_in.append("Ctrl-B moves it to the background")
         out = self._renderer.frame(tuple(handed_in), rows, self.busy())
-        if self.asking.waits:
+        if self.dialogs.waits:
             out.append(self.theme.paint("warning", lines.truncate(_WAITING, self._screen.columns)))
         return out
 
@@ -372,9 +374,9 @@ class Repl:
         running."""
         if self._conversation.stop_command():
             return True
-        if isinstance(self.asking.dialog, Picker):
-            return self.asking.back()
-        if not (self.busy() or self.asking.dialog):
+        if isinstance(self.dialogs.dialog, Picker):
+            return self.dialogs.back()
+        if not (self.busy() or self.dialogs.dialog):
             return False
         self._spawn(self._conversation.interrupt())
         return True
@@ -387,7 +389,7 @@ class Repl:
         """Handle Ctrl-B: continue the user's shell command in the background."""
         self._conversation.move_command_to_background()
 
-    def leave(self, leaving: ExitReason | None = None) -> None:
+    def exit_repl(self, leaving: ExitReason | None = None) -> None:
         """End the REPL."""
         self._conversation.exit_reason = leaving or ExitReason("quit")
         self._screen.exit()
@@ -406,10 +408,10 @@ class Repl:
         self._renderer.notice(text, wrap)
         self._changed()
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         """Put text into the input line for the user to change and send; `note` says so."""
         self.say(note)
-        self._screen.propose(text)
+        self._screen.prefill(text)
 
     def show_turns(self, turns: Iterator[Sequence[ev.AnyEvent]], count: int) -> None:
         """Print the newest of some turns; the earlier ones are folded."""
@@ -425,7 +427,7 @@ class Repl:
         if not choices:
             return ""
         picker = Picker(title, choices, time.monotonic())
-        self.asking.pick(picker)
+        self.dialogs.pick(picker)
         return await picker.picked
 
     def use_theme(self, theme: Theme) -> None:

@@ -56,7 +56,7 @@ _TYPING_S = 1.5
 class ScreenCallbacks(Protocol):
     """The screen's interface to the REPL."""
 
-    asking: DialogQueue
+    dialogs: DialogQueue
     attention: Notifications
 
     def frame(self, rows: int) -> list[str]: ...
@@ -67,7 +67,7 @@ class ScreenCallbacks(Protocol):
     def send(self, text: str) -> None: ...
     def queue(self, text: str) -> None: ...
     def stop(self) -> bool: ...
-    def leave(self) -> None: ...
+    def exit_repl(self) -> None: ...
     def cycle_mode(self) -> None: ...
     def expand(self) -> None: ...
     def take_back(self) -> bool: ...
@@ -134,15 +134,15 @@ class Screen:
         self.app.after_render += lambda _: self._output.release()
 
     @property
-    def asking(self) -> DialogQueue:
+    def dialogs(self) -> DialogQueue:
         """The open questions."""
-        return self.controller.asking
+        return self.controller.dialogs
 
     def _key(self) -> None:
         self._key_at = time.monotonic()
         self.controller.wake()
         self.controller.attention.key()
-        self.is_answering = self.is_answering and self.asking.dialog is not None
+        self.is_answering = self.is_answering and self.dialogs.dialog is not None
 
     def use(self, theme: Theme) -> None:
         """Use other colours from now on."""
@@ -182,7 +182,7 @@ class Screen:
         """Insert text into the answer line as if typed."""
         self.line.insert_text(text)
 
-    def rescue(self) -> None:
+    def move_to_draft(self) -> None:
         """Move an answer that is no longer needed into the draft."""
         if self._entry is not None and self._entry.purpose == "answer" and self.line.text.strip():
             self.put(self.line.text)
@@ -196,7 +196,7 @@ class Screen:
         text = f"{text}\n\n{rest}" if rest else text
         self.draft.document = Document(text)
 
-    def propose(self, text: str) -> None:
+    def prefill(self, text: str) -> None:
         """Put a text of the program's into the draft; a command typed after it is recognized as such."""
         self.put(text)
         self._proposal = self.draft.text
@@ -210,7 +210,7 @@ class Screen:
         return True
 
     def _layout(self) -> Layout:
-        asking = Condition(lambda: self.asking.dialog is not None)
+        asking = Condition(lambda: self.dialogs.dialog is not None)
         entering = Condition(lambda: self._entry is not None)
         completing = Condition(lambda: self.draft.complete_state is not None)
         search = SearchToolbar(ignore_case=True)
@@ -329,7 +329,7 @@ class Screen:
         self._chips.clear()
         self._key_at = 0.0
         if stays:
-            self.propose(proposal)
+            self.prefill(proposal)
         return text
 
     def _expanded(self, text: str) -> str:
@@ -362,7 +362,7 @@ class Screen:
         if pending := self.flush_pending():
             self.print(clean(pending, keep_sgr=True))
         if buffer is self.line and self._entry is not None and self._entry.editor:
-            self.asking.entered(buffer.text)
+            self.dialogs.entered(buffer.text)
         self.repaint()
 
     @property
@@ -377,7 +377,7 @@ class Screen:
 
     def follow(self) -> None:
         """Adapt the input line and the focus to the open question."""
-        dialog = self.asking.dialog
+        dialog = self.dialogs.dialog
         entry = dialog.entry if dialog else None
         if entry is not self._entry:
             self._entry = entry
@@ -391,11 +391,11 @@ class Screen:
             layout.focus(wanted)
 
     def _live_lines(self) -> list[str]:
-        room = max(3, self.rows - (3 if self.asking.dialog else 4))
+        room = max(3, self.rows - (3 if self.dialogs.dialog else 4))
         out = self.controller.frame(max(3, min(self.rows - 7, 20)))
         if self.rows >= AIRY_ROWS:
             out = [*out[-(room - 1) :], ""]  # a rule would be broken in two in a narrower window
-        if dialog := self.asking.dialog:
+        if dialog := self.dialogs.dialog:
             out = out + dialog.draw(self._theme, self.columns, room)
         return out[-room:]
 
@@ -415,7 +415,7 @@ class Screen:
 
     def _hint(self) -> StyleAndTextTuples:
         """Return the effect of Enter with the current answer line."""
-        dialog = self.asking.dialog
+        dialog = self.dialogs.dialog
         hint = dialog.hint(self.line.text) if dialog else ""
         return to_formatted_text(ANSI(self._theme.paint("muted", f"  {hint}" if hint else "")))
 

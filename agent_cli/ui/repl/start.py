@@ -11,7 +11,7 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol.client import Client
 
 from ..commands.api import NOTHING, ExitReason, FirstInput
-from ..services import Host
+from ..services import FrontEndServices
 from ..text.theme import is_plain
 from .first_paint import FirstPaint
 
@@ -20,7 +20,7 @@ _GC_THRESHOLDS = (2_000, 5, 20)
 
 async def run_repl(
     client: Client,
-    host: Host,
+    host: FrontEndServices,
     settings: Ui,
     *,
     history_file: Path,

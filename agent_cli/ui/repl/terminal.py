@@ -138,8 +138,8 @@ class Keyboard(Vt100Input):
     def raw_mode(self) -> AbstractContextManager[None]:
         """Take the terminal; earlier keys are kept apart from later ones."""
         mode = super().raw_mode()
-        self._ahead.take()
-        self._early = self._ahead.hand_over()
+        self._ahead.acquire()
+        self._early = self._ahead.hand_to_editor()
         return mode
 
     @contextmanager
@@ -150,13 +150,13 @@ class Keyboard(Vt100Input):
                 asyncio.get_running_loop().call_soon(input_ready_callback)
             yield
 
-    def lend(self) -> None:
+    def suspend(self) -> None:
         """Restore the original terminal modes while the program is stopped."""
-        self._ahead.lend()
+        self._ahead.suspend()
 
-    def again(self) -> None:
+    def resume(self) -> None:
         """Take the terminal back from another program."""
-        self._ahead.again()
+        self._ahead.resume()
 
     @property
     def is_settling(self) -> bool:
@@ -240,7 +240,7 @@ class JobControl:
         loop = asyncio.get_running_loop()
         loop.remove_signal_handler(signal.SIGTSTP)  # only the default handler stops the process
         if not self._has_editor():
-            self._keyboard.lend()
+            self._keyboard.suspend()
         os.kill(0, signal.SIGTSTP)
         loop.add_signal_handler(signal.SIGTSTP, self.stop)
         loop.call_later(_SETTLED_S, self._end_stop)
@@ -253,7 +253,7 @@ class JobControl:
         program has used the terminal, and keep the text on the screen."""
         if self._stopping or self._keyboard.is_settling or self._has_editor() or not self._app.is_running:
             return
-        self._keyboard.again()
+        self._keyboard.resume()
         self._app.renderer.reset()
         self._app.invalidate()
 

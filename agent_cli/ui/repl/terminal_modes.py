@@ -59,20 +59,20 @@ class TypeAhead:
         self._has_reader = False
         """True if the line editor reads now."""
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Take the terminal; do nothing if it is taken already or there is none. Input that was typed before is
         kept first."""
         if self._before is None and self._set_raw():
             self._typed += _as_keys(self._waiting())
 
-    def again(self) -> None:
+    def resume(self) -> None:
         """Set the modes again after another program has changed them."""
         if self._before is not None:
             self._set_raw()
         self.set_again_at = time.monotonic()
 
-    def lend(self) -> None:
-        """Restore the original modes until `again`."""
+    def suspend(self) -> None:
+        """Restore the original modes until `resume`."""
         if self._before is not None:
             _write(_BRACKETS_OFF)
             with contextlib.suppress(OSError, ValueError, termios.error):
@@ -84,7 +84,7 @@ class TypeAhead:
         self.unwatch()
         if self._before is not None and not self._has_reader:
             self._typed += self._waiting()
-        self.lend()
+        self.suspend()
         self._before = None
 
     def unread(self) -> str:
@@ -94,7 +94,7 @@ class TypeAhead:
 
     def watch(self, loop: "AbstractEventLoop", leave: Callable[[], None], hint: Callable[[], None]) -> None:
         """Watch in a loop for keys that leave (Ctrl-D, or Ctrl-C twice, at an empty line) or stop the program,
-        until `hand_over`; `hint` shows that another Ctrl-C leaves."""
+        until `hand_to_editor`; `hint` shows that another Ctrl-C leaves."""
         self._has_reader = False
         if self._before is None:
             return
@@ -116,7 +116,7 @@ class TypeAhead:
         if loop is not None and not loop.is_closed():
             loop.remove_reader(_stdin())
 
-    def hand_over(self) -> str:
+    def hand_to_editor(self) -> str:
         """Return all keys so far for the line editor, which reads the later ones. Many lines without any other key
         are a paste, because a terminal may not support bracketed paste."""
         self.unwatch()

@@ -47,9 +47,9 @@ class Copies:
         self._covered: set[str] = set()
         self.left_out: tuple[str, ...] = ()
         """Always empty; files that are too large are reported by `cover`."""
-        self.beyond: tuple[str, ...] = ()
+        self.uncovered: tuple[str, ...] = ()
         """Always empty."""
-        self.needs_care = False
+        self.needs_maintenance = False
 
     async def take(self, about: Sequence[Move] = ()) -> str:
         for move in about:
@@ -66,7 +66,7 @@ class Copies:
         self._covered.add(relative)
         return self._save({**self._load(checkpoint), relative: self._entry(relative)})
 
-    async def claim(self, before: str, after: str, until_s: float) -> str:
+    async def mark_own_changes(self, before: str, after: str, until_s: float) -> str:
         """Return `after`: files written by tools are known, and nothing else is covered."""
         return after
 
@@ -107,7 +107,7 @@ class Copies:
         concerned = {path: each for path, each in wanted.items() if each.reason}
         return await decide(self.root, concerned, choice, self._load(saved), load, printable)
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         """Do nothing: copies need no maintenance."""
 
     def _net(self, moves: Sequence[Move]) -> dict[str, Change]:

@@ -87,7 +87,7 @@ class Checkpoints:
         """Id, tree (empty if unknown) and metadata of the newest checkpoint."""
         self.left_out: tuple[str, ...] = ()
         """Display paths of files missing in the last checkpoint because they are larger than `LARGEST_BYTES`."""
-        self.beyond: tuple[str, ...] = ()
+        self.uncovered: tuple[str, ...] = ()
         """Other relevant paths missing in it, each with the reason in parentheses."""
 
     @cached_property
@@ -186,7 +186,7 @@ class Checkpoints:
         others = {path: why for path, why in sorted(kept.out.items()) if why and path not in large}
         single = [path for path in others if not path.endswith("/")]
         told = [f"{self._shown(path)} ({why})" for path, why in others.items() if path.endswith("/")]
-        self.beyond = (*told, *([f"{len(single):,} single files ({others[single[0]]})"] if single else []))
+        self.uncovered = (*told, *([f"{len(single):,} single files ({others[single[0]]})"] if single else []))
 
     async def _commit(self, tree: str, kept: "SnapshotMetadata") -> str:
         from .metadata import encode_metadata
@@ -231,7 +231,7 @@ class Checkpoints:
         covered = tuple(sorted({*kept.covered, relative}))
         return await self._commit(tree, msgspec.structs.replace(kept, modes=modes, covered=covered))
 
-    async def claim(self, before: str, after: str, until_s: float) -> str:
+    async def mark_own_changes(self, before: str, after: str, until_s: float) -> str:
         own = await (await self._compare(before, after)).as_since(self._top, until_s)
         if not own or after != self._last[0]:
             return after
@@ -337,11 +337,11 @@ class Checkpoints:
         folders.remove()
         return join_reports((report, folders.close()))
 
-    async def tend(self) -> None:
-        await maintenance.tend(self._store, self._run, self._roots)
+    async def maintain(self) -> None:
+        await maintenance.maintain(self._store, self._run, self._roots)
 
     @property
-    def needs_care(self) -> bool:
+    def needs_maintenance(self) -> bool:
         return maintenance.is_due(self._store)
 
     async def _net(self, moves: Sequence[Move]) -> "_Net":

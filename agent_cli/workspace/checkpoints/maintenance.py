@@ -90,7 +90,7 @@ def is_due(store: Path) -> bool:
     return False
 
 
-async def tend(store: Path, run: RunProgram, roots: tuple[Path, ...] = ()) -> None:
+async def maintain(store: Path, run: RunProgram, roots: tuple[Path, ...] = ()) -> None:
     """Pack loose objects. May be cancelled or killed at any time, and does not block checkpoints.
 
     Raises:

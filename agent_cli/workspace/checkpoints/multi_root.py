@@ -45,16 +45,17 @@ class MultiRootCheckpoints:
         return tuple(_shown(folder, path) for folder, each in self._made.items() for path in each.left_out)
 
     @property
-    def beyond(self) -> tuple[str, ...]:
-        inner = (_shown(folder, path) for folder, each in self._made.items() for path in each.beyond)
+    def uncovered(self) -> tuple[str, ...]:
+        inner = (_shown(folder, path) for folder, each in self._made.items() for path in each.uncovered)
         return (*inner, *(f"{folder}/ ({why})" for folder, why in self._failed.items()))
 
     @property
-    def needs_care(self) -> bool:
-        return any(each.needs_care for each in self._made.values())
+    def needs_maintenance(self) -> bool:
+        return any(each.needs_maintenance for each in self._made.values())
 
     async def take(self, about: Sequence[Move] = ()) -> str:
-        """Save all folders. An additional folder that cannot be saved is listed in `beyond`; only a failure of the
+        """Save all folders. An additional folder that cannot be saved is listed in `uncovered`; only a failure of
+        the
         root is an error."""
         ids = {_MAIN: await self._of(_MAIN).take([_part(move, _MAIN) for move in about])}
         self._failed = {}
@@ -74,10 +75,10 @@ class MultiRootCheckpoints:
             raise CheckpointError(f"{folder} could not be saved")
         return _encoded({**ids, folder: await self._of(folder).cover(path, ids[folder])})
 
-    async def claim(self, before: str, after: str, until_s: float) -> str:
+    async def mark_own_changes(self, before: str, after: str, until_s: float) -> str:
         ids = _decoded(after)
         for folder, one, two in _shared(before, after):
-            ids[folder] = await self._of(folder).claim(one, two, until_s)
+            ids[folder] = await self._of(folder).mark_own_changes(one, two, until_s)
         return _encoded(ids)
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
@@ -115,9 +116,9 @@ class MultiRootCheckpoints:
                 reports.append(_placed(folder, report))
         return join_reports(reports)
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         for each in self._made.values():
-            await each.tend()
+            await each.maintain()
 
 
 def outermost(root: Path, extra: Sequence[Path]) -> list[Path]:

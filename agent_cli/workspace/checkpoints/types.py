@@ -35,13 +35,13 @@ class Snapshots(Protocol):
         ...
 
     @property
-    def beyond(self) -> tuple[str, ...]:
+    def uncovered(self) -> tuple[str, ...]:
         """Other relevant paths missing in it, each with the reason in parentheses."""
         ...
 
     @property
-    def needs_care(self) -> bool:
-        """True if `tend` has something to do."""
+    def needs_maintenance(self) -> bool:
+        """True if `maintain` has something to do."""
         ...
 
     async def take(self, about: Sequence[Move] = ()) -> str:
@@ -54,7 +54,7 @@ class Snapshots(Protocol):
         use from now on. A file outside the covered folders is an error."""
         ...
 
-    async def claim(self, before: str, after: str, until_s: float) -> str:
+    async def mark_own_changes(self, before: str, after: str, until_s: float) -> str:
         """Record in the newest checkpoint, `after`, which files that differ from `before` have not changed since a
         moment (seconds since the epoch). Return the id to use from now on."""
         ...
@@ -80,7 +80,7 @@ class Snapshots(Protocol):
         checkpoint just taken with their current contents."""
         ...
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         """Maintain the store, at most once a day. May be slow, and may be cancelled at any time; nothing waits for
         it."""
         ...

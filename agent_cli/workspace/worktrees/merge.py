@@ -121,7 +121,7 @@ def _write_saved(worktree: Worktree, tree: str) -> None:
 def refs_of(worktree: Worktree) -> str:
     """Return a hash of HEAD and all refs in a worktree's private git data, which changes with a commit, branch or
     stash."""
-    if not worktree.is_apart:
+    if not worktree.has_private_git:
         return ""
     place, found = worktree.place, hashlib.sha256()
     refs = [Path(folder, name) for folder, _, names in os.walk(Path(place.common, "refs")) for name in names]

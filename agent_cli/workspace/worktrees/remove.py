@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import PLAIN, first_line, read_regular, wait_for_lock
+from agent_cli.fs.files import SAFE_OPEN_FLAGS, first_line, read_regular, wait_for_lock
 
 from ..checkpoints.git import RunProgram
 from ..git.repository import GitFolder
@@ -65,7 +65,7 @@ async def _checked(worktree: Worktree, run: RunProgram, *, discard: bool = False
 
 
 async def _refuse_loss(known: Worktree, run: RunProgram) -> None:
-    if not known.is_apart and (commit := _unnamed_commit(known.place, known.commit)):
+    if not known.has_private_git and (commit := _unnamed_commit(known.place, known.commit)):
         advice = f"`git branch NAME {commit[:12]}` names them"
         raise WorktreeError(f"the worktree {known.name} holds commits that no branch has; {advice}")
     if known.saved_refs and refs_of(known) != known.saved_refs:
@@ -121,7 +121,7 @@ def _removed(known: Worktree) -> None:
     if os.path.lexists(known.path):
         write_record(msgspec.structs.replace(known, is_going=True))
         delete_tree(known.path)
-    if known.is_apart:
+    if known.has_private_git:
         with contextlib.suppress(FileNotFoundError):
             delete_tree(known.place.common)
     else:
@@ -146,7 +146,7 @@ def _forget(known: Worktree) -> None:
 def _delete_store(store: Path) -> None:
     """Delete the store after the last worktree, unless another is being created."""
     with contextlib.suppress(FileNotFoundError, TimeoutError):  # another process has deleted or needs it
-        descriptor = os.open(lock_of(store, STORE_LOCK), os.O_RDWR | os.O_NOFOLLOW | PLAIN)
+        descriptor = os.open(lock_of(store, STORE_LOCK), os.O_RDWR | os.O_NOFOLLOW | SAFE_OPEN_FLAGS)
         try:
             wait_for_lock(descriptor, _LONGEST_WAIT_S)
             if os.listdir(store.parent) == [store.name] and not any(

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_cli.fs.files import PLAIN, make_private, read_regular, replace_file, try_lock
+from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, replace_file, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
 
 from ..checkpoints.git import GitFailed, PrivateGit, RunProgram
@@ -277,7 +277,7 @@ async def hold_lock(file: Path) -> AsyncIterator[None]:
         WorktreeError: another process has held it for minutes.
         OSError: the file cannot be opened.
     """
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | PLAIN, 0o600)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | SAFE_OPEN_FLAGS, 0o600)
     until = time.monotonic() + _LONGEST_WAIT_S
     try:
         while not try_lock(descriptor):

@@ -84,7 +84,7 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True):
         return GitFolder(self.path, str(entry), str(entry.parent.parent))
 
     @property
-    def is_apart(self) -> bool:
+    def has_private_git(self) -> bool:
         """True if it shares only objects with the repository, read-only."""
         return self.place.common == str(private_git(Path(self.path)))
 

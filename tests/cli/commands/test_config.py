@@ -12,7 +12,7 @@ from agent_cli.cli.services.listings import flatten
 from agent_cli.config.example_file import example
 from agent_cli.config.schema import Config
 from agent_cli.protocol.learned import LearnedLimits
-from agent_cli.store.state.learned_limits import LearntFile
+from agent_cli.store.state.learned_limits import LearnedLimitsFile
 from tests.cli.running import said
 from tests.e2e.world import Done, World
 from tests.model.side_server import SideServer
@@ -315,7 +315,7 @@ def test_every_figure_of_a_model_has_its_source(world: World) -> None:
 async def test_models_of_servers_that_answer_are_listed_with_what_was_learnt(world: World) -> None:
     show = {"model_info": {"q.context_length": 40_960}, "capabilities": ["completion", "tools"]}
     answers = {"/v1/models": {"data": [{"id": "qwen3:8b"}, {"id": "nomic-embed-text"}]}, "/api/show": show}
-    LearntFile(world.state / "learnt.json").learn(
+    LearnedLimitsFile(world.state / "learnt.json").learn(
         "mine/big http://127.0.0.1:9/v1", LearnedLimits(context_window=12_345, refused=("images",))
     )
     (world.config / "config.yaml").write_text(

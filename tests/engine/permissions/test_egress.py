@@ -26,7 +26,7 @@ class Ground:
         self.folder, self.runner, self.port, self.source = folder, runner, port, ""
         workspace = Workspace(folder)
         self.confining = SandboxProfiles(
-            workspace, SandboxRequest("workspace-write", False), runner.strength, measure=self._measured
+            workspace, SandboxRequest("workspace-write", False), runner.enforced_level, measure=self._measured
         )
         self.permissions = Permissions(
             workspace,

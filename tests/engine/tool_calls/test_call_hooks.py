@@ -10,7 +10,7 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.protocol.events import ApprovalRequested, HookRan
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
-from agent_cli.protocol.records import HookNoted
+from agent_cli.protocol.records import HookCompleted
 from tests.engine.harness import approve_all, engine
 from tests.model.scripted import call, say
 
@@ -77,7 +77,7 @@ async def test_the_question_and_the_record_show_what_a_hook_changed_as_a_diff(tm
         (item,) = it.of(ApprovalRequested)[0].items
         assert item.preview == "touch safe" and "the hook rewriter changed it" in item.reason
         assert "-command: touch made\n+command: touch safe" in item.rewrite and "rewriter" in item.rewrite
-        (noted,) = [record for record in it.session.records if isinstance(record, HookNoted)]
+        (noted,) = [record for record in it.session.records if isinstance(record, HookCompleted)]
         (ran,) = it.of(HookRan)
         assert noted.rewrite == ran.rewrite == item.rewrite
         assert [path.name for path in it.root.iterdir()] == ["safe"]

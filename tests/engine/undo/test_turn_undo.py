@@ -20,8 +20,8 @@ class Store:
 
     def __init__(self, *, interrupted: bool = False) -> None:
         self.left_out: tuple[str, ...] = ()
-        self.beyond: tuple[str, ...] = ()
-        self.needs_care = False
+        self.uncovered: tuple[str, ...] = ()
+        self.needs_maintenance = False
         self.interrupted = interrupted
         self.taken = 0
 
@@ -35,7 +35,7 @@ class Store:
     async def cover(self, path: str, checkpoint: str) -> str:
         return checkpoint
 
-    async def claim(self, before: str, after: str, until_s: float) -> str:
+    async def mark_own_changes(self, before: str, after: str, until_s: float) -> str:
         return after
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
@@ -52,7 +52,7 @@ class Store:
     ) -> RestoreReport:
         return RestoreReport()
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         return
 
 
@@ -84,7 +84,7 @@ async def test_files_that_are_too_large_are_named_once() -> None:
         await checkpointing.before_effect(TurnScope(told.append, turn_id=turn), ())
         await checkpointing.after_turn(turn)
     texts = [event.text for event in told if isinstance(event, Notice)]
-    store.left_out, store.beyond = (), ("big/ (ignored, 2,001 files)",)
+    store.left_out, store.uncovered = (), ("big/ (ignored, 2,001 files)",)
     for _ in range(2):
         await checkpointing.after_turn("t3")
     assert told[-1] == Notice(level="info", text="Undo will not restore: big/ (ignored, 2,001 files).")

@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.extensions.skills.activation import Setting, brought_text, is_given
+from agent_cli.extensions.skills.activation import SkillContext, is_given, skill_content
 from agent_cli.extensions.skills.scan import read_skill
 from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
-from agent_cli.protocol.operations import BroughtText
+from agent_cli.protocol.operations import AttachedText
 from tests.costs import assert_linear
 
 from .files import Machine, write_skill
 
-SETTING = Setting("/project", "s1")
+SETTING = SkillContext("/project", "s1")
 
 
-def bring(machine: Machine, body: str, argument: str = "", *, trusted: bool = True, **fields: str) -> BroughtText:
+def bring(machine: Machine, body: str, argument: str = "", *, trusted: bool = True, **fields: str) -> AttachedText:
     write_skill(machine.home / ".claude/skills/fix", body, **fields)
     (skill,) = machine.find().skills
-    return brought_text(skill, read_skill(skill), argument, SETTING, trusted=trusted)
+    return skill_content(skill, read_skill(skill), argument, SETTING, trusted=trusted)
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def test_a_rate_limit_pauses_cuts_once_and_grows_back() -> None:
     pace = Pace(10, lambda: now[0])
     assert pace.target == 10 and pace.pause_s == 0
     for _ in range(5):
-        pace.limited(37.0)  # each agent reports it
+        pace.on_rate_limit(37.0)  # each agent reports it
     assert pace.target == 7 and pace.pause_s == 37
     now[0] = 38.0
     assert pace.pause_s == 0 and pace.target == 7
@@ -123,10 +123,10 @@ def test_a_rate_limit_pauses_cuts_once_and_grows_back() -> None:
         targets.append(pace.target)
     assert targets == sorted(targets) and targets[-1] == 10
     assert pace.waited_s == 37
-    pace.limited(1)
+    pace.on_rate_limit(1)
     for _ in range(20):
         now[0] += 60
-        pace.limited(1)
+        pace.on_rate_limit(1)
     assert pace.target >= 1
 
 

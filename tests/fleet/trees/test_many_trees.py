@@ -13,9 +13,9 @@ import pytest
 from agent_cli.fleet.tree import TreeError
 from agent_cli.fleet.trees.mirror import is_url
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.workspace.worktrees.apart import create_at_commit
 from agent_cli.workspace.worktrees.create import checkout_around, create
 from agent_cli.workspace.worktrees.draft import _Creation
+from agent_cli.workspace.worktrees.isolated import create_at_commit
 from agent_cli.workspace.worktrees.merge import changed_files
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Owner, record_of, store_of
@@ -136,7 +136,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.workspace.worktrees.apart import create_at_commit
+from agent_cli.workspace.worktrees.isolated import create_at_commit
 from agent_cli.workspace.worktrees.create import checkout_around, create
 repo, commit, place = sys.argv[1:]
 left = 0
@@ -183,7 +183,7 @@ REMOVED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.workspace.worktrees.apart import create_at_commit
+from agent_cli.workspace.worktrees.isolated import create_at_commit
 from agent_cli.workspace.worktrees.create import checkout_around
 from agent_cli.workspace.worktrees.remove import remove
 repo, commit, place, left = sys.argv[1:]

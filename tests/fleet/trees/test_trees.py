@@ -223,13 +223,13 @@ async def test_files_are_laid_over_through_no_link(
     put(tree.path, "folder.sh/x/y", "in the way\n")
     put(tree.path, "file", "in the way\n")
     names = ("b.txt", "c.txt", "tests/new.sh", "away/outside.txt", "folder.sh", "file/x.sh")
-    tree.lay([OverlayFile(name, b"laid\n", True) for name in names])
+    tree.overlay([OverlayFile(name, b"laid\n", True) for name in names])
     assert all((tree.path / name).read_text() == "laid\n" for name in names)
     assert (tree.path / "b.txt").read_text() == "laid\n" and not (tree.path / "b.txt").is_symlink()
     assert os.access(tree.path / "tests/new.sh", os.X_OK) and outside.read_text() == "outside\n"
     for name in ("../x", "/etc/x", "x//y", ".git/config", "sub/.git/hooks/x", ""):
         with pytest.raises(TreeError):
-            tree.lay([OverlayFile(name, b"bad")])
+            tree.overlay([OverlayFile(name, b"bad")])
     assert outside.read_text() == "outside\n" and not (base / "x").exists()
 
 

@@ -52,7 +52,7 @@ async def main():
     runner = ProcessRunner()
     try:
         strength = await measure(runner, Path(sys.argv[1]))
-        print(json.dumps([runner.means and runner.means.mechanism, strength.mechanism, strength.why]))
+        print(json.dumps([runner.mechanism and runner.mechanism.name, strength.mechanism, strength.why]))
     finally:
         await runner.aclose()
 asyncio.run(main())
@@ -219,7 +219,7 @@ async def test_the_agent_confines_its_commands_in_there_as_well_as_outside(
     tree = await opened(at_old(repo), place, runner)
     done = await inside(tree, runner, sys.executable, "-c", MEASURE, str(base))
     strength = await measure(runner, base)
-    outside = [runner.means and runner.means.mechanism, strength.mechanism, strength.why]
+    outside = [runner.mechanism and runner.mechanism.name, strength.mechanism, strength.why]
     assert json.loads(done.stdout) == outside, done.stderr
 
 

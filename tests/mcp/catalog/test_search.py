@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_cli.mcp.catalog.offering import entries
 from agent_cli.mcp.catalog.search import ToolIndex
+from agent_cli.mcp.catalog.tool_selection import entries
 from agent_cli.mcp.tools.find_tools import FindParams
 from agent_cli.mcp.types.offer import Entry, ToolDefinition
 

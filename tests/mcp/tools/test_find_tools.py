@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.mcp.catalog.offering import entries
+from agent_cli.mcp.catalog.tool_selection import entries
 from agent_cli.mcp.tools.find_tools import CallTool, FindParams, FindTools
 from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.sandbox.process.runner import ProcessRunner

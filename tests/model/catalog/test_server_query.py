@@ -155,9 +155,9 @@ def test_hosted_providers_whose_figures_are_known_are_not_asked() -> None:
 
 def test_a_learnt_window_counts_until_a_server_nearby_tells_the_one_in_force() -> None:
     probe = CapabilityProbe(ModelInfo("p/m").plus(Facts("catalogue", 100_000)))
-    info = probe.with_learnt(LearnedLimits(context_window=8_000, efforts=("low",)))
+    info = probe.with_learned(LearnedLimits(context_window=8_000, efforts=("low",)))
     assert (info.context_window, info.source("context_window"), info.efforts) == (8_000, "learnt", ("low",))
-    assert probe.with_learnt(LearnedLimits()).context_window == 100_000
+    assert probe.with_learned(LearnedLimits()).context_window == 100_000
 
 
 @pytest.mark.parametrize("learnt", [4_096, 1_000_000])

@@ -109,7 +109,7 @@ def test_how_servers_refuse_tools(status: int, message: str) -> None:
     repair = learn_from_refusal(
         dialect, written, ModelError("bad_request", message, status=status), LearnedLimits()
     )
-    assert repair is not None and repair.learnt.refused == ("tools",)
+    assert repair is not None and repair.learned.refused == ("tools",)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_other_refusals_are_something_else(message: str) -> None:
     dialect = ChatDialect(Route("p/m", "p", "m", "chat_completions", "http://x"))
     written = dialect.write(ASK, LearnedLimits())
     repair = learn_from_refusal(dialect, written, ModelError("bad_request", message, status=400), LearnedLimits())
-    assert repair is None or "tools" not in repair.learnt.refused
+    assert repair is None or "tools" not in repair.learned.refused
 
 
 def sse(text: str) -> str:

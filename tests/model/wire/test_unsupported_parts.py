@@ -15,7 +15,7 @@ from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
 from agent_cli.model.wire.dialect import refused_message
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
-from agent_cli.store.state.learned_limits import LearntFile
+from agent_cli.store.state.learned_limits import LearnedLimitsFile
 from tests.model.scenarios import TOOL, answer, client
 from tests.model.server import Reply, Server
 
@@ -213,7 +213,7 @@ async def told(model: Model) -> list[str]:
 async def test_only_a_model_without_eyes_is_remembered_and_the_user_is_told_once(
     wire: tuple[str, str], message: str, lasts: bool, tmp_path: Path
 ) -> None:
-    memory = LearntFile(tmp_path / "learnt.json")
+    memory = LearnedLimitsFile(tmp_path / "learnt.json")
     refusal = Reply(status=400, body={"error": {"message": message, "type": "invalid_request_error"}})
     async with Server(refusal, then=Reply(text="a")) as server:
         config = Config(providers={wire[0].partition("/")[0]: Provider(wire=wire[1], base_url=server.url)})  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ async def test_only_a_model_without_eyes_is_remembered_and_the_user_is_told_once
 
 
 async def test_a_forgotten_effort_is_asked_for_again_in_later_sessions_too(tmp_path: Path) -> None:
-    memory = LearntFile(tmp_path / "learnt.json")
+    memory = LearnedLimitsFile(tmp_path / "learnt.json")
     text = "Unsupported parameter: 'reasoning.effort' is not supported with this model."
     refusal = Reply(status=400, body={"error": {"message": text, "type": "invalid_request_error"}})
     async with Server(refusal, then=Reply(text="a")) as server:

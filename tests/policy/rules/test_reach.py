@@ -4,7 +4,7 @@ one of its line needs that."""
 import msgspec
 import pytest
 
-from agent_cli.policy.authorize import authorize, may_leave, strictest, together
+from agent_cli.policy.authorize import authorize, combine, may_leave, strictest
 from agent_cli.protocol.actions import (
     Allow,
     Ask,
@@ -97,9 +97,9 @@ def test_a_question_covers_what_all_parts_need() -> None:
     verdict = run("npm ci && npm test && git push", ruled("allow shell(npm ci)"))
     assert isinstance(verdict, Ask) and verdict.reach == "network" and verdict.grant == ""
     asks = [Ask("a", "r"), Allow("b", "network"), Allow("c", "inside")]
-    assert reach(strictest(asks)) == "network" and reach(together(asks)) == "network"
-    assert reach(together([Allow("a", "network"), Allow("b", "outside")])) == "outside"
-    assert reach(together([Ask("a", "r", "", "outside"), Ask("b", "s", "", "network")])) == "outside"
+    assert reach(strictest(asks)) == "network" and reach(combine(asks)) == "network"
+    assert reach(combine([Allow("a", "network"), Allow("b", "outside")])) == "outside"
+    assert reach(combine([Ask("a", "r", "", "outside"), Ask("b", "s", "", "network")])) == "outside"
 
 
 @each_row(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox.helper import mount_check
-from agent_cli.sandbox.helper.mount_check import MountTree, are_made, misplaced_mounts
+from agent_cli.sandbox.helper.mount_check import MountTree, are_complete, misplaced_mounts
 from agent_cli.sandbox.helper.mount_gate import Gate, MountCheckError
 from agent_cli.sandbox.helper.spawn import spawn_in_bubblewrap
 from agent_cli.sandbox.mechanisms.select import Mechanism
@@ -53,7 +53,7 @@ ASKED = (
 
 
 def test_what_was_asked_for_and_copies_of_our_own_mounts_are_in_order() -> None:
-    assert are_made(MountTree(INSIDE)) and not are_made(MountTree(OUTSIDE))
+    assert are_complete(MountTree(INSIDE)) and not are_complete(MountTree(OUTSIDE))
     assert misplaced_mounts(ASKED, MountTree(INSIDE), MountTree(OUTSIDE)) == b""
 
 
@@ -149,7 +149,7 @@ async def started(runner: ProcessRunner, place: Path, means: trials.Means, *, sw
         encoding="utf-8",
     )
     program.chmod(0o755)
-    runner.means = Mechanism("bubblewrap", str(program), *means[2:])
+    runner.mechanism = Mechanism("bubblewrap", str(program), *means[2:])
     out = bytearray()
     running = await runner.start(
         ["/bin/sh", "-c", f"echo ran >ran; cat {place}/home/.ssh/id; echo ran"],
@@ -212,7 +212,7 @@ async def test_why_bubblewrap_itself_fails_is_told(
     runner: ProcessRunner, place: Path, means: trials.Means
 ) -> None:
     out = bytearray()
-    runner.means = Mechanism(*means)
+    runner.mechanism = Mechanism(*means)
     running = await runner.start(
         ["/bin/true"],
         cwd=place / "work",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     FORMAT_VERSION,
-    AgentNoted,
+    AgentStateChanged,
     AnyRecord,
     CallStarted,
     Header,
@@ -74,11 +74,11 @@ def a_child(session_id: str = "c1c1c1c1") -> list[AnyRecord]:
     """A sub-agent that the call `agent` of its parent has started."""
     return [
         header(session_id, parent_id="0ab1727c", call_id="agent", agent_name="explore-1", agent_type="explore"),
-        AgentNoted(id="n1", time=NOON + 31, state="running", task="Look."),
+        AgentStateChanged(id="n1", time=NOON + 31, state="running", task="Look."),
         UserMessage(id="cu", turn_id="ct", time=NOON + 31, text="Look."),
         called(35, 4, 1, turn_id="ct", id="cc", usage=Usage(input=10, output=1), cost_usd=0.5),
         result(36, "list_dir", 0.5, turn_id="ct"),
-        AgentNoted(id="n2", time=NOON + 37, state="done", text="Found."),
+        AgentStateChanged(id="n2", time=NOON + 37, state="done", text="Found."),
     ]
 
 

@@ -62,7 +62,7 @@ class Desk:
     def expand(self) -> None:
         self.said.append("in full")
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         self.proposed = (text, note)
 
     def show_turns(self, turns: Iterator[Sequence[AnyEvent]], count: int) -> None:
@@ -83,7 +83,7 @@ class Desk:
         self.clipboard += [text] * self._terminal
         return self._terminal
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         self.left = leaving
 
     @property

@@ -53,7 +53,7 @@ class Recorder:
     def say(self, text: str, wrap: bool = True) -> None:
         self.said.append(text)
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         self.said += [text, note]
 
     def summary(self) -> str:
@@ -73,7 +73,7 @@ class Recorder:
     def to_clipboard(self, text: str) -> bool:
         return False
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         self.conversation.exit_reason = leaving
 
 
@@ -189,7 +189,7 @@ async def test_a_submission_is_open_until_its_end_and_closing_passes_only_notice
     front.client.last_words = ("job 1 was ended",)
     conversation = front.conversation
     await conversation.carry_on()
-    await conversation.begin(FirstInput("data", is_data=True))
+    await conversation.begin(FirstInput("data", has_piped_text=True))
     assert front.submitted == [UserInput(""), UserInput("data", is_data=True)]
     assert conversation.open == {"s1", "s2"}
     front.client.emit(ev.OperationCompleted(operation="x"), "s1")
@@ -202,7 +202,7 @@ async def test_a_submission_is_open_until_its_end_and_closing_passes_only_notice
                 assert conversation.open == {"s2"}
 
     consumer = asyncio.ensure_future(consume(conversation.events()))
-    front.leave(ExitReason("terminated"))
+    front.exit_repl(ExitReason("terminated"))
     await conversation.close(consumer)
     assert consumer.done() and isinstance(seen[-1], ev.Notice)
     assert front.client.operations(Interrupt) == [Interrupt("terminated")]

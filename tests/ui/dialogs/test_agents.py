@@ -87,7 +87,7 @@ class Line:
     def answered(self) -> None: ...
     def follow(self) -> None: ...
 
-    def rescue(self) -> None:
+    def move_to_draft(self) -> None:
         self.rescued += 1
 
 

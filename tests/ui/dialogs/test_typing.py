@@ -51,7 +51,7 @@ class Keyboard:
         self.submitted: list[Operation] = []
         self.is_answering = is_answering
         self._entry: Entry | None = None
-        self.asking = DialogQueue(
+        self.dialogs = DialogQueue(
             self, lambda text, wrap=True: None, self.submitted.append, lambda: None, lambda: self.now
         )
 
@@ -65,14 +65,14 @@ class Keyboard:
     def type_answer(self, text: str) -> None:
         self.line += text
 
-    def rescue(self) -> None:
+    def move_to_draft(self) -> None:
         self.draft, self.line = self.line, ""
 
     def answered(self) -> None:
         self._key_at, self.is_answering = 0.0, True
 
     def follow(self) -> None:
-        entry = self.asking.dialog.entry if self.asking.dialog else None
+        entry = self.dialogs.dialog.entry if self.dialogs.dialog else None
         if entry is not self._entry:
             self._entry, self.line = entry, entry.initial if entry else ""
 
@@ -81,21 +81,21 @@ class Keyboard:
         end = self.now + seconds
         while self.now < end:
             self.now = min(end, self.now + 0.1)
-            self.asking.tick()
+            self.dialogs.tick()
 
     def press(self, key: str) -> None:
         self._key_at = self.now
-        self.is_answering = self.is_answering and self.asking.dialog is not None
-        if self.asking.dialog is None:
+        self.is_answering = self.is_answering and self.dialogs.dialog is not None
+        if self.dialogs.dialog is None:
             if key != "\n":
                 self.draft += key
             elif self.draft.strip():
                 self.sent.append(self.draft)
                 self.draft, self._key_at = "", 0.0
-        elif self.asking.is_new:
-            self.asking.type_early(key)
+        elif self.dialogs.is_new:
+            self.dialogs.type_early(key)
         elif key == "\n":
-            self.asking.entered(self.line)
+            self.dialogs.entered(self.line)
         else:
             self.line += key
 
@@ -129,16 +129,16 @@ def test_a_sentence_typed_at_any_pace_decides_nothing_else_and_stays_whole(is_an
         dialog = ApprovalDialog(ApprovalRequested(request_id="r1", items=items), person.now)
         is_asked = comes_s <= 0
         if is_asked:
-            person.asking.ask(dialog)
+            person.dialogs.ask(dialog)
             person.wait(-comes_s)
-            if stage and person.asking.dialog and not person.asking.is_new:
+            if stage and person.dialogs.dialog and not person.dialogs.is_new:
                 person.press(stage)
                 person.press("\n")
         begun, paces = person.now, random.Random(sentence)
         for key in [*sentence, *("\n" * sends)]:
             if not is_asked and person.now - begun >= comes_s:
                 is_asked = True
-                person.asking.ask(dialog)
+                person.dialogs.ask(dialog)
             person.press(key)
             person.wait(min(1.5, pace * paces.uniform(0.6, 1.4)))
         case = (sentence, stage, round(pace, 2), round(comes_s, 2), sends, calls)

@@ -16,7 +16,7 @@ from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAnswer, Shutdown, UserInput
 from agent_cli.protocol.run_outcome import ChangedFile, Denied
 from agent_cli.protocol.usage import Totals
-from agent_cli.ui.headless.runner import RunResult, Stopper, encode, run_task
+from agent_cli.ui.headless.runner import RunResult, StopHandle, encode, run_task
 from tests.ui.fake_client import FakeClient
 
 
@@ -228,7 +228,7 @@ async def test_a_signal_interrupts_and_the_result_is_still_written(reason: Any, 
     async def script(client: FakeClient, submission: str, text: str) -> None:
         await asyncio.sleep(30)
 
-    client, out, stopper = FakeClient(script), io.StringIO(), Stopper()
+    client, out, stopper = FakeClient(script), io.StringIO(), StopHandle()
     asyncio.get_running_loop().call_later(0.05, stopper.stop, reason, number)
     result = await run_task(
         client, UserInput("task"), output_format="stream-json", out=out, err=io.StringIO(), stopper=stopper
@@ -252,11 +252,11 @@ async def test_structured_output_that_does_not_fit_is_exit_code_8() -> None:
     def structure(text: str) -> object:
         raise ValueError("no JSON")
 
-    result, _, err = await run(simple, structure=structure)
+    result, _, err = await run(simple, parse_answer=structure)
     assert (result.exit_code, result.verified) == (8, None)
     assert "no JSON" in err and "with --model" in err
     assert result.changed_files == (ChangedFile("a.py", "modified", 6, 2),), "both turns count"
-    result, _, _ = await run(simple, structure=lambda text: {"answer": text})
+    result, _, _ = await run(simple, parse_answer=lambda text: {"answer": text})
     assert (result.exit_code, result.structured) == (0, {"answer": "all done"})
 
 
@@ -271,7 +271,9 @@ async def test_an_answer_that_does_not_fit_is_corrected_once() -> None:
         return text
 
     client = FakeClient(script)
-    result = await run_task(client, UserInput("task"), out=io.StringIO(), err=io.StringIO(), structure=structure)
+    result = await run_task(
+        client, UserInput("task"), out=io.StringIO(), err=io.StringIO(), parse_answer=structure
+    )
     assert (result.exit_code, result.structured, result.text) == (0, "right", "right")
     task, correction = client.operations(UserInput)
     assert task == UserInput("task") and "at $: 42 is wrong" in correction.text
@@ -282,7 +284,7 @@ async def test_an_answer_cut_short_by_a_limit_is_not_corrected() -> None:
         return ev.TurnCompleted(stop_reason="turn_limit", text="so far", steps=1, duration_s=1)
 
     client, err = FakeClient(script), io.StringIO()
-    result = await run_task(client, UserInput("task"), out=io.StringIO(), err=err, structure=json.loads)
+    result = await run_task(client, UserInput("task"), out=io.StringIO(), err=err, parse_answer=json.loads)
     assert (result.exit_code, result.stop_reason, len(client.operations(UserInput))) == (5, "turn_limit", 1)
     assert "--max-turns" in err.getvalue()
 

@@ -73,8 +73,8 @@ def test_no_sign_is_lost_in_any_language(language: str, lines: list[str]) -> Non
     lines = [re.sub(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]", "", line) for line in lines]
     code = CodeLines(language)
     for line in lines:
-        glimpse = code.glimpse(line, DARK)
-        assert code.glimpse(line, DARK) == glimpse, "looking changes nothing"
+        glimpse = code.partial_line(line, DARK)
+        assert code.partial_line(line, DARK) == glimpse, "looking changes nothing"
         assert code.line(line, DARK) == glimpse
         assert SGR.sub("", glimpse) == line
 

@@ -10,13 +10,13 @@ from agent_cli.ui.repl.terminal_modes import TypeAhead
 
 async def main():
     ahead, over = TypeAhead(), asyncio.Event()
-    ahead.take()
+    ahead.acquire()
     print("taken", flush=True)
     asyncio.get_running_loop().call_later(30, over.set)
     ahead.watch(asyncio.get_running_loop(), lambda: (print("left"), over.set()), lambda: print("hint", flush=True))
     await over.wait()
     ahead.give_back()
-    print(repr(ahead.hand_over()))
+    print(repr(ahead.hand_to_editor()))
 
 asyncio.run(main())
 """
@@ -25,10 +25,10 @@ import select
 from agent_cli.ui.repl.terminal_modes import TypeAhead
 
 ahead = TypeAhead()
-ahead.take()
+ahead.acquire()
 print("taken", flush=True)
 select.select([0], [], [], 30)
-text = ahead.hand_over()
+text = ahead.hand_to_editor()
 ahead.give_back()
 print(repr(text))
 """
@@ -68,9 +68,9 @@ def test_a_ctrl_c_that_was_answered_with_the_hint_counts_for_the_line_editor_too
     program = PROGRAM.replace(
         'print("hint", flush=True)', '(ahead.unwatch(), print("hint", flush=True), over.set())'
     )
-    waiting = "    __import__('select').select([0], [], [], 30)\n    print(repr(ahead.hand_over()))\n    ahead.give_back()\n"
+    waiting = "    __import__('select').select([0], [], [], 30)\n    print(repr(ahead.hand_to_editor()))\n    ahead.give_back()\n"
     with Terminal(
-        program.replace("    ahead.give_back()\n    print(repr(ahead.hand_over()))\n", waiting)
+        program.replace("    ahead.give_back()\n    print(repr(ahead.hand_to_editor()))\n", waiting)
     ) as terminal:
         terminal.wait("taken")
         terminal.send("\x03")

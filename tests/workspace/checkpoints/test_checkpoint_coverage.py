@@ -97,7 +97,7 @@ async def test_what_is_ignored_and_large_is_left_out_and_named(root: Path) -> No
     (root / "node_modules" / "a" / "f").touch()
     checkpoints = make(root)
     before = await checkpoints.take()
-    assert checkpoints.beyond == ("big/ (ignored, 2,001 files)", "node_modules/ (ignored, 1 file)")
+    assert checkpoints.uncovered == ("big/ (ignored, 2,001 files)", "node_modules/ (ignored, 1 file)")
     sh(root, "rm -r big/1 node_modules; printf x > .env")
     report = await checkpoints.restore(await checkpoints.take(), before)
     assert [change.path for change in report.restored] == [".env"]

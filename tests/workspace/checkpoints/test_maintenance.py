@@ -70,7 +70,7 @@ async def test_a_session_that_is_forgotten_takes_nothing_of_another_with_it(proj
     subprocess.run("git init -q; echo x > f", shell=True, cwd=project.parent / "work" / "sub", check=True)
     one, two = await two_turns(project, "s1"), await two_turns(project, "s10")
     if packed:
-        await maintenance.tend(project / "checkpoints", ProcessRunner().run)
+        await maintenance.maintain(project / "checkpoints", ProcessRunner().run)
     age(project)
     held, size = objects(project), store_bytes(project)
     await maintenance.forget_session(project, "s1", ProcessRunner().run)
@@ -127,16 +127,16 @@ async def test_odd_session_ids_stay_inside_the_store(project: Path, name: str) -
 async def test_many_single_objects_become_a_pack_once_a_day(project: Path) -> None:
     work, store = project.parent / "work", project / "checkpoints"
     checkpoints = make(project, "s1")
-    assert not checkpoints.needs_care
+    assert not checkpoints.needs_maintenance
     (work / "f").write_text("1", encoding="utf-8")
     first = await checkpoints.take()
     sample = store / "objects" / "17"
     sample.mkdir(exist_ok=True)
     for number in range(8):
         (sample / f"{number:038}").touch()
-    assert checkpoints.needs_care
-    await checkpoints.tend()
-    assert not checkpoints.needs_care and list((store / "objects" / "pack").glob("*.pack"))
+    assert checkpoints.needs_maintenance
+    await checkpoints.maintain()
+    assert not checkpoints.needs_maintenance and list((store / "objects" / "pack").glob("*.pack"))
     (work / "f").write_text("2", encoding="utf-8")
     await checkpoints.restore(await checkpoints.take(), first)
     assert (work / "f").read_text(encoding="utf-8") == "1"
@@ -147,9 +147,9 @@ async def test_a_store_that_somebody_tends_is_left_to_them(project: Path) -> Non
     store = project / "checkpoints"
     with (store / "tending").open("wb") as held:
         assert try_lock(held.fileno())
-        await maintenance.tend(store, ProcessRunner().run)
+        await maintenance.maintain(store, ProcessRunner().run)
         assert not list((store / "objects").glob("pack/*.pack"))
-    await maintenance.tend(store, ProcessRunner().run)
+    await maintenance.maintain(store, ProcessRunner().run)
     assert list((store / "objects").glob("pack/*.pack"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
-from agent_cli.bootstrap.session_builder import NOBODY, OpenSession
+from agent_cli.bootstrap.session_builder import NON_INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.events import TERMINAL, ToolCallFinished
 from agent_cli.protocol.messages import UserMessage
@@ -47,7 +47,7 @@ def _prompts(records: Sequence[AnyRecord]) -> list[str]:
 
 async def watch(setup: Setup, prompts: list[str]) -> int:
     """Submit prompts one after another and print the events; return the exit code of the last turn."""
-    opened = await open_session(setup, NOBODY)
+    opened = await open_session(setup, NON_INTERACTIVE)
     async with opened.running():
         return await _consume(opened, prompts, Watcher(setup.config.ui, sys.stdout, opened.agent.snapshot))
 

@@ -165,9 +165,9 @@ def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Reco
 
 def _tools(enabled: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """Return the names of the offered tools, and the hash of their definitions for the model."""
-    from agent_cli.tools.registry import default_registry, without_later
+    from agent_cli.tools.registry import default_registry, without_late_groups
 
-    built_in, later = without_later(enabled)
+    built_in, later = without_late_groups(enabled)
     registry = default_registry(built_in, interactive=False)
     return (*registry.names, *sorted(later)), hashlib.sha256(msgspec.json.encode(registry.specs())).hexdigest()
 

@@ -11,14 +11,14 @@ import typer
 
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions
-from agent_cli.bootstrap.session_builder import NOBODY, PERSON, OpenSession
+from agent_cli.bootstrap.session_builder import INTERACTIVE, NON_INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.model.client_calls import ClientCalls
 from agent_cli.protocol.sanitize import clean
 from agent_cli.serve.served import TASK, Served, ToolSpec
 from agent_cli.ui.signals import signal_handlers
 
-from ...services.trust_prompt import offers
+from ...services.trust_prompt import pending_trust_requests
 
 _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
 """Tools of no use to a client, which has its own equivalents."""
@@ -43,8 +43,8 @@ def serve(
     values = {"mode": mode, "cd": cd}
     chosen = ParsedOptions("agent", {key: value for key, value in values.items() if value is not None})
     setup = Setup(chosen)
-    for offer in offers(setup):
-        print(f"agent: {offer.place} {offer.otherwise}. Start `agent` once.", file=sys.stderr)
+    for offer in pending_trust_requests(setup):
+        print(f"agent: {offer.place} {offer.effect_if_denied}. Start `agent` once.", file=sys.stderr)
     words = [word.strip() for word in tools.split(",") if word.strip()] if tools is not None else None
     return asyncio.run(_serve(chosen, setup, words))
 
@@ -100,7 +100,7 @@ class _Opened:
     async def aclose(self) -> None:
         """Shut the engine down."""
         await self._running.aclose()
-        for note in self._opened.last_words:
+        for note in self._opened.exit_messages:
             print(f"agent: {clean(note)}", file=sys.stderr)
 
 
@@ -114,7 +114,7 @@ class _ToolSessions:
         """Open a session; `can_ask` is True if the client can put a question to its user."""
         calls = ClientCalls(self._setup.config.model or _NO_MODEL)
         return await _Opened(
-            await open_session(self._setup, PERSON if can_ask else NOBODY, model=calls), calls
+            await open_session(self._setup, INTERACTIVE if can_ask else NON_INTERACTIVE, model=calls), calls
         ).begin()
 
 
@@ -126,4 +126,6 @@ class _TaskSessions:
 
     async def open(self, can_ask: bool) -> _Opened:
         """Open a session; see `_ToolSessions`."""
-        return await _Opened(await open_session(Setup(self._chosen), PERSON if can_ask else NOBODY), None).begin()
+        return await _Opened(
+            await open_session(Setup(self._chosen), INTERACTIVE if can_ask else NON_INTERACTIVE), None
+        ).begin()

@@ -12,7 +12,7 @@ from agent_cli.bootstrap.plugins import LoadedPlugin, data_folder, loaded_plugin
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import home_dir
 from agent_cli.extensions.plugins.effects import part_lines
-from agent_cli.extensions.plugins.elsewhere import Elsewhere, declared_by, installed_elsewhere
+from agent_cli.extensions.plugins.other_agents import Elsewhere, declared_by, installed_elsewhere
 from agent_cli.extensions.plugins.plugin import PluginError
 from agent_cli.extensions.plugins.store import named
 

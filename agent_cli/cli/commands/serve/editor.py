@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from agent_cli.bootstrap.options import ParsedOptions
-from agent_cli.bootstrap.session_builder import PERSON
+from agent_cli.bootstrap.session_builder import INTERACTIVE
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import keyed
 from agent_cli.config.layer import ConfigError
@@ -24,7 +24,7 @@ from agent_cli.ui.commands import registry
 from agent_cli.ui.commands.api import Choice, ExitReason
 from agent_cli.ui.commands.settings import confirms_yolo
 from agent_cli.ui.render import notices
-from agent_cli.ui.services import Host
+from agent_cli.ui.services import FrontEndServices
 from agent_cli.ui.text.hints import with_advice
 from agent_cli.ui.text.theme import NONE, Theme
 
@@ -45,7 +45,7 @@ class EditorHost(SessionHost):
 
     def __init__(self, chosen: ParsedOptions) -> None:
         """`chosen` are options for every session."""
-        super().__init__(chosen, PERSON)
+        super().__init__(chosen, INTERACTIVE)
 
     def services(self, opened: OpenedSession) -> "Services":
         """See `EditorHost`."""
@@ -127,11 +127,11 @@ class Services:
         found = [line.name for line in self._host.models("") if line.has_key]
         return found[:_MOST_MODELS]
 
-    def worded(self, event: AnyEvent) -> AnyEvent:
+    def with_advice(self, event: AnyEvent) -> AnyEvent:
         """See `EditorServices`."""
         return with_advice(event, "repl", self._opened.client.snapshot())
 
-    def described(self, event: AnyEvent) -> str:
+    def describe_event(self, event: AnyEvent) -> str:
         """See `EditorServices`."""
         if isinstance(event, Compacted):
             from agent_cli.ui.render.tool_results import render_compaction
@@ -148,7 +148,7 @@ class _Context:
     keys: tuple[str, ...] = ()
     columns = _COLUMNS
 
-    def __init__(self, client: Client, host: Host, front: CommandFront) -> None:
+    def __init__(self, client: Client, host: FrontEndServices, front: CommandFront) -> None:
         self.client, self.host = client, host
         self._front = front
 
@@ -163,7 +163,7 @@ class _Context:
         reflow."""
         self._front.say(f"```\n{text}\n```\n" if "\n" in text.strip() else f"{text}\n")
 
-    def propose(self, text: str, note: str) -> None:
+    def prefill(self, text: str, note: str) -> None:
         """See `CommandContext`."""
         self.say(f"Send this to change it:\n{text}")
 
@@ -191,6 +191,6 @@ class _Context:
         """See `CommandContext`."""
         return False
 
-    def leave(self, leaving: ExitReason) -> None:
+    def exit_repl(self, leaving: ExitReason) -> None:
         """See `CommandContext`."""
         self.say(_NOT_HERE)

@@ -21,7 +21,7 @@ from agent_cli.store.catalog import describe
 from agent_cli.store.file_names import id_in
 from agent_cli.store.session_file import StoreError
 
-from ...services.trust_prompt import inert_lines, offers
+from ...services.trust_prompt import inert_lines, pending_trust_requests
 
 _WRONG = (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError)
 _MOST_LISTED = 1000
@@ -57,7 +57,7 @@ class Opened:
         self.setup = setup
         self.built = opened
         self.client: Client = opened.agent
-        self.notes = (*opened.notes, *inert_lines(offers(setup)))
+        self.notes = (*opened.notes, *inert_lines(pending_trust_requests(setup)))
         self._running = AsyncExitStack()
 
     async def begin(self) -> "Opened":
@@ -68,7 +68,7 @@ class Opened:
     async def aclose(self) -> None:
         """Shut the engine down."""
         await self._running.aclose()
-        for note in self.built.last_words:
+        for note in self.built.exit_messages:
             print(f"agent: {clean(note)}", file=sys.stderr)
 
 

@@ -259,7 +259,7 @@ async def _sandbox(setup: Setup, strength: EnforcedLevel) -> str:
     if setup.config.sandbox == "off":
         advice = "Commands run with all your rights; `sandbox: workspace-write` confines them."
         raise Problem(f"switched off ({setup.loaded.place('sandbox')})", advice)
-    if not strength.is_there:
+    if not strength.is_available:
         raise Problem(f"none: {strength.why}", "Until then commands that are not known to be read-only ask first.")
     holes = [] if strength.hides_inside else ["cannot protect single files of the workspace"]
     holes += [] if strength.cuts_network else ["does not cut the network"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
 from agent_cli.bootstrap.compose import open_session
-from agent_cli.bootstrap.session_builder import NOBODY, OpenSession
+from agent_cli.bootstrap.session_builder import NON_INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.operations import UserInput
@@ -50,7 +50,7 @@ class ReviewSessions:
             NoModel, MissingKey, UsageError, StoreError: no session can be opened.
         """
         is_first, self._has_begun = not self._has_begun, True
-        opened = await open_session(self._setup if is_first else self._unsaved, NOBODY)
+        opened = await open_session(self._setup if is_first else self._unsaved, NON_INTERACTIVE)
         now = opened.agent.snapshot()
         if is_first:
             self.model = now.model

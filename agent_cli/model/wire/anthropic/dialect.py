@@ -11,8 +11,8 @@ from ...types.json import Json
 from ...types.provider_table import Route
 from .. import unsupported_parts
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
-from ..kept_parts import KeptParts
-from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
+from ..part_cache import PartCache
+from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_fallbacks, schema_fallback
 from .request import messages_body
 from .stream import MessagesStream
 
@@ -34,8 +34,8 @@ class AnthropicDialect(Dialect):
     """`POST …/v1/messages`."""
 
     lists = "messages"
-    repairs: tuple[Fallback, ...] = (
-        schema_repair(r"output_config(?!\.effort)|output_format|json_schema|structured[ _-]?outputs?"),
+    fallbacks: tuple[Fallback, ...] = (
+        schema_fallback(r"output_config(?!\.effort)|output_format|json_schema|structured[ _-]?outputs?"),
         Fallback(OUTPUT_LIMIT, lazy_regex(r"max_tokens"), _SHORTER),
         Fallback("prefix", lazy_regex(r"prefix_mismatch_behavior"), _PREFIX, lasting=False),
         Fallback(
@@ -57,7 +57,7 @@ class AnthropicDialect(Dialect):
             sure=True,
             elsewhere=IN_A_TOOL,
         ),
-        *picture_repairs(400, 404, 415, 422),
+        *picture_fallbacks(400, 404, 415, 422),
         Fallback("cache_marks", lazy_regex(r"cache_control"), _NO_MARKS),
         Fallback("tool_choice", lazy_regex(r"tool_choice"), _NO_CHOICE),
     )
@@ -66,7 +66,7 @@ class AnthropicDialect(Dialect):
         """Create a dialect. `info` gives the maximum answer length, which this format requires in each request."""
         super().__init__(route)
         self._info = info
-        self._kept: KeptParts[Message, list[Json]] = KeptParts()
+        self._kept: PartCache[Message, list[Json]] = PartCache()
         self.path = "/messages" if _VERSIONED.search(route.base_url.rstrip("/")) else "/v1/messages"
 
     def headers(self) -> Mapping[str, str]:
@@ -77,11 +77,11 @@ class AnthropicDialect(Dialect):
             headers["x-api-key"] = self._route.api_key
         return headers
 
-    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        return messages_body(self._route, self._info, request, learnt, self._kept)
+    def write(self, request: ModelRequest, learned: LearnedLimits) -> EncodedRequest:
+        return messages_body(self._route, self._info, request, learned, self._kept)
 
-    def sends(self, repair: Fallback, body: Json) -> bool:
-        match repair.name:
+    def sends(self, fallback: Fallback, body: Json) -> bool:
+        match fallback.name:
             case "output_limit" | "cache_marks":
                 return True
             case "effort" | "begun":
@@ -91,7 +91,7 @@ class AnthropicDialect(Dialect):
             case "tool_choice":
                 return "tool_choice" in body
         kinds = {block["type"] for message in body["messages"] for block in _blocks(message["content"])}
-        if repair.name in ("images", "pictures"):
+        if fallback.name in ("images", "pictures"):
             return "image" in kinds
         return bool(kinds & {"thinking", "redacted_thinking"})
 

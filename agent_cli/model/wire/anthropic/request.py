@@ -24,7 +24,7 @@ from ...types.json import Json
 from ...types.provider_table import ImageLimits, Route
 from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
-from ..kept_parts import KeptParts
+from ..part_cache import PartCache
 from ..parts import in_order, joined, object_text, plain_id, plain_name
 from .thinking import BUDGETS, LEAST_BUDGET, Thinking, longest_answer, must_fit, thinking_of
 
@@ -53,16 +53,16 @@ def messages_body(
     route: Route,
     info: ModelInfo,
     request: ModelRequest,
-    learnt: LearnedLimits,
-    kept: KeptParts[Message, list[Json]],
+    learned: LearnedLimits,
+    kept: PartCache[Message, list[Json]],
 ) -> EncodedRequest:
     """Return the body, and the message id of each entry and block of its `messages`; `kept` caches the parts
     written for the previous request."""
-    entries = _entries(request, route, learnt, kept)
-    max_tokens = _fitting(_max_tokens(route, info, request, learnt), route, info, request, entries)
+    entries = _entries(request, route, learned, kept)
+    max_tokens = _fitting(_max_tokens(route, info, request, learned), route, info, request, entries)
     body: Json = {"model": route.model, "stream": True, "max_tokens": max_tokens}
-    if not {"effort", "begun"} & set(learnt.refused):
-        body.update(_thinking(thinking_of(route.model), request.effort, max_tokens, entries, learnt))
+    if not {"effort", "begun"} & set(learned.refused):
+        body.update(_thinking(thinking_of(route.model), request.effort, max_tokens, entries, learned))
     if request.tools:
         body["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
@@ -71,14 +71,14 @@ def messages_body(
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system}]
     body["messages"] = [{"role": entry.role, "content": entry.blocks} for entry in entries]
-    if request.tools and "tool_choice" not in learnt.refused:  # after the messages, which stay a prefix that way
+    if request.tools and "tool_choice" not in learned.refused:  # after the messages, which stay a prefix that way
         if not request.may_call:
             body["tool_choice"] = {"type": "none"}
         elif request.must_call and body.get("thinking", {"type": "disabled"})["type"] == "disabled":
             body["tool_choice"] = {"type": "tool", "name": request.must_call}  # refused together with thinking
     if request.answer_schema is not None:
-        _hold_to_schema(body, request, route, learnt)
-    if "cache_marks" not in learnt.refused:
+        _hold_to_schema(body, request, route, learned)
+    if "cache_marks" not in learned.refused:
         _mark(body)
     return EncodedRequest(
         body,
@@ -87,19 +87,19 @@ def messages_body(
     )
 
 
-def _hold_to_schema(body: Json, request: ModelRequest, route: Route, learnt: LearnedLimits) -> None:
+def _hold_to_schema(body: Json, request: ModelRequest, route: Route, learned: LearnedLimits) -> None:
     from ..answer_format import answer_format
 
-    form = answer_format(request, route.quirks, learnt)
+    form = answer_format(request, route.quirks, learned)
     if form is not None and form.closed is not None:
         schema = {"type": "json_schema", "schema": form.closed}
         body["output_config"] = {**body.get("output_config", {}), "format": schema}
 
 
-def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> int:
+def _max_tokens(route: Route, info: ModelInfo, request: ModelRequest, learned: LearnedLimits) -> int:
     known = info.max_output_tokens or longest_answer(route.model)
     wanted = request.max_output_tokens or known
-    return min(wanted, learnt.max_output_tokens or wanted)
+    return min(wanted, learned.max_output_tokens or wanted)
 
 
 def _fitting(max_tokens: int, route: Route, info: ModelInfo, request: ModelRequest, entries: list[_Entry]) -> int:
@@ -131,23 +131,23 @@ def _chars(value: Any) -> int:
 
 
 def _thinking(
-    thinking: Thinking, wanted: str, max_tokens: int, entries: list[_Entry], learnt: LearnedLimits
+    thinking: Thinking, wanted: str, max_tokens: int, entries: list[_Entry], learned: LearnedLimits
 ) -> Json:
     """Return the fields that control thinking; empty leaves it to the provider."""
     if thinking.kind == "adaptive":
-        return _adaptive(thinking, wanted, learnt)
+        return _adaptive(thinking, wanted, learned)
     budget = min(BUDGETS.get(wanted, 0), max_tokens // 2)
     if thinking.kind == "none" or budget < LEAST_BUDGET or not _may_start_thinking(entries):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _adaptive(thinking: Thinking, wanted: str, learnt: LearnedLimits) -> Json:
+def _adaptive(thinking: Thinking, wanted: str, learned: LearnedLimits) -> Json:
     binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
-    shown = {"type": "adaptive", "display": "summarized"} | (binding if "prefix" in learnt.refused else {})
+    shown = {"type": "adaptive", "display": "summarized"} | (binding if "prefix" in learned.refused else {})
     if wanted == "none" and thinking.can_stop:
         return {"thinking": {"type": "disabled"}} if thinking.by_default else {}
-    effort = known_effort(wanted, learnt.efforts or thinking.efforts)
+    effort = known_effort(wanted, learned.efforts or thinking.efforts)
     if effort:
         return {"thinking": shown, "output_config": {"effort": effort}}
     return {"thinking": shown} if thinking.by_default else {}
@@ -163,11 +163,11 @@ def _may_start_thinking(entries: list[_Entry]) -> bool:
 
 
 def _entries(
-    request: ModelRequest, route: Route, learnt: LearnedLimits, kept: KeptParts[Message, list[Json]]
+    request: ModelRequest, route: Route, learned: LearnedLimits, kept: PartCache[Message, list[Json]]
 ) -> list[_Entry]:
     """Return the conversation in alternating roles: consecutive messages of one role become one entry."""
-    limits = route.quirks.images if takes_pictures(learnt) else None
-    reasoning = "reasoning" not in learnt.refused
+    limits = route.quirks.images if takes_pictures(learned) else None
+    reasoning = "reasoning" not in learned.refused
     entries: list[_Entry] = []
     written = kept.of(
         request.messages,

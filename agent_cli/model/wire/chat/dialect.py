@@ -5,13 +5,13 @@ import re
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Message
 
-from ...text_calls.prompt import TOOLS_REPAIR
+from ...text_calls.prompt import TOOLS_FALLBACK
 from ...types.base import Fallback, LearnedLimits, ModelRequest
 from ...types.json import Json
 from ...types.provider_table import Route
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
-from ..kept_parts import KeptParts
-from ..unsupported_parts import ANSWER_SCHEMA, EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
+from ..part_cache import PartCache
+from ..unsupported_parts import ANSWER_SCHEMA, EFFORT, ELSEWHERE, IN_A_TOOL, picture_fallbacks, schema_fallback
 from .request import chat_body, roles_repeat
 from .stream import ChatStream
 
@@ -39,11 +39,11 @@ class ChatDialect(Dialect):
 
     path = "/chat/completions"
     lists = "messages"
-    repairs: tuple[Fallback, ...] = (
-        schema_repair(
+    fallbacks: tuple[Fallback, ...] = (
+        schema_fallback(
             r"response_?format|response mime type|json_schema|structured[ _-]?outputs?|\bgrammar\b|guided[ _]"
         ),
-        TOOLS_REPAIR,
+        TOOLS_FALLBACK,
         Fallback("stream_options", lazy_regex("stream_options"), "This server does not report token counts."),
         Fallback(
             "no_reasoning",
@@ -61,7 +61,7 @@ class ChatDialect(Dialect):
         ),
         Fallback("effort", lazy_regex(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
         Fallback("tool_choice", lazy_regex("tool_choice"), "This server does not know `tool_choice`; left out."),
-        *picture_repairs(400, 404, 415, 422),
+        *picture_fallbacks(400, 404, 415, 422),
         Fallback(
             "system_role",
             lazy_regex(
@@ -90,13 +90,13 @@ class ChatDialect(Dialect):
 
     def __init__(self, route: Route) -> None:
         super().__init__(route)
-        self._kept: KeptParts[Message, Json] = KeptParts()
+        self._kept: PartCache[Message, Json] = PartCache()
 
-    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        return chat_body(self._route, request, learnt, self._kept)
+    def write(self, request: ModelRequest, learned: LearnedLimits) -> EncodedRequest:
+        return chat_body(self._route, request, learned, self._kept)
 
-    def sends(self, repair: Fallback, body: Json) -> bool:
-        match repair.name:
+    def sends(self, fallback: Fallback, body: Json) -> bool:
+        match fallback.name:
             case "images" | "pictures":
                 return any(_has_image(each.get("content")) for each in body["messages"])
             case "repeated_roles":
@@ -108,7 +108,7 @@ class ChatDialect(Dialect):
             case "no_reasoning":
                 answers = (each for each in body["messages"] if each["role"] == "assistant")
                 return any(not _REASONING & answer.keys() for answer in answers)
-        return any(field in body for field in _FIELDS[repair.name])
+        return any(field in body for field in _FIELDS[fallback.name])
 
     def reader(self) -> ChatStream:
         return ChatStream(self._route.provider)

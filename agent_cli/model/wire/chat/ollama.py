@@ -17,7 +17,7 @@ from agent_cli.protocol.usage import CHARS_PER_TOKEN, Usage
 
 from ...catalog.server_facts import OLLAMA_WINDOW
 from ...catalog.server_query import CapabilityProbe
-from ...text_calls.prompt import TOOLS_REPAIR
+from ...text_calls.prompt import TOOLS_FALLBACK
 from ...types.base import (
     CallPiece,
     CallStart,
@@ -38,8 +38,8 @@ from ...types.json import Json, join_surrogates, text_of
 from ...types.provider_table import Route
 from ..dialect import Dialect, EncodedRequest, known_effort
 from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, decode_json
-from ..kept_parts import KeptParts
-from ..unsupported_parts import ANSWER_SCHEMA, ELSEWHERE, THINKING, picture_repairs, schema_repair
+from ..part_cache import PartCache
+from ..unsupported_parts import ANSWER_SCHEMA, ELSEWHERE, THINKING, picture_fallbacks, schema_fallback
 from .request import chat_messages, fitting, tool_json
 
 _MOST_CHARS_A_TOKEN = 6
@@ -53,16 +53,16 @@ class OllamaDialect(Dialect):
 
     path = "/api/chat"
     lists = "messages"
-    repairs: tuple[Fallback, ...] = (
-        schema_repair(r"\bformat\b|\bgrammar\b|json_schema"),
-        TOOLS_REPAIR,
+    fallbacks: tuple[Fallback, ...] = (
+        schema_fallback(r"\bformat\b|\bgrammar\b|json_schema"),
+        TOOLS_FALLBACK,
         Fallback(
             "effort",
             lazy_regex(rf"['\"`.]think\b|{THINKING}", re.IGNORECASE),
             _NO_THINKING,
             elsewhere=ELSEWHERE,
         ),
-        *picture_repairs(400, 422, 500),
+        *picture_fallbacks(400, 422, 500),
     )
 
     def __init__(self, route: Route, probe: CapabilityProbe) -> None:
@@ -70,9 +70,9 @@ class OllamaDialect(Dialect):
         super().__init__(route)
         self._probe = probe
         self._sent_chars = 0
-        self._kept: KeptParts[Message, Json] = KeptParts()
+        self._kept: PartCache[Message, Json] = PartCache()
 
-    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
+    def write(self, request: ModelRequest, learned: LearnedLimits) -> EncodedRequest:
         info = self._probe.info
         window = info.context_window or OLLAMA_WINDOW
         options: Json = {"num_ctx": window}
@@ -80,28 +80,28 @@ class OllamaDialect(Dialect):
             options["num_predict"] = request.max_output_tokens
         body: Json = {"model": self._route.model, "stream": True, "truncate": False, "shift": False}
         body["options"] = options
-        if "effort" not in learnt.refused and (think := _think(request.effort, info, self._route)) is not None:
+        if "effort" not in learned.refused and (think := _think(request.effort, info, self._route)) is not None:
             body["think"] = think
         if request.tools:
             body["tools"] = [tool_json(tool) for tool in request.tools]
-        pictures = takes_pictures(learnt) and info.images is not False
-        quirks = msgspec.structs.replace(fitting(self._route.quirks, learnt), reasoning_field="reasoning_content")
+        pictures = takes_pictures(learned) and info.images is not False
+        quirks = msgspec.structs.replace(fitting(self._route.quirks, learned), reasoning_field="reasoning_content")
         pairs = list(chat_messages(request, quirks, self._route, self._kept, pictures=pictures))
         names: dict[str, str] = {}
         body["messages"] = [_own(message, names) for _, message in pairs]
         if request.answer_schema is not None:
             from ..answer_format import answer_format
 
-            if form := answer_format(request, quirks, learnt):
+            if form := answer_format(request, quirks, learned):
                 body["format"] = form.schema
         self._sent_chars = _size(body)
         _check_size(self._sent_chars, window, self._route)
         return EncodedRequest(body, tuple(source for source, _ in pairs))
 
-    def sends(self, repair: Fallback, body: Json) -> bool:
-        if repair.name in ("images", "pictures"):
+    def sends(self, fallback: Fallback, body: Json) -> bool:
+        if fallback.name in ("images", "pictures"):
             return any("images" in message for message in body["messages"])
-        return {"effort": "think", ANSWER_SCHEMA: "format"}.get(repair.name, repair.name) in body
+        return {"effort": "think", ANSWER_SCHEMA: "format"}.get(fallback.name, fallback.name) in body
 
     def reader(self) -> "OllamaReader":
         return OllamaReader(self._route.provider, self._read)

@@ -18,7 +18,7 @@ from ...types.json import Json
 from ...types.provider_table import Quirks, Route
 from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
-from ..kept_parts import KeptParts
+from ..part_cache import PartCache
 from ..parts import object_text, plain_name
 
 _NO_REASONING = " "
@@ -33,22 +33,22 @@ _NO_SIGNATURE = "skip_thought_signature_validator"
 
 
 def chat_body(
-    route: Route, request: ModelRequest, learnt: LearnedLimits, kept: KeptParts[Message, Json] | None = None
+    route: Route, request: ModelRequest, learned: LearnedLimits, kept: PartCache[Message, Json] | None = None
 ) -> EncodedRequest:
     """Return the body, and the message id of each entry of its `messages`; `kept` caches the parts written for the
     previous request."""
-    quirks = fitting(route.quirks, learnt)
+    quirks = fitting(route.quirks, learned)
     body: Json = {"model": route.model, "stream": True}
-    if "stream_options" not in learnt.refused:
+    if "stream_options" not in learned.refused:
         body["stream_options"] = {"include_usage": True}
     if request.max_output_tokens is not None:
-        longest = learnt.max_output_tokens or request.max_output_tokens
+        longest = learned.max_output_tokens or request.max_output_tokens
         body[quirks.max_tokens_field] = min(request.max_output_tokens, longest)
-    body.update(_effort(request.effort, quirks, learnt))
+    body.update(_effort(request.effort, quirks, learned))
     if request.tools:
         body["tools"] = [tool_json(tool) for tool in request.tools]
-    pairs = list(chat_messages(request, quirks, route, kept, pictures=takes_pictures(learnt)))
-    if "system_role" in learnt.refused:
+    pairs = list(chat_messages(request, quirks, route, kept, pictures=takes_pictures(learned)))
+    if "system_role" in learned.refused:
         pairs = _without_system(pairs)
     if quirks.answers_results or quirks.alternates:
         pairs = list(_separated(pairs, quirks))
@@ -56,7 +56,7 @@ def chat_body(
     if quirks.cache_marks and "claude" in route.model:
         mark_cached(messages)
     body["messages"] = messages
-    if request.tools and "tool_choice" not in learnt.refused:  # after the messages, which stay a prefix that way
+    if request.tools and "tool_choice" not in learned.refused:  # after the messages, which stay a prefix that way
         if not request.may_call:
             body["tool_choice"] = "none"
         elif request.must_call:
@@ -64,27 +64,27 @@ def chat_body(
     if request.answer_schema is not None:
         from ..answer_format import answer_format
 
-        if form := answer_format(request, quirks, learnt):
+        if form := answer_format(request, quirks, learned):
             body["response_format"] = {"type": "json_schema", "json_schema": form.named()}
     return EncodedRequest(body, tuple(source for source, _ in pairs))
 
 
-def fitting(quirks: Quirks, learnt: LearnedLimits) -> Quirks:
+def fitting(quirks: Quirks, learned: LearnedLimits) -> Quirks:
     """Return the quirks updated with learned limits."""
-    if "max_tokens" in learnt.refused:
+    if "max_tokens" in learned.refused:
         quirks = msgspec.structs.replace(quirks, max_tokens_field=_SWAPS[quirks.max_tokens_field])
-    if "no_reasoning" in learnt.refused:
+    if "no_reasoning" in learned.refused:
         quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
-    if "reasoning" in learnt.refused:
+    if "reasoning" in learned.refused:
         quirks = msgspec.structs.replace(quirks, reasoning_field="")
-    if "repeated_roles" in learnt.refused:
+    if "repeated_roles" in learned.refused:
         quirks = msgspec.structs.replace(quirks, alternates=True)
     return quirks
 
 
-def _effort(wanted: str, quirks: Quirks, learnt: LearnedLimits) -> Json:
-    effort = known_effort(wanted, learnt.efforts or quirks.efforts)
-    if not effort or not quirks.effort_field or "effort" in learnt.refused:
+def _effort(wanted: str, quirks: Quirks, learned: LearnedLimits) -> Json:
+    effort = known_effort(wanted, learned.efforts or quirks.efforts)
+    if not effort or not quirks.effort_field or "effort" in learned.refused:
         return {}
     if quirks.effort_field == "reasoning":
         return {"reasoning": {"effort": effort}}
@@ -101,7 +101,7 @@ def chat_messages(
     request: ModelRequest,
     quirks: Quirks,
     route: Route,
-    kept: KeptParts[Message, Json] | None = None,
+    kept: PartCache[Message, Json] | None = None,
     *,
     pictures: bool = True,
 ) -> Iterator[tuple[str, Json]]:
@@ -111,7 +111,7 @@ def chat_messages(
         yield "", {"role": "system", "content": request.system}
     shown: list[Image] = []
     source = ""
-    written = (kept or KeptParts()).of(
+    written = (kept or PartCache()).of(
         request.messages,
         (quirks, route.provider, pictures),
         lambda message: _message(message, quirks, route.provider, pictures),

@@ -9,7 +9,7 @@ from ...types.json import Json
 from ...types.provider_table import Route
 from .. import unsupported_parts
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
-from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_repairs, schema_repair
+from ..unsupported_parts import EFFORT, ELSEWHERE, IN_A_TOOL, picture_fallbacks, schema_fallback
 from .request import KeptInput, responses_body
 from .stream import ResponsesStream
 
@@ -32,8 +32,8 @@ class ResponsesDialect(Dialect):
 
     path = "/responses"
     lists = "input"
-    repairs: tuple[Fallback, ...] = (
-        schema_repair(r"text\.format|response_?format|json_schema|structured[ _-]?outputs?|['\"`]text['\"`]"),
+    fallbacks: tuple[Fallback, ...] = (
+        schema_fallback(r"text\.format|response_?format|json_schema|structured[ _-]?outputs?|['\"`]text['\"`]"),
         Fallback(
             "include",
             lazy_regex(
@@ -63,7 +63,7 @@ class ResponsesDialect(Dialect):
             elsewhere=IN_A_TOOL,
         ),
         Fallback("effort", lazy_regex(EFFORT, re.IGNORECASE), _EFFORT, elsewhere=ELSEWHERE),
-        *picture_repairs(400, 404, 415, 422),
+        *picture_fallbacks(400, 404, 415, 422),
         Fallback("prompt_cache_key", lazy_regex(r"prompt_cache_key"), _NO_KEY),
         Fallback("phase", lazy_regex(r"\bphase\b"), _NO_PHASE),
         Fallback("strict", _STRICT, _NO_STRICT),
@@ -77,14 +77,14 @@ class ResponsesDialect(Dialect):
         self._info = info
         self._kept = KeptInput()
 
-    def write(self, request: ModelRequest, learnt: LearnedLimits) -> EncodedRequest:
-        return responses_body(self._route, self._info, request, learnt, self._kept)
+    def write(self, request: ModelRequest, learned: LearnedLimits) -> EncodedRequest:
+        return responses_body(self._route, self._info, request, learned, self._kept)
 
-    def sends(self, repair: Fallback, body: Json) -> bool:
+    def sends(self, fallback: Fallback, body: Json) -> bool:
         items: list[Json] = body["input"]
-        match repair.name:
+        match fallback.name:
             case "summary" | "effort":
-                return repair.name in body.get("reasoning", {})
+                return fallback.name in body.get("reasoning", {})
             case "reasoning":
                 return any(item["type"] == "reasoning" for item in items)
             case "phase":
@@ -97,7 +97,7 @@ class ResponsesDialect(Dialect):
                 return "text" in body
             case "output_limit":
                 return "max_output_tokens" in body
-        return repair.name in body
+        return fallback.name in body
 
     def reader(self) -> ResponsesStream:
         return ResponsesStream(self._route.provider)

@@ -23,7 +23,7 @@ from ...types.json import Json
 from ...types.provider_table import ImageLimits, Route
 from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
-from ..kept_parts import KeptParts
+from ..part_cache import PartCache
 from ..parts import in_order, joined, object_text, plain_id, plain_name, short_key
 from ..strict_schema import strict_schema
 
@@ -36,36 +36,36 @@ class KeptInput:
     """Cache of the parts written for the previous request."""
 
     def __init__(self) -> None:
-        self.tools: KeptParts[ToolSpec, Json] = KeptParts()
-        self.items: KeptParts[Message, list[Json]] = KeptParts()
+        self.tools: PartCache[ToolSpec, Json] = PartCache()
+        self.items: PartCache[Message, list[Json]] = PartCache()
 
 
 def responses_body(
-    route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits, kept: KeptInput
+    route: Route, info: ModelInfo, request: ModelRequest, learned: LearnedLimits, kept: KeptInput
 ) -> EncodedRequest:
     """Return the body, and the message id of each item of its `input`; `kept` caches the parts written for the
     previous request."""
     body: Json = {"model": route.model, "stream": True, "store": False}
-    if "include" not in learnt.refused:
+    if "include" not in learned.refused:
         body["include"] = ["reasoning.encrypted_content"]
-    if request.session_id and "prompt_cache_key" not in learnt.refused:
+    if request.session_id and "prompt_cache_key" not in learned.refused:
         body["prompt_cache_key"] = short_key(request.session_id, _KEY_CHARS)
     if request.max_output_tokens is not None:
-        limit = min(request.max_output_tokens, learnt.max_output_tokens or request.max_output_tokens)
+        limit = min(request.max_output_tokens, learned.max_output_tokens or request.max_output_tokens)
         body["max_output_tokens"] = max(limit, _LEAST_OUTPUT)
-    if reasoning := _reasoning(route, info, request, learnt):
+    if reasoning := _reasoning(route, info, request, learned):
         body["reasoning"] = reasoning
     if request.tools:
-        may_be_strict = "strict" not in learnt.refused
+        may_be_strict = "strict" not in learned.refused
         body["tools"] = kept.tools.of(request.tools, may_be_strict, lambda tool: _tool(tool, may_be_strict))
     if request.system.strip():
         body["instructions"] = request.system
-    written = kept.items.of(request.messages, learnt, lambda message: list(_items(message, route, learnt)))
+    written = kept.items.of(request.messages, learned, lambda message: list(_items(message, route, learned)))
     pairs = [
         (message.id, item) for message, items in zip(request.messages, written, strict=True) for item in items
     ]
     body["input"] = [item for _, item in pairs]
-    if request.tools and "tool_choice" not in learnt.refused:  # after the messages, which stay a prefix that way
+    if request.tools and "tool_choice" not in learned.refused:  # after the messages, which stay a prefix that way
         if not request.may_call:
             body["tool_choice"] = "none"
         elif request.must_call:
@@ -73,7 +73,7 @@ def responses_body(
     if request.answer_schema is not None:
         from ..answer_format import answer_format
 
-        if form := answer_format(request, route.quirks, learnt):
+        if form := answer_format(request, route.quirks, learned):
             body["text"] = {"format": {"type": "json_schema", **form.named()}}
     return EncodedRequest(body, tuple(source for source, _ in pairs))
 
@@ -89,28 +89,28 @@ def _tool(tool: ToolSpec, may_be_strict: bool) -> Json:
     }
 
 
-def _reasoning(route: Route, info: ModelInfo, request: ModelRequest, learnt: LearnedLimits) -> Json:
+def _reasoning(route: Route, info: ModelInfo, request: ModelRequest, learned: LearnedLimits) -> Json:
     reasoning: Json = {}
-    known = learnt.efforts or info.efforts or route.quirks.efforts
+    known = learned.efforts or info.efforts or route.quirks.efforts
     effort = known_effort(request.effort, known)
-    if effort and "effort" not in learnt.refused:
+    if effort and "effort" not in learned.refused:
         reasoning["effort"] = effort
-    if "summary" not in learnt.refused:
+    if "summary" not in learned.refused:
         reasoning["summary"] = "auto"
     return reasoning
 
 
-def _items(message: Message, route: Route, learnt: LearnedLimits) -> Iterator[Json]:
-    limits = route.quirks.images if takes_pictures(learnt) else None
+def _items(message: Message, route: Route, learned: LearnedLimits) -> Iterator[Json]:
+    limits = route.quirks.images if takes_pictures(learned) else None
     match message:
         case UserMessage():
             content = _content(joined(message.lead, message.text), message.images, limits)
             if content:
                 yield {"type": "message", "role": "user", "content": content}
         case AssistantMessage():
-            own = message.model.partition("/")[0] == route.provider and "phase" not in learnt.refused
+            own = message.model.partition("/")[0] == route.provider and "phase" not in learned.refused
             phase = ("commentary" if message.calls else "final_answer") if own else ""
-            for part in in_order(message, route.provider, reasoning="reasoning" not in learnt.refused):
+            for part in in_order(message, route.provider, reasoning="reasoning" not in learned.refused):
                 yield _part(part, phase)
         case ToolResult():
             output = _content(message.text, message.images, limits) if message.images else message.text

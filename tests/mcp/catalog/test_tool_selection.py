@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agent_cli.engine.context.token_meter import text_tokens
-from agent_cli.mcp.catalog.offering import allowed_tools, catalogue, entries, model_name
+from agent_cli.mcp.catalog.tool_selection import allowed_tools, catalogue, entries, model_name
 from agent_cli.mcp.servers import Servers
 from agent_cli.mcp.types.definition import ToolChoice
 from agent_cli.mcp.types.offer import ToolDefinition

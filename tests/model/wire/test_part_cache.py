@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.model.wire.kept_parts import KeptParts
+from agent_cli.model.wire.part_cache import PartCache
 from agent_cli.protocol.messages import UserMessage
 
 POOL = [UserMessage(id=str(number), text="x" * (number % 3)) for number in range(6)]
@@ -14,14 +14,14 @@ REQUESTS = st.lists(st.tuples(st.lists(st.sampled_from(POOL), max_size=8), st.bo
 def test_parts_are_those_of_the_items_whatever_was_asked_before(
     requests: list[tuple[list[UserMessage], bool]],
 ) -> None:
-    kept: KeptParts[UserMessage, str] = KeptParts()
+    kept: PartCache[UserMessage, str] = PartCache()
     for items, upper in requests:
         found = kept.of(items, upper, lambda item, upper=upper: f"{item.id}{upper}")  # type: ignore[misc]
         assert found == [f"{item.id}{upper}" for item in items]
 
 
 def test_an_item_is_written_once_while_it_is_sent() -> None:
-    kept: KeptParts[UserMessage, str] = KeptParts()
+    kept: PartCache[UserMessage, str] = PartCache()
     written: list[str] = []
 
     def write(item: UserMessage) -> str:
@@ -38,6 +38,6 @@ def test_an_item_is_written_once_while_it_is_sent() -> None:
 
 
 def test_a_caller_may_change_its_list() -> None:
-    kept: KeptParts[UserMessage, str] = KeptParts()
+    kept: PartCache[UserMessage, str] = PartCache()
     kept.of(POOL[:1], 1, lambda item: item.id).append("mark")
     assert kept.of(POOL[:2], 1, lambda item: item.id) == ["0", "1"]

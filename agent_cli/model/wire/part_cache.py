@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 Part = TypeVar("Part")
 
 
-class KeptParts(Generic[Item, Part]):
+class PartCache(Generic[Item, Part]):
     """The parts of one request, each with the message or tool it was made from. Parts must not be modified,
     because they are sent again."""
 
