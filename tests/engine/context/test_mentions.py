@@ -251,7 +251,7 @@ async def test_a_picture_of_the_clipboard(desk: Desk, tmp_path: Path) -> None:
     env = {"PATH": f"{tools}:{os.environ['PATH']}"}
     image = await clipboard_image(desk.context.processes, env={**env, "WAYLAND_DISPLAY": "w"})
     assert base64.b64decode(image.data) == picture() and image.media_type == "image/png"
-    for extra, why in (({"DISPLAY": ":0"}, "no picture in the clipboard"), ({}, "no desktop")):
+    for extra, why in (({"DISPLAY": ":0"}, "no image in the clipboard"), ({}, "no desktop")):
         with pytest.raises(NoPicture, match=why):
             await clipboard_image(desk.context.processes, env=env | extra)
     with pytest.raises(NoPicture, match="wl-paste is needed"):

@@ -146,7 +146,7 @@ async def test_a_damaged_picture_is_an_error_that_says_so(context: ToolContext, 
     for data in (whole[: len(whole) // 2], whole[:20] + bytes(200)):
         (root / "p").write_bytes(data)
         if picture_kind(data):
-            with pytest.raises(ToolError, match=r"picture p cannot be shown.*damaged"):
+            with pytest.raises(ToolError, match=r"image p cannot be shown.*damaged"):
                 await call(context, "read_file", path="p")
 
 
