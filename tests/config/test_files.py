@@ -109,7 +109,8 @@ def test_a_key_given_twice_is_an_error_because_the_first_would_be_lost(tmp_path:
 )
 def test_a_file_that_blows_up_is_refused(tmp_path: Path, text: str) -> None:
     message = refusal(tmp_path, text)
-    assert message.startswith("c.yaml") and "too deep" in message and "\n" not in message
+    # "too deep" is ours; libyaml may find it first, and says "maximum nesting depth".
+    assert message.startswith("c.yaml") and ("too deep" in message or "depth" in message) and "\n" not in message
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "\n\n"])
