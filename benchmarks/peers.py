@@ -7,6 +7,7 @@ python -m benchmarks.peers --rounds 9 --readme  # also writes it into README.md
 import argparse
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -209,10 +210,10 @@ def _cell(value: float, unit: str, base: float | None) -> str:
 
 
 def _version(program: str) -> str:
+    """The name of a program and its version, wherever it prints that."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False)
-    said = done.stdout.strip().splitlines()
-    name = Path(program).name
-    return f"{name} {said[0].removeprefix('agent-cli ').removeprefix(name).strip()}" if said else name
+    found = re.search(r"\d+(?:\.\d+)+", done.stdout + done.stderr)
+    return f"{Path(program).name} {found.group() if found else '(version unknown)'}"
 
 
 def with_figures(readme: str, text: str) -> str:
