@@ -191,6 +191,7 @@ def test_the_socket_is_only_the_owners_from_its_birth(world: World, place: Path)
         process = serving(world, place)
     finally:
         os.umask(before)
+    until(lambda: modes)
     ended(process)
     over.set()
     thread.join()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -160,7 +161,9 @@ def test_a_server_whose_script_the_agent_has_changed_is_not_started(world: World
 
 @pytest.mark.parametrize("confined", [True, False])
 def test_a_server_may_be_run_in_the_sandbox(world: World, tmp_path: Path, confined: bool) -> None:
-    configure(world, rules=ALLOW, sandbox=confined)
+    for part in FAULT_SERVER.parent.glob("fault_*.py"):  # where the sandbox shows it, wherever the checkout is
+        shutil.copy(part, world.work)
+    configure(world, rules=ALLOW, sandbox=confined, args=[str(world.work / FAULT_SERVER.name)])
     outside = world.home / "outside.txt"
     write = {"name": "mcp__demo__write_file", "arguments": {"path": str(outside), "text": "x"}}
     world.script(
