@@ -421,6 +421,8 @@ def heavy(modules: set[str]) -> set[str]:
     return {name for name in modules if name in HEAVY or name.split(".")[0] in HEAVY}
 
 
+NEWER = 5 if sys.version_info >= (3, 12) else 0
+"""Modules that the standard library of later versions loads besides."""
 START = "import agent_cli.__main__ as start\nstart.load_msgspec()\nimport agent_cli.cli.main"
 PATHS: list[tuple[str, str, int, set[str]]] = [
     ("--version", "import sys; sys.argv = ['agent', '--version']\nimport agent_cli.__main__ as m\ntry: m.main()\nexcept SystemExit: pass", 80, {"asyncio", "msgspec"}),
@@ -436,7 +438,7 @@ def test_starting_loads_only_what_it_needs(name: str, code: str, most: int, also
     modules = loaded(code)
     assert not heavy(modules), heavy(modules)
     assert not {m for m in modules if m.split(".")[0] in also}
-    assert len(modules) <= most, f"{len(modules)} modules"
+    assert len(modules) <= most + NEWER, f"{len(modules)} modules"
 
 
 COMMANDS: list[tuple[str, int, set[str]]] = [
@@ -460,7 +462,7 @@ def test_commands_load_only_what_they_need(tmp_path: Path, command: str, most: i
     modules = loaded(code, env=env)
     assert not {name for name in heavy(modules) if name.split(".")[0] not in may}
     assert not {name for name in modules if name.split(".")[0] in {"prompt_toolkit", "httpx", "httpcore", "mcp"}}
-    assert len(modules) <= most, f"{len(modules)} modules"
+    assert len(modules) <= most + NEWER, f"{len(modules)} modules"
 
 
 CLOCKS = {"time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time"}

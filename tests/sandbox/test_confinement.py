@@ -13,8 +13,9 @@ from tests.sandbox import trials
 from tests.sandbox.trials import Place, Setting
 
 _PYTHON = '"$PY" -I -S -c'
-_CONNECT = _PYTHON + " 'import socket as s; x=s.socket(s.AF_UNIX); x.connect({}); print(\"GOT\")'"
-_CALL = _PYTHON + ' \'import ctypes; print("GOT" if ctypes.CDLL(None).{} >= 0 else "no")\''
+# "G" "OT", since the traceback of a failed attempt may quote its line (Python 3.13).
+_CONNECT = _PYTHON + " 'import socket as s; x=s.socket(s.AF_UNIX); x.connect({}); print(\"G\" \"OT\")'"
+_CALL = _PYTHON + ' \'import ctypes; print("G" "OT" if ctypes.CDLL(None).{} >= 0 else "no")\''
 
 ATTACKS = {
     "append to a file outside": "echo x >>{home}/.bashrc && echo GOT",
@@ -44,14 +45,14 @@ ATTACKS = {
     "change the root": "chroot / true && echo GOT",
     "make a device": "mknod new_d b 254 0 && echo GOT",
     "set the kernel": 'v=$(cat /proc/sys/kernel/core_pattern); echo "$v" >/proc/sys/kernel/core_pattern && echo GOT',
-    "type into a terminal": _PYTHON + " 'import os,fcntl; m,s=os.openpty(); fcntl.ioctl(s,0x5412,b\"x\"); print(\"GOT\")'",
+    "type into a terminal": _PYTHON + " 'import os,fcntl; m,s=os.openpty(); fcntl.ioctl(s,0x5412,b\"x\"); print(\"G\" \"OT\")'",
     "write to the user's terminal": "echo x >$USERS_TTY && echo GOT",
     "connect to a socket in the home": _CONNECT.format('"{home}/agent.sock"'),
-    "send to a socket in the home": _PYTHON + " 'import socket as s; s.socketpair(s.AF_UNIX, s.SOCK_DGRAM)[0].sendto(b\"x\", \"{home}/log.sock\"); print(\"GOT\")'",
-    "set limits of the agent": _PYTHON + " 'import os,resource as r; r.prlimit(int(os.environ[\"AGENT_PID\"]), r.RLIMIT_CORE); print(\"GOT\")'",
+    "send to a socket in the home": _PYTHON + " 'import socket as s; s.socketpair(s.AF_UNIX, s.SOCK_DGRAM)[0].sendto(b\"x\", \"{home}/log.sock\"); print(\"G\" \"OT\")'",
+    "set limits of the agent": _PYTHON + " 'import os,resource as r; r.prlimit(int(os.environ[\"AGENT_PID\"]), r.RLIMIT_CORE); print(\"G\" \"OT\")'",
     "connect to an abstract socket": _CONNECT.format('"\\0agent-trial-" + __import__("os").environ["AGENT_PID"]'),
     "connect to a server of ours": "echo >/dev/tcp/127.0.0.1/$LISTENER && echo GOT",
-    "reach the network": _PYTHON + " 'import socket as s; x=s.socket(s.AF_INET, s.SOCK_DGRAM); x.connect((\"9.9.9.9\", 53)); print(\"GOT\")'",
+    "reach the network": _PYTHON + " 'import socket as s; x=s.socket(s.AF_INET, s.SOCK_DGRAM); x.connect((\"9.9.9.9\", 53)); print(\"G\" \"OT\")'",
 }  # fmt: skip
 """What must fail everywhere; success shows in the output."""
 
