@@ -19,8 +19,9 @@ import msgspec
 
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.git_files import settings
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit, RunProgram
+from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit
 from agent_cli.workspace.checkpoints.types import CheckpointError
 from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
 from agent_cli.workspace.git.repository import GitFolder, git_folder

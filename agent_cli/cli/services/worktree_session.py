@@ -11,10 +11,10 @@ from typing import TypeVar
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import with_values
 from agent_cli.config.dirs import state_dir, worktrees_dir
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.text.lines import number
-from agent_cli.workspace.checkpoints.git import RunProgram
 from agent_cli.workspace.worktrees.create import enter
 from agent_cli.workspace.worktrees.merge import changed_files
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree

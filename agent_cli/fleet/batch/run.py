@@ -14,7 +14,8 @@ from agent_cli import __version__
 from agent_cli.fs.files import make_private, replace_file
 
 from ..attempt import AttemptResult, Failure
-from ..engine import Engine, EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
+from ..engines.queueing import Engine
+from ..job import EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
 from ..task import Task
 from .budget import Budget
 from .events import (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.paths import is_inside
 
-from ..checkpoints.git import RunProgram
 from .remove import remove, why_it_stays
 from .worktree import Worktree, WorktreeError, private_git, record_of, this_process, worktrees
 

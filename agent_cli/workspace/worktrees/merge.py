@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from agent_cli.fs.files import read_regular, replace_file
+from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import RunProgram
 from ..checkpoints.restore import LINK, Entry, blob_hash, present, printable, restore
 from ..git.repository import GitFolder, git_folder
 from .store import Snapshot, SnapshotStore

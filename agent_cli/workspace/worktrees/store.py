@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, replace_file, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
+from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import GitFailed, PrivateGit, RunProgram
+from ..checkpoints.git import GitFailed, PrivateGit
 from ..checkpoints.restore import Entry
 from ..checkpoints.types import CheckpointError
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,9 +28,9 @@ from agent_cli.fleet.batch.kept_trees import sweep
 from agent_cli.fleet.batch.picked import picked
 from agent_cli.fleet.batch.recover import recover_attempts
 from agent_cli.fleet.batch.run import BatchRun, RunSettings
-from agent_cli.fleet.engine import Engine, EngineError
 from agent_cli.fleet.input.entries import InputError, read_entries
 from agent_cli.fleet.input.freeze import Freezer
+from agent_cli.fleet.job import EngineError
 from agent_cli.fleet.report.summary import summarize
 from agent_cli.fleet.task import Task
 from agent_cli.protocol.sanitize import clean
@@ -41,6 +41,9 @@ from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
 from ...services.config_file import refuse_for_the_model
 from .progress import JsonLines, PlainLines, Watcher
+
+if TYPE_CHECKING:
+    from agent_cli.fleet.engines.queueing import Engine
 
 _CLOSE_S = 10.0
 _TICK_S = 1.0
@@ -284,7 +287,7 @@ async def _with_signals(run: BatchRun, watcher: Watcher) -> BatchEnd:
             await ticks
 
 
-async def _engine(request: BatchRequest) -> Engine:
+async def _engine(request: BatchRequest) -> "Engine":
     """Return the requested engine.
 
     Raises:
