@@ -21,6 +21,7 @@ from agent_cli.ui.repl.editor import Editor
 
 from ..services.config_file import rewrite, text_of
 from ..services.listings import flatten, shown_value
+from .sessions.output import print_json
 
 config = typer.Typer(help="Show and change the configuration.", no_args_is_help=True)
 
@@ -226,5 +227,5 @@ def init() -> int:
 @config.command()
 def schema() -> int:
     """Print the JSON Schema of the configuration."""
-    print(msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Config)), indent=2).decode())
+    print_json(msgspec.json.schema(Config))
     return 0

@@ -40,6 +40,8 @@ from agent_cli.store.state.grants import GrantFile
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.paths import PathError
 
+from .sessions.output import print_json
+
 permissions = typer.Typer(help="Show what is allowed, asked or denied, and by which rule.", no_args_is_help=True)
 
 _InMode = Annotated[str | None, typer.Option("--mode", help="Use this mode instead of the configured one.")]
@@ -66,7 +68,7 @@ def list_rules(
         for rule in judge.rules()
     ]
     if json:
-        print(msgspec.json.format(msgspec.json.encode({"mode": judge.mode, "rules": rules}), indent=2).decode())
+        print_json({"mode": judge.mode, "rules": rules})
         return 0
     for rule in rules:
         print(f"{rule['effect']:5}  {rule['rule']}    # {rule['place']}")

@@ -11,7 +11,7 @@ import typer
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.bootstrap.skills import skill_library
-from agent_cli.extensions.skills.check import Violation, check_skill, skill_files
+from agent_cli.extensions.skills.check import check_skill, skill_files
 from agent_cli.extensions.skills.find import FoundSkills
 from agent_cli.extensions.skills.skill import Skill
 from agent_cli.protocol.records import storable_json
@@ -20,6 +20,7 @@ from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.text.lines import one_line
 
 from ..services.extensions.skill_calls import skill_lines
+from .sessions.output import print_json
 
 skills = typer.Typer(help="List, show and check skills.", no_args_is_help=True)
 _NONE = "There are no skills. Put one into .agents/skills or ~/.agents/skills; `agent help skills` explains it."
@@ -37,7 +38,7 @@ def list_skills(json: _Json = False) -> int:
     setup = Setup(ParsedOptions("agent", {}))
     found, notes = skill_lines(setup)
     if json:
-        print(msgspec.json.format(msgspec.json.encode({"skills": found, "notes": notes}), indent=2).decode())
+        print_json({"skills": found, "notes": notes})
         return 0
     width = max((len(skill.name) for skill in found), default=0)
     for skill in found:
@@ -85,18 +86,14 @@ def check(
         return 1 if path else 0
     broken = [violation for file in files for violation in check_skill(file)]
     if json:
-        _print_json(files, broken)
+        value = {"checked": list(map(str, files)), "violations": broken}
+        print(msgspec.json.format(storable_json(value), indent=2).decode())
     else:
         for violation in broken:
             print(visible(str(violation)))
         bad = len({violation.path for violation in broken})
         print(f"{len(files)} checked, {f'{bad} broken' if bad else 'all valid'}", file=sys.stderr)
     return 1 if broken else 0
-
-
-def _print_json(files: list[Path], broken: list[Violation]) -> None:
-    value = {"checked": list(map(str, files)), "violations": broken}
-    print(msgspec.json.format(storable_json(value), indent=2).decode())
 
 
 def _of_project() -> list[Path]:

@@ -3,7 +3,7 @@ model."""
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -127,16 +127,13 @@ def _asked(
 
 
 async def _do(asked: _UndoOptions) -> int:
-    processes = ProcessRunner()
-    try:
+    async with aclosing(ProcessRunner()) as processes:
         with _opened(asked, processes) as (history, is_held):
             try:
                 return await _answer(asked, history, is_held)
             except NothingToRestore as error:
                 print(clean(str(error)))
                 return 1
-    finally:
-        await processes.aclose()
 
 
 @contextmanager

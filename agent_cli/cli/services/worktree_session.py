@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,11 +45,8 @@ def with_git(work: Callable[[RunProgram], Awaitable[T]]) -> T:
     """Run a coroutine function that needs to run programs; return its result."""
 
     async def done() -> T:
-        runner = ProcessRunner()
-        try:
-            return await work(runner.run)
-        finally:
-            await runner.aclose()
+        async with aclosing(ProcessRunner()) as processes:
+            return await work(processes.run)
 
     return asyncio.run(done())
 

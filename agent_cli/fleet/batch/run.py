@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -14,7 +14,6 @@ from agent_cli import __version__
 from agent_cli.fs.files import make_private, replace_file
 
 from ..attempt import AttemptResult, Failure
-from ..engines.queueing import Engine
 from ..job import EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
 from ..task import Task
 from .budget import Budget
@@ -32,6 +31,9 @@ from .exit_code import batch_exit_code
 from .folder import JOB_FILE, LATE_FILE, Batch, BatchFolder
 from .pace import Pace
 from .schedule import Retry, Schedule, TaskState
+
+if TYPE_CHECKING:
+    from ..engines.queueing import Engine
 
 StopKind = Literal["interrupted", "terminated"]
 _RENEW_S = 20.0
@@ -72,7 +74,7 @@ class BatchRun:
         batch: Batch,
         folder: BatchFolder,
         earlier: tuple[AttemptResult, ...],
-        engine: Engine,
+        engine: "Engine",
         settings: RunSettings,
         watch: Callable[[BatchEvent], None],
     ) -> None:

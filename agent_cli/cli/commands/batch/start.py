@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,8 +111,7 @@ def _out(request: BatchRequest) -> Path:
 
 
 async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -> int:
-    runner = ProcessRunner()
-    try:
+    async with aclosing(ProcessRunner()) as runner:
         frozen, closed = await _frozen(request, out, runner, tasks)
         _check_places(frozen, out)
         _check_prices(request, frozen)
@@ -120,12 +120,8 @@ async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -
             return 0
         folder = BatchFolder(out)
         folder.open()
-        try:
+        with closing(folder):
             return await _run_locked(request, frozen, folder, runner, closed)
-        finally:
-            folder.close()
-    finally:
-        await runner.aclose()
 
 
 async def _frozen(
@@ -345,8 +341,8 @@ async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEn
         return []
     from agent_cli.fleet.batch.branches import BranchError, make_branch
 
-    lines, runner = [], ProcessRunner()
-    try:
+    lines = []
+    async with aclosing(ProcessRunner()) as runner:
         for task in batch.tasks:
             if (result := picked(task, end.results)) is None:
                 continue
@@ -355,6 +351,4 @@ async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEn
                     lines.append(f"branch {name}")
             except BranchError as error:
                 lines.append(f"no branch for {task.id}: {clean(str(error))}")
-    finally:
-        await runner.aclose()
     return lines

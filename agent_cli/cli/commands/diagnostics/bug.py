@@ -1,6 +1,7 @@
 """`agent bug`: a bug report about a saved session, as `/bug` writes it in a conversation."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Annotated
 
 import typer
@@ -37,10 +38,8 @@ async def _write(setup: Setup, identifier: str) -> str:
 
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
     session = saved(path) if path is not None else ReportedSession()
-    processes = ProcessRunner()
-    try:
-        return await write_report(setup, processes, redactor_of(setup), session, {"written by": "agent bug"})
-    except OSError as error:
-        raise StoreError(f"no report was written: {error}") from error
-    finally:
-        await processes.aclose()
+    async with aclosing(ProcessRunner()) as processes:
+        try:
+            return await write_report(setup, processes, redactor_of(setup), session, {"written by": "agent bug"})
+        except OSError as error:
+            raise StoreError(f"no report was written: {error}") from error

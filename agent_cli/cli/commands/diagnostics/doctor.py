@@ -5,14 +5,13 @@ import shutil
 import sys
 from contextlib import aclosing
 
-import msgspec
-
 from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text import lines
 
 from ...services.doctor.checks import findings, shown, summary
+from ..sessions.output import print_json
 
 _PATH_WIDTH = 60
 
@@ -28,7 +27,7 @@ def list_files(*, as_json: bool) -> int:
 
     found = file_lines(Setup(ParsedOptions("agent", {})))
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        print_json(found)
         return 0
     width = max((lines.cells(lines.one_line(each.path, _PATH_WIDTH)) for each in found), default=0)
     for each in found:

@@ -27,6 +27,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from ...services.completion import server_names
 from ...services.config_file import refuse_for_the_model
 from ...services.listings import shown_value
+from ..sessions.output import print_json
 from .add import AddCommand, add, remove
 from .login import login, logout
 from .serve import serve
@@ -70,9 +71,7 @@ def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON obj
     found = found_servers(setup)
     listed = [_listed(setup, found, each) for each in every_server(found)]
     if json:
-        print(
-            msgspec.json.format(msgspec.json.encode({"servers": listed, "notes": found.notes}), indent=2).decode()
-        )
+        print_json({"servers": listed, "notes": found.notes})
         return 0
     print("\n".join(_table(listed)) or _NONE)
     for note in found.notes:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
@@ -150,9 +151,8 @@ def _fetched(source: Source, scratch: Path, otherwise: str = "") -> _Offer:
 async def _offered(source: Source, scratch: Path, otherwise: str) -> _Offer:
     if source.kind == "git":
         print(f"Fetching {line(str(source))} …", file=sys.stderr)
-    processes = ProcessRunner()
     env = {name: value for name, value in child_env(os.environ).items() if not is_secret(name, value)}
-    try:
+    async with aclosing(ProcessRunner()) as processes:
         found = await fetch(source, scratch, processes.run, env)
         try:
             plugin = read_plugin(found.root, otherwise or found.name)
@@ -160,8 +160,6 @@ async def _offered(source: Source, scratch: Path, otherwise: str) -> _Offer:
             market = "" if source.entry else await what_is_there(source, scratch, processes.run, env)
             hint = f". It is a marketplace: write {source}#NAME; {market}" if market else ""
             raise PluginError(f"{error}{hint}") from error
-    finally:
-        await processes.aclose()
     return _Offer(plugin, _as_installed(found, plugin, source))
 
 

@@ -18,6 +18,7 @@ from agent_cli.extensions.plugins.store import named
 
 from ...services.completion import plugin_names
 from ...services.config_file import refuse_for_the_model
+from ..sessions.output import print_json
 from .add import add, update
 from .report import line, report
 
@@ -38,7 +39,7 @@ def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON obj
     declared = declared_by(setup.workspace.root, home_dir())
     if json:
         content = {"plugins": list(map(_as_json, listed)), "elsewhere": others, "declared_by_project": declared}
-        print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+        print_json(content)
         return 0
     print("\n".join(_table(listed)) or _NONE)
     for row in (*_elsewhere(others), *_declared(declared)):

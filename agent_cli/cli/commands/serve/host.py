@@ -16,7 +16,7 @@ from agent_cli.model.types.base import ModelError
 from agent_cli.policy.rules.rule import RuleError
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.sanitize import clean
-from agent_cli.serve.sessions.host import HostError, LoginNeeded, Opening, SavedSession
+from agent_cli.serve.sessions.host import Host, HostError, LoginNeeded, Opening, SavedSession
 from agent_cli.store.catalog import describe
 from agent_cli.store.file_names import id_in
 from agent_cli.store.session_file import StoreError
@@ -72,8 +72,8 @@ class Opened:
             print(f"agent: {clean(note)}", file=sys.stderr)
 
 
-class SessionHost:
-    """Opens, finds and deletes saved sessions; see `Host`."""
+class SessionHost(Host):
+    """Opens, finds and deletes saved sessions."""
 
     def __init__(self, chosen: ParsedOptions, front: FrontEnd) -> None:
         """`chosen` are options for every session; `front` describes what its clients can be asked."""
@@ -81,7 +81,6 @@ class SessionHost:
         self._front = front
 
     async def open(self, opening: Opening) -> Opened:
-        """See `Host`."""
         try:
             setup = self._setup(opening)
             opened = await Opened(setup, await open_session(setup, self._front)).begin()
@@ -94,14 +93,12 @@ class SessionHost:
         return opened
 
     def find(self, session_id: str) -> str:
-        """See `Host`."""
         try:
             return id_in(Setup(self._chosen).sessions.find(session_id))
         except _WRONG as error:
             raise HostError(str(error)) from error
 
     def sessions(self, cwd: str = "") -> Sequence[SavedSession]:
-        """See `Host`."""
         try:
             found = Setup(self._chosen).sessions.list(Path(cwd) if cwd else None, _MOST_LISTED)
         except _WRONG as error:
@@ -111,7 +108,6 @@ class SessionHost:
         ]
 
     def delete(self, session_id: str) -> None:
-        """See `Host`."""
         from agent_cli.store.retention import discard
 
         from ..sessions.pruning import forgetting

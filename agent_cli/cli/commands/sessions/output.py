@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Iterable
 
+import msgspec
+
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.store.session_file import StoreError
@@ -47,6 +49,11 @@ def emit(lines: Iterable[str]) -> None:
         sys.stdout.flush()
     except OSError as error:
         stop_writing(error)
+
+
+def print_json(value: object) -> None:
+    """Print a value as indented JSON."""
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def stop_writing(error: OSError) -> None:
