@@ -48,6 +48,10 @@ _FLAG_KEYS = {
 }
 
 
+NO_OPTIONS = ParsedOptions("agent", {})
+"""For commands that take none of the options of a session."""
+
+
 class Embedding(msgspec.Struct, frozen=True):
     """Values from a program that embeds the agent, in place of files."""
 
@@ -81,7 +85,7 @@ class Setup:
 
     def __init__(
         self,
-        chosen: ParsedOptions,
+        chosen: ParsedOptions = NO_OPTIONS,
         *,
         root: Path | None = None,
         own: Path | None = None,

@@ -105,6 +105,11 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
         return max(known, self.reserved_usd or 0.0) if unsure else known
 
     @property
+    def is_good(self) -> bool:
+        """True if the task is solved, or the attempt ended well and nothing checks it."""
+        return self.outcome in ("solved", "done")
+
+    @property
     def is_valid(self) -> bool:
         """True if the outcome says something about the task."""
         return self.outcome not in INVALID

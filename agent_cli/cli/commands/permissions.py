@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from agent_cli.bootstrap import sandbox_setup
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config import yaml_file
 from agent_cli.config.dirs import plugins_dir
@@ -57,7 +57,7 @@ def list_rules(
     json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False, mode: _InMode = None
 ) -> int:
     """List every rule in force, and where it is set."""
-    judge = _permissions(Setup(ParsedOptions("agent", {})), mode)
+    judge = _permissions(Setup(), mode)
     rules = [
         {
             "effect": rule.effect,
@@ -88,7 +88,7 @@ def explain_action(
     given = [each for each in (command, write, read, fetch) if each is not None]
     if len(given) != 1:
         raise UsageError("name one of: a command, --write PATH, --read PATH, --fetch URL")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     policy = _permissions(setup, mode).policy()
     action = _action(setup, command, write, read, fetch, cwd)
     verdict = authorize(action, policy)
@@ -113,7 +113,7 @@ def test_examples(
     if prefix:
         shown, prefix = shown.get("examples", {}), f"{prefix}examples."
     examples = _examples(layer, shown, prefix)
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     policy = _permissions(setup, mode).policy()
     problems = check(examples, decision(policy))
     for problem in problems:

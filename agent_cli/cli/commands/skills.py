@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.bootstrap.skills import skill_library
 from agent_cli.extensions.skills.check import check_skill, skill_files
@@ -28,14 +28,14 @@ _Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
 def _names(incomplete: str) -> list[str]:
-    found = skill_library(Setup(ParsedOptions("agent", {}))).now()
+    found = skill_library(Setup()).now()
     return [skill.name for skill in found.skills if skill.name.startswith(incomplete)]
 
 
 @skills.command("list")
 def list_skills(json: _Json = False) -> int:
     """List the skills of this project, of yours and of plug-ins, and what is wrong with files of skills."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found, notes = skill_lines(setup)
     if json:
         print_json({"skills": found, "notes": notes})
@@ -54,7 +54,7 @@ def list_skills(json: _Json = False) -> int:
 @skills.command()
 def show(name: Annotated[str, typer.Argument(metavar="NAME", help="The skill.", autocompletion=_names)]) -> int:
     """Show one skill: where it comes from, and its text."""
-    library = skill_library(Setup(ParsedOptions("agent", {})))
+    library = skill_library(Setup())
     found = library.now()
     skill = found.named(name) or next((each for each in found.off if each.name == name), None)
     if skill is None:
@@ -97,7 +97,7 @@ def check(
 
 
 def _of_project() -> list[Path]:
-    found = skill_library(Setup(ParsedOptions("agent", {}))).now()
+    found = skill_library(Setup()).now()
     return [Path(os.path.relpath(skill.path)) for skill in (*found.skills, *found.off) if skill.is_of_project]
 
 

@@ -187,7 +187,7 @@ async def usual_models(setup: Setup, current: str) -> tuple[ModelLine, ...]:
     the newest of each usual family, starting with providers that have a key."""
     keys = _keys(setup)
     offered = await offered_models(setup, keyed(os.environ, setup.config_dir), "")
-    own = dict.fromkeys([current, *offered, *_configured(setup)])
+    own = dict.fromkeys([current, *offered, *configured(setup)])
     first = [_line(setup, name, keys) for name in own if name]
     usual = [_line(setup, name, keys) for alias in USUAL if (name := newest(alias)) and name not in own]
     return (*first, *sorted(usual, key=lambda line: not line.has_key))
@@ -205,7 +205,7 @@ def models(setup: Setup, query: str, current: str) -> tuple[ModelLine, ...]:
     if family := newest(query):
         return (_line(setup, family, _keys(setup)),)
     words = query.lower().split()
-    own = dict.fromkeys([current, *_configured(setup), *(key.partition(" ")[0] for key in setup.memory.all())])
+    own = dict.fromkeys([current, *configured(setup), *(key.partition(" ")[0] for key in setup.memory.all())])
     mine = [_info(setup, name) for name in own if name and all(word in name.lower() for word in words)]
     names = {info.name for info in mine}
     keys = _keys(setup)
@@ -222,7 +222,8 @@ def models(setup: Setup, query: str, current: str) -> tuple[ModelLine, ...]:
     return tuple(sorted(lines, key=lambda line: not line.has_key))
 
 
-def _configured(setup: Setup) -> Iterator[str]:
+def configured(setup: Setup) -> Iterator[str]:
+    """Yield the models that the configuration describes."""
     for provider, settings in setup.config.providers.items():
         for model in settings.models:
             yield f"{provider}/{model}"

@@ -221,9 +221,8 @@ class _Attempt:
     async def _leave(self, tree: AttemptTree) -> None:
         """Remove the tree, or record that it is kept."""
         result, keep = self._result, self._job.keep
-        is_good = result.outcome in ("solved", "done")
         is_whole = result.patch is not None and not result.patch.left_out
-        if not is_whole or keep == "all" or (keep == "failed" and not is_good):
+        if not is_whole or keep == "all" or (keep == "failed" and not result.is_good):
             if result.patch is not None:
                 with contextlib.suppress(TreeError, OSError):  # then it stays until it is removed by hand
                     await tree.mark_saved()

@@ -271,7 +271,7 @@ def _cost(attempts: list[AttemptResult], repeated: list[AttemptResult], solved: 
         total_usd=total,
         unknown=sum(each.cost_usd is None or each.cost_is_partial for each in everything),
         per_solved_usd=total / solved if total is not None and solved else None,
-        failed_usd=_dollars(each for each in attempts if each.outcome not in ("solved", "done")),
+        failed_usd=_dollars(each for each in attempts if not each.is_good),
         repeated_usd=_dollars(repeated),
         solved_usd=tuple(
             sorted(each.cost_usd for each in attempts if _is_solved(each) and each.cost_usd is not None)

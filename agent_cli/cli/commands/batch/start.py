@@ -23,12 +23,11 @@ from agent_cli.bootstrap.setup import Setup
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.attempts.run import batch_place
 from agent_cli.fleet.batch.events import BatchEnd
-from agent_cli.fleet.batch.exit_code import INVALID_LEFT
 from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
 from agent_cli.fleet.batch.kept_trees import sweep
-from agent_cli.fleet.batch.picked import picked
 from agent_cli.fleet.batch.recover import recover_attempts
-from agent_cli.fleet.batch.run import BatchRun, RunSettings
+from agent_cli.fleet.batch.run import INVALID_LEFT, BatchRun, RunSettings
+from agent_cli.fleet.batch.schedule import picked
 from agent_cli.fleet.input.entries import InputError, read_entries
 from agent_cli.fleet.input.freeze import Freezer
 from agent_cli.fleet.job import EngineError

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.store.session_file import StoreError
@@ -26,7 +25,7 @@ def bug_command(
     ] = "",
 ) -> int:
     """Write a bug report to a file, with secrets masked. Nothing is sent."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     emit((asyncio.run(_write(setup, identifier))).split("\n"))
     return 0
 

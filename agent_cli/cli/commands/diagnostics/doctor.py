@@ -5,7 +5,6 @@ import shutil
 import sys
 from contextlib import aclosing
 
-from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text import lines
@@ -18,14 +17,14 @@ _PATH_WIDTH = 60
 
 def run_doctor() -> int:
     """Run all checks; return 0 only if a task could run."""
-    return asyncio.run(_check_all(Setup(ParsedOptions("agent", {}))))
+    return asyncio.run(_check_all(Setup()))
 
 
 def list_files(*, as_json: bool) -> int:
     """Print each file that is read here, awaits the user's trust or is ignored."""
     from ...services.extensions.file_report import file_lines
 
-    found = file_lines(Setup(ParsedOptions("agent", {})))
+    found = file_lines(Setup())
     if as_json:
         print_json(found)
         return 0

@@ -11,7 +11,7 @@ import typer
 
 from agent_cli.bootstrap.compose import servers_alone
 from agent_cli.bootstrap.mcp_servers import every_server, found_servers, is_trusted, named_server
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.mcp.catalog.changes import changed_parts
@@ -67,7 +67,7 @@ class _Listed(msgspec.Struct, frozen=True):
 @mcp.command("list")
 def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> int:
     """List the servers of your configuration and of other agents' files. Starts none."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     listed = [_listed(setup, found, each) for each in every_server(found)]
     if json:
@@ -82,7 +82,7 @@ def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON obj
 @mcp.command()
 def get(name: _Name) -> int:
     """Show one server: its definition, and its tools if they are known. Starts nothing."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     definition = named_server(found, name)
     known = OfferStore(setup.state / "mcp").load(definition)
@@ -102,7 +102,7 @@ def trust(
 ) -> int:
     """Trust a server that this project defines, in its current form."""
     refuse_for_the_model("trust a server")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     offered = [each for each in found.inert if each.definition.name == name]
     if not offered:
@@ -125,7 +125,7 @@ def trust(
 @mcp.command("test")
 def test_server(name: _Name) -> int:
     """Connect to a server and show what it offers; exit 1 if that fails."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     definition = named_server(found, name)
     if not is_trusted(found, definition):

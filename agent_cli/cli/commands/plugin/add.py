@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.plugins import loaded_plugin, prepare_data, store_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.extensions.plugins.fetch import Fetched, fetch, what_is_there
@@ -60,7 +60,7 @@ def add(
 ) -> int:
     """Fetch a plug-in, show what it would run, and add it once you agree to exactly that."""
     refuse_for_the_model("add a plug-in")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     try:
         return _added(setup, parse_source(source, Path.cwd()), yes_hash)
     except PluginError as error:
@@ -78,7 +78,7 @@ def update(
 ) -> int:
     """Fetch plug-ins again, show what changed in what they run, and ask again. Never happens by itself."""
     refuse_for_the_model("update a plug-in")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     store, failed = store_of(setup), 0
     try:
         plugins = store.installed()

@@ -1,8 +1,6 @@
 """Open sessions for the clients of a server, with the options of its command line."""
 
-import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,12 @@ from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.model.types.base import ModelError
 from agent_cli.policy.rules.rule import RuleError
-from agent_cli.protocol.client import Client
-from agent_cli.protocol.sanitize import clean
 from agent_cli.serve.sessions.host import Host, HostError, LoginNeeded, Opening, SavedSession
 from agent_cli.store.catalog import describe
 from agent_cli.store.file_names import id_in
 from agent_cli.store.session_file import StoreError
 
+from ...services.serving import RunningSession
 from ...services.trust_prompt import inert_lines, pending_trust_requests
 
 _WRONG = (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError)
@@ -49,27 +46,14 @@ def check_trace(chosen: ParsedOptions) -> None:
         raise UsageError(str(error)) from error
 
 
-class Opened:
+class Opened(RunningSession):
     """A session with a running engine; see `OpenedSession`."""
 
     def __init__(self, setup: Setup, opened: OpenSession) -> None:
         """Use a built engine that is not running yet."""
+        super().__init__(opened)
         self.setup = setup
-        self.built = opened
-        self.client: Client = opened.agent
         self.notes = (*opened.notes, *inert_lines(pending_trust_requests(setup)))
-        self._running = AsyncExitStack()
-
-    async def begin(self) -> "Opened":
-        """Run the engine."""
-        await self._running.enter_async_context(self.built.running())
-        return self
-
-    async def aclose(self) -> None:
-        """Shut the engine down."""
-        await self._running.aclose()
-        for note in self.built.exit_messages:
-            print(f"agent: {clean(note)}", file=sys.stderr)
 
 
 class SessionHost(Host):

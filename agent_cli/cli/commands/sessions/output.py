@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.store.session_file import StoreError
 
@@ -19,7 +19,7 @@ _EVERY_S = 2.0
 
 def setup_for_sessions() -> Setup:
     """Return the setup of a session command, which reports progress while reading takes long."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     setup.sessions.progress = Progress()
     return setup
 
