@@ -36,7 +36,6 @@ from agent_cli.ui.services import (
     TracedTurn,
 )
 from agent_cli.ui.text.lines import count, dollars
-from agent_cli.ui.text.time_shares import SHARES
 
 if TYPE_CHECKING:
     from agent_cli.bootstrap.plugins import LoadedPlugins
@@ -89,13 +88,11 @@ def turns_of(spans: "Sequence[Span]", prompted: Collection[int] | None = None) -
 def _turn(root: "Span", below: "dict[str, list[Span]]", number: int, *, ended: bool) -> TracedTurn:
     from agent_cli.telemetry.shares import time_shares
 
-    own = [root, *_inside(root, below)]
-    sums = time_shares(own)
     return TracedTurn(
         number=number,
         began=time.strftime("%H:%M:%S", time.localtime(root.start)),
         duration_s=root.duration_s,
-        shares={name: getattr(sums, f"{name}_s") for name, *_ in SHARES},
+        shares=time_shares([root, *_inside(root, below)]),
         spans=tuple(_traced(root, below)),
         ended=ended,
         used=_used(root),
