@@ -20,11 +20,11 @@ def rendered(review: Review, format: str) -> str:
 
 _FORMATS: dict[str, Callable[[Review], str]] = {
     "text": lambda review: "".join(f"{line}\n" for line in text_lines(review)),
-    "json": lambda review: dumped(as_json(review, __version__)),
-    "sarif": lambda review: dumped(sarif(review)),
+    "json": lambda review: dumped(as_json(review, __version__), indent=2),
+    "sarif": lambda review: dumped(sarif(review), indent=2),
     "github": lambda review: "".join(f"{line}\n" for line in commands(review)),
     "rdjsonl": lambda review: "".join(map(dumped, rdjsonl(review))),
-    "gitlab": lambda review: dumped(gitlab(review)),
-    "pr-review": lambda review: dumped(pull_request_review(review)),
+    "gitlab": lambda review: dumped(gitlab(review), indent=2),
+    "pr-review": lambda review: dumped(pull_request_review(review), indent=2),
 }
 FORMATS = tuple(_FORMATS)

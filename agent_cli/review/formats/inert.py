@@ -66,7 +66,7 @@ def stray(finding: Finding) -> str:
     )
 
 
-def dumped(value: Any) -> str:
+def dumped(value: Any, *, indent: int | None = None) -> str:
     """Return JSON with a final line break that cannot control a terminal or a CI runner that prints it."""
-    text = json.dumps(value, ensure_ascii=False, indent=2).replace("##[", "#\\u0023[")
+    text = json.dumps(value, ensure_ascii=False, indent=indent).replace("##[", "#\\u0023[")
     return "\n".join(map(escape_json, text.split("\n"))) + "\n"
