@@ -75,7 +75,7 @@ def expected_level(setup: Setup) -> str | None:
     if strength is None:
         return None
     profiles = SandboxProfiles(setup.workspace, wanted_for(setup), strength)
-    return profiles.describe(setup.config.mode, "", setup.rules())
+    return profiles.describe(setup.config.mode, "", setup.rules)
 
 
 def _known_strength(setup: Setup) -> EnforcedLevel | None:

@@ -14,9 +14,8 @@ from agent_cli.bootstrap import sandbox_setup
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config import yaml_file
-from agent_cli.config.dirs import plugins_dir
 from agent_cli.config.layer import ConfigError, Layer
-from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
+from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.policy.authorize import Policy, authorize, judged_parts
 from agent_cli.policy.risk import risk
@@ -36,7 +35,6 @@ from agent_cli.protocol.actions import (
     WritePath,
 )
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
-from agent_cli.store.state.grants import GrantFile
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.paths import PathError
 
@@ -237,18 +235,12 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
     """
     if mode is not None and mode not in get_args(Mode):
         raise UsageError(f"--mode: {mode!r} is not one of {', '.join(get_args(Mode))}")
-    plugins = plugins_dir(setup.state)
-    return Permissions(
-        setup.workspace,
-        setup.rules(),
-        mode=msgspec.convert(mode, Mode) if mode else setup.config.mode,
-        paths=SpecialPaths((setup.config_dir, setup.state, plugins), (plugins,)),
-        confining=_confining(setup),
-        grants={
-            "project": GrantFile(setup.project_state() / "permissions.json"),
-            "user": GrantFile(setup.config_dir / "permissions.json"),
-        },
-    )
+    from agent_cli.bootstrap.session_builder import permissions_of
+
+    permissions = permissions_of(setup, _confining(setup), tuple, setup.state / "spill")
+    if mode is not None:
+        permissions.mode = msgspec.convert(mode, Mode)
+    return permissions
 
 
 def _confining(setup: Setup) -> SandboxProfiles:
