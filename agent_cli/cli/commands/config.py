@@ -8,13 +8,13 @@ import msgspec
 import msgspec.inspect
 import typer
 
-from agent_cli.bootstrap.options import UsageError, nearest
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import config_dir
 from agent_cli.config.edit import set_key
 from agent_cli.config.example_file import example, words
-from agent_cli.config.layer import ConfigError
+from agent_cli.config.layer import ConfigError, nearest
 from agent_cli.config.schema import Config
 from agent_cli.fs.files import create_file, make_private, replace_file
 from agent_cli.ui.repl.editor import Editor
