@@ -185,37 +185,29 @@ async def usual_models(setup: Setup, current: str) -> tuple[ModelLine, ...]:
     keys = _keys(setup)
     offered = await offered_models(setup, keyed(os.environ, setup.config_dir), "")
     own = dict.fromkeys([current, *offered, *configured(setup)])
-    first = [_line(setup, name, keys) for name in own if name]
-    usual = [_line(setup, name, keys) for alias in USUAL if (name := newest(alias)) and name not in own]
+    first = [_line(setup, _info(setup, name), keys) for name in own if name]
+    newer = [name for alias in USUAL if (name := newest(alias)) and name not in own]
+    usual = [_line(setup, _info(setup, name), keys) for name in newer]
     return (*first, *sorted(usual, key=lambda line: not line.has_key))
 
 
-def _line(setup: Setup, name: str, keys: frozenset[str]) -> ModelLine:
-    info = _info(setup, name)
-    usable = _is_usable(setup, name, keys)
-    return ModelLine(name, info.context_window, info.prices.input, info.prices.output, usable)
+def _line(setup: Setup, info: ModelInfo, keys: frozenset[str]) -> ModelLine:
+    usable = _is_usable(setup, info.name, keys)
+    return ModelLine(info.name, info.context_window, info.prices.input, info.prices.output, usable)
 
 
 def models(setup: Setup, query: str, current: str) -> tuple[ModelLine, ...]:
     """Return the known models with all words of `query` in their names: first `current`, then those configured or
     learned about, then those of providers with a key. The short name of a family stands for its newest model."""
     if family := newest(query):
-        return (_line(setup, family, _keys(setup)),)
+        return (_line(setup, _info(setup, family), _keys(setup)),)
     words = query.lower().split()
     own = dict.fromkeys([current, *configured(setup), *(key.partition(" ")[0] for key in setup.memory.all())])
     mine = [_info(setup, name) for name in own if name and all(word in name.lower() for word in words)]
     names = {info.name for info in mine}
     keys = _keys(setup)
-    lines = [
-        ModelLine(
-            info.name,
-            info.context_window,
-            info.prices.input,
-            info.prices.output,
-            _is_usable(setup, info.name, keys),
-        )
-        for info in (*mine, *(each for each in known(query) if each.name not in names))
-    ]
+    others = (each for each in known(query) if each.name not in names)
+    lines = [_line(setup, info, keys) for info in (*mine, *others)]
     return tuple(sorted(lines, key=lambda line: not line.has_key))
 
 
