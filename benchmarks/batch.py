@@ -17,8 +17,8 @@ from agent_cli import __version__
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.batch.folder import Batch, BatchFolder, Versions
 from agent_cli.fleet.batch.run import BatchRun, RunSettings
-from agent_cli.fleet.engine import Job
 from agent_cli.fleet.engines.local import LocalEngine
+from agent_cli.fleet.job import Job
 from agent_cli.fleet.task import Task
 
 from .agents import _Model

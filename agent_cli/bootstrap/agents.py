@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def agent_types(setup: Setup) -> tuple[AgentType, ...]:
     """Return the available types; nothing is imported if no folder defines any."""
-    return found_agents(setup).types if setup.agent_places() else ()
+    return found_agents(setup).types if setup.places_of("agents") else ()
 
 
 def found_agents(setup: Setup) -> "FoundAgents":
@@ -26,4 +26,4 @@ def _found(setup: Setup) -> "FoundAgents":
     def trusts(file: "AgentFile") -> bool:
         return file.place.origin != "project" or setup.trust.knows(file.trust_place, file.content)
 
-    return find_agents(setup.agent_places(), trusts)
+    return find_agents(setup.places_of("agents"), trusts)

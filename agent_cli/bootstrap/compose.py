@@ -121,7 +121,7 @@ def _agents(setup: Setup, build: "BuildChild") -> "Subagents":
     from .agents import agent_types
 
     limits = setup.config.agents
-    types = agent_types(setup) if setup.agent_places() else ()
+    types = agent_types(setup) if setup.places_of("agents") else ()
     bounds = SubagentLimits(limits.depth, limits.running, limits.per_prompt)
     return Subagents(bounds, (*types, *setup.embedding.agents), build)
 

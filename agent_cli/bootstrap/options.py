@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from agent_cli.config.layer import nearest
 from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode, SandboxLevel
 
@@ -207,7 +208,7 @@ def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
         raise UsageError(f"options go after the command: agent {' '.join(words)} …")
     known = (*COMMANDS, *TABLES)
     is_prompt = command != "agent" or is_text or not words or words[0] in known
-    if not is_prompt and (near := nearest(words[0], known)):
+    if not is_prompt and (near := nearest(words[0], known, 0.8)):
         as_prompt = f" As a prompt: `agent -- {words[0]}`" if len(words) == 1 else ""
         meant = " ".join(["agent", near, *words[1:]])
         raise UsageError(f"there is no command {words[0]!r}; did you mean `{meant}`?{as_prompt}")
@@ -252,15 +253,6 @@ _ONE_WORD = {
     "resume": "it takes one id; put a title of several words in quotes",
 }
 """Advice on words after the one that a command accepts."""
-
-
-def nearest(word: str, known: Sequence[str], cutoff: float = 0.8) -> str:
-    """Return the known word closest to another, preferring the same letters in another order; empty if none is
-    close, as for `hello`."""
-    import difflib
-
-    swapped = [name for name in known if sorted(name) == sorted(word)]
-    return next(iter(swapped or difflib.get_close_matches(word, known, n=1, cutoff=cutoff)), "")
 
 
 def _store(values: dict[str, Any], option: Option, text: str) -> None:

@@ -5,7 +5,7 @@ command.
 """
 
 import os
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +75,7 @@ def expected_level(setup: Setup) -> str | None:
     if strength is None:
         return None
     profiles = SandboxProfiles(setup.workspace, wanted_for(setup), strength)
-    return profiles.describe(setup.config.mode, "", setup.rules())
+    return profiles.describe(setup.config.mode, "", setup.rules)
 
 
 def _known_strength(setup: Setup) -> EnforcedLevel | None:
@@ -98,12 +98,9 @@ async def measured_for(setup: Setup) -> EnforcedLevel:
     from agent_cli.sandbox.probe import measure
     from agent_cli.sandbox.process.runner import ProcessRunner
 
-    processes = ProcessRunner()
-    try:
+    async with aclosing(ProcessRunner()) as processes:
         with tempfile.TemporaryDirectory(prefix="agent-") as scratch:
             return await measure(processes, Path(scratch))
-    finally:
-        await processes.aclose()
 
 
 def _key() -> tuple[str, ...]:

@@ -457,7 +457,7 @@ def permissions_of(
     instructions = (*setup.config.context.instructions, SKILL_FILE)
     return Permissions(
         setup.workspace,
-        setup.rules(),
+        setup.rules,
         mode=setup.config.mode,
         paths=SpecialPaths((setup.config_dir, setup.state, plugins), readable, instructions),
         confining=confining,

@@ -48,6 +48,10 @@ _FLAG_KEYS = {
 }
 
 
+NO_OPTIONS = ParsedOptions("agent", {})
+"""For commands that take none of the options of a session."""
+
+
 class Embedding(msgspec.Struct, frozen=True):
     """Values from a program that embeds the agent, in place of files."""
 
@@ -81,7 +85,7 @@ class Setup:
 
     def __init__(
         self,
-        chosen: ParsedOptions,
+        chosen: ParsedOptions = NO_OPTIONS,
         *,
         root: Path | None = None,
         own: Path | None = None,
@@ -149,7 +153,8 @@ class Setup:
         self.tool_sources = tool_sources(self.workspace.root) if self.reads_project else {}
         folder = self.config.sessions.dir
         self.sessions = Sessions(Path(folder) if folder else self.state / "sessions", self.state / "cache")
-        self._rules, self.tool_rules = _rules(self.loaded)
+        self.rules, self.tool_rules = _rules(self.loaded)
+        """The permission rules of the configuration, and those on the order of calls."""
 
     def make_state(self) -> None:
         """Create the folder of the program's state; errors that need not stop the command are left to the code
@@ -178,9 +183,9 @@ class Setup:
             return ()
         return self._places("skills")
 
-    def command_places(self) -> "tuple[Place, ...]":
-        """Return the folders of commands, the user's first."""
-        return tuple(sorted(self._places("commands"), key=lambda place: place.origin == "project"))
+    def places_of(self, kind: "Literal['commands', 'agents']") -> "tuple[Place, ...]":
+        """Return the folders of commands or of sub-agent definitions, the user's first."""
+        return tuple(sorted(self._places(kind), key=lambda place: place.origin == "project"))
 
     def changed_plugin(self, place: "Place") -> str:
         """Return a message if the plug-in of a skill or command differs from what the user approved; empty
@@ -212,18 +217,11 @@ class Setup:
 
         found = places(kind, root=self.workspace.root, home=home_dir(), config_dir=self.config_dir)
         read = tuple(place for place in found if place.origin in self.embedding.reads)
-        return (*read, *self._plugin_places(kind))
-
-    def _plugin_places(self, kind: "Kind") -> "tuple[Place, ...]":
         if not self.has_plugins():
-            return ()
+            return read
         from .plugins import plugin_places
 
-        return plugin_places(self, kind)
-
-    def agent_places(self) -> "tuple[Place, ...]":
-        """Return the folders of sub-agent definitions, the user's first."""
-        return tuple(sorted(self._places("agents"), key=lambda place: place.origin == "project"))
+        return (*read, *plugin_places(self, kind))
 
     def doubt(self, real: str, content: bytes) -> None:
         """Record that the content of an instruction file may come from others.
@@ -258,10 +256,6 @@ class Setup:
             ConfigError: the key file is readable by others, or invalid.
         """
         return self.once(_environment)
-
-    def rules(self) -> tuple[Rule, ...]:
-        """Return the permission rules of the configuration."""
-        return self._rules
 
     def project_state(self) -> Path:
         """Return the folder of this directory's checkpoints and saved rules."""

@@ -105,7 +105,7 @@ def _started(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -> int:
 
 
 def _cannot_start(error: NoModel | MissingKey) -> int:
-    from .services.first_run import cannot_start
+    from .services.early_result import cannot_start
 
     return cannot_start(error)
 

@@ -2,9 +2,9 @@
 are handled by Typer, which is imported only then. Errors become one line and an exit code."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from agent_cli.bootstrap.options import COMMANDS, UsageError, asks_to_print, parse
+from agent_cli.bootstrap.options import COMMANDS, ParsedOptions, UsageError, asks_to_print, parse
 from agent_cli.config.layer import ConfigError
 from agent_cli.policy.rules.rule import RuleError
 from agent_cli.protocol.stop_reason import USAGE
@@ -53,12 +53,17 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
     chosen = parse("agent", arguments)
     if chosen.positional in COMMANDS and "--" not in arguments:
         raise UsageError(f"`{chosen.positional}` comes first: agent {chosen.positional} …; its options follow it")
+    return _in_place(interactive_command, chosen)
+
+
+def _in_place(command: Callable[[ParsedOptions], int], chosen: ParsedOptions) -> int:
+    """Run a command where `--worktree` wants it, or in the working directory."""
     if chosen.text("worktree") is None:
-        return interactive_command(chosen)
+        return command(chosen)
     from .services.worktree_session import in_worktree
 
     with in_worktree(chosen) as inside:
-        return interactive_command(inside)
+        return command(inside)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -68,13 +73,7 @@ def _run(arguments: Sequence[str]) -> int:
 
     try:
         EARLY.release()
-        chosen = parse("run", arguments)
-        if chosen.text("worktree") is None:
-            return run_command(chosen)
-        from .services.worktree_session import in_worktree
-
-        with in_worktree(chosen) as inside:
-            return run_command(inside)
+        return _in_place(run_command, parse("run", arguments))
     except (Exception, KeyboardInterrupt, StoppedEarly) as error:
         from .services.early_result import end_early
 

@@ -92,28 +92,26 @@ class KeyedEnvironment(Mapping[str, str]):
     def key(self, name: str) -> str:
         """Return the key of a variable; empty if there is none. Asks the keyring at most once per variable, and
         not again after a lasting failure."""
-        if value := self._environ.get(name, "").strip():
-            return value
-        if name in self._unsaved:
-            return self._unsaved[name]
-        if name in self._file.values:
-            return self._file.values[name]
-        if name in self._file.entries and name not in self._asked:
-            self._asked[name] = self._from_keyring(name, self._file.entries[name])
-        return self._asked.get(name, "")
+        return self._found(name)[0]
 
     def source(self, name: str) -> str:
         """Return the source of a variable's key, in words; empty if there is none."""
-        if not self.key(name):
-            return ""
-        if self._environ.get(name, "").strip():
-            return f"the variable {name}"
+        return self._found(name)[1]
+
+    def _found(self, name: str) -> tuple[str, str]:
+        """Return the key of a variable and its source; both are empty if there is none."""
+        if value := self._environ.get(name, "").strip():
+            return value, f"the variable {name}"
         if name in self._unsaved:
-            return f"{name}, pasted at the start and not saved"
+            return self._unsaved[name], f"{name}, pasted at the start and not saved"
         if name in self._file.values:
-            return f"{name} in {self._file.path}"
-        entry = self._file.entries[name]
-        return f"the keyring ({entry.service}/{entry.user}, for {name} in {self._file.path})"
+            return self._file.values[name], f"{name} in {self._file.path}"
+        if (entry := self._file.entries.get(name)) is None:
+            return "", ""
+        if name not in self._asked:
+            self._asked[name] = self._from_keyring(name, entry)
+        key = self._asked[name]
+        return key, f"the keyring ({entry.service}/{entry.user}, for {name} in {self._file.path})" if key else ""
 
     def held(self) -> dict[str, str]:
         """Return the known keys that are not in the environment, without asking the keyring for more."""

@@ -3,7 +3,7 @@ file, line and what to write instead.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -93,17 +93,18 @@ def _explain(layer: Layer, message: str, strict: bool) -> str:
     kind = _kind(parts)
     is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     known = [field.name for field in msgspec.structs.fields(kind)] if is_struct else []
-    near = _nearest(unknown.group(1), known)
+    near = nearest(unknown.group(1), known)
     hint = f"did you mean `{near}`?" if near else f"known keys here: {', '.join(known)}"
     return f"{layer.place(name)}: unknown key `{name}`; {hint}"
 
 
-def _nearest(word: str, known: list[str]) -> str:
-    """Return the key that was probably meant, preferring swapped letters; empty if none is similar."""
+def nearest(word: str, known: Sequence[str], cutoff: float = 0.6) -> str:
+    """Return the known word closest to another, preferring the same letters in another order; empty if none is
+    close."""
     import difflib
 
     swapped = [key for key in known if sorted(key) == sorted(word)]
-    return next(iter(swapped or difflib.get_close_matches(word, known, n=1)), "")
+    return next(iter(swapped or difflib.get_close_matches(word, known, n=1, cutoff=cutoff)), "")
 
 
 def _culprits(values: dict[str, Any], parts: list[str], strict: bool) -> Iterator[list[str]]:

@@ -27,6 +27,11 @@ class Used(msgspec.Struct, frozen=True):
     reasoning: int | None = None
     requests: int = 0
 
+    @property
+    def sent(self) -> int | None:
+        """All input tokens, including those read from or written to the cache."""
+        return None if self.input is None else self.input + (self.cache_read or 0) + (self.cache_write or 0)
+
 
 class Waited(msgspec.Struct, frozen=True):
     """Seconds that an attempt waited."""
@@ -52,7 +57,7 @@ class Failure(msgspec.Struct, frozen=True):
     """Why an attempt failed."""
 
     kind: str
-    message: str
+    message: str = ""
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +103,11 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
         known = self.cost_usd or 0.0
         unsure = self.cost_usd is None or self.cost_is_partial
         return max(known, self.reserved_usd or 0.0) if unsure else known
+
+    @property
+    def is_good(self) -> bool:
+        """True if the task is solved, or the attempt ended well and nothing checks it."""
+        return self.outcome in ("solved", "done")
 
     @property
     def is_valid(self) -> bool:

@@ -76,13 +76,13 @@ def dir_entry(real: str, made: list[str] | None = None, *, within: int | None = 
 
 
 @contextlib.contextmanager
-def open_folder(real: str, within: int | None = None) -> Iterator[int]:
-    """Hold a folder open for `os.scandir`. With `within`, `real` is relative to that folder.
+def open_folder(real: str) -> Iterator[int]:
+    """Hold a folder open for `os.scandir`.
 
     Raises:
         OSError: it is missing, is not a folder, is a link (ELOOP), or may not be listed.
     """
-    fd = _descended(real, os.O_RDONLY | _FOLDER, None, within)
+    fd = _descended(real, os.O_RDONLY | _FOLDER, None)
     try:
         yield fd
     finally:

@@ -1,11 +1,40 @@
-"""Locate programs that the agent itself runs outside any sandbox. Commands can write to the workspace, so programs
-found there, in an activated environment or through `.` on the PATH, are not trusted."""
+"""Programs that the agent itself runs outside any sandbox. Commands can write to the workspace, so programs found
+there, in an activated environment or through `.` on the PATH, are not trusted."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from agent_cli.protocol.paths import is_inside
+
+
+class Output(Protocol):
+    """Result of a finished program."""
+
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def stdout(self) -> bytes: ...
+    @property
+    def stderr(self) -> bytes: ...
+    @property
+    def cut(self) -> bool: ...
+
+
+class RunProgram(Protocol):
+    """Runs a program to its end. `sandbox.ProcessRunner.run` is an implementation."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        input: bytes = b"",
+        timeout_s: float = 60.0,
+        max_output_bytes: int | None = None,
+    ) -> Output: ...
 
 
 def program(name: str, search_path: str, roots: Iterable[str | Path] = ()) -> str | None:

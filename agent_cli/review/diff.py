@@ -83,28 +83,17 @@ def first_line(text: str) -> int:
 
 def _short_hunks(text: str, most_chars: int) -> Iterator[list[str]]:
     """Yield the lines of hunks with their headers; a hunk that is too long is split."""
-    lines: list[str] = []
-    old = new = old_left = new_left = size = 0
-    start = (0, 0)
-    for line in _lines(text):
-        begins = old_left <= 0 and new_left <= 0 and not line.startswith("\\")
-        if lines and (begins or (size > most_chars and not line.startswith("\\"))):
-            yield [_head(start, (old, new)), *lines]
-            lines, size, start = [], 0, (old, new)
-        if begins:
-            if (head := _HUNK.match(line)) is None:
-                continue
-            old, new, old_left, new_left = int(head[1]), int(head[3]), _count(head[2]), _count(head[4])
-            start = (old, new)
-            continue
-        lines.append(line)
-        size += len(line)
-        if line[:1] in "- ":
-            old, old_left = old + 1, old_left - 1
-        if line[:1] in "+ ":
-            new, new_left = new + 1, new_left - 1
-    if lines:
-        yield [_head(start, (old, new)), *lines]
+    for head, rows in _split(_lines(text)):
+        lines: list[str] = []
+        size, start = 0, (int(head[1]), int(head[3]))
+        for line, old, new in rows:
+            if size > most_chars and not line.startswith("\\"):
+                yield [_head(start, (old, new)), *lines]
+                lines, size, start = [], 0, (old, new)
+            lines.append(line)
+            size += len(line)
+        if lines:
+            yield [_head(start, (int(head[1]) + _count(head[2]), int(head[3]) + _count(head[4]))), *lines]
 
 
 def _lines(text: str) -> list[str]:
@@ -128,7 +117,8 @@ def _file(text: str) -> FileDiff:
         elif line.startswith(("rename from ", "copy from ")):
             old_path = line.partition(" from ")[2]
         at += 1
-    return FileDiff(path, old_path, text, tuple(_hunks(lines[at:])), is_deleted)
+    hunks = tuple(_hunk(head, rows) for head, rows in _split(lines[at:]))
+    return FileDiff(path, old_path, text, hunks, is_deleted)
 
 
 def _same_path(head: str) -> str:
@@ -137,44 +127,35 @@ def _same_path(head: str) -> str:
     return both[len(both) // 2 + 3 :]
 
 
-def _hunks(lines: Iterable[str]) -> Iterator[Hunk]:
-    old = new = 0
-    old_left = new_left = 0
+def _split(lines: Iterable[str]) -> "Iterator[tuple[re.Match[str], list[tuple[str, int, int]]]]":
+    """Yield the header of each hunk, and its lines with their numbers before and after the change."""
     head: re.Match[str] | None = None
-    removed: set[int] = set()
-    added: set[int] = set()
+    rows: list[tuple[str, int, int]] = []
+    old = new = old_left = new_left = 0
     for line in lines:
-        if old_left <= 0 and new_left <= 0:
+        if old_left <= 0 and new_left <= 0 and not line.startswith("\\"):
             if head is not None:
-                yield _hunk(head, removed, added)
-            head = _HUNK.match(line)
-            if head is None:
-                continue
-            old, new, removed, added = int(head[1]), int(head[3]), set(), set()
-            old_left, new_left = _count(head[2]), _count(head[4])
+                yield head, rows
+            head, rows = _HUNK.match(line), []
+            if head is not None:
+                old, new, old_left, new_left = int(head[1]), int(head[3]), _count(head[2]), _count(head[4])
             continue
-        match line[:1]:
-            case "-":
-                removed.add(old)
-                old, old_left = old + 1, old_left - 1
-            case "+":
-                added.add(new)
-                new, new_left = new + 1, new_left - 1
-            case "\\":
-                pass
-            case _:
-                old, new, old_left, new_left = old + 1, new + 1, old_left - 1, new_left - 1
+        rows.append((line, old, new))
+        if not line.startswith(("+", "\\")):
+            old, old_left = old + 1, old_left - 1
+        if not line.startswith(("-", "\\")):
+            new, new_left = new + 1, new_left - 1
     if head is not None:
-        yield _hunk(head, removed, added)
+        yield head, rows
 
 
-def _hunk(head: re.Match[str], removed: set[int], added: set[int]) -> Hunk:
+def _hunk(head: "re.Match[str]", rows: Iterable[tuple[str, int, int]]) -> Hunk:
     old, new = int(head[1]), int(head[3])
     return Hunk(
         range(old, old + _count(head[2])),
         range(new, new + _count(head[4])),
-        frozenset(removed),
-        frozenset(added),
+        frozenset(number for line, number, _ in rows if line.startswith("-")),
+        frozenset(number for line, _, number in rows if line.startswith("+")),
     )
 
 

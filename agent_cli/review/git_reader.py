@@ -19,12 +19,13 @@ import msgspec
 
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.git_files import settings
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit, RunProgram
+from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit
 from agent_cli.workspace.checkpoints.types import CheckpointError
 from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
 from agent_cli.workspace.git.repository import GitFolder, git_folder
-from agent_cli.workspace.worktrees.store import copy_index
+from agent_cli.workspace.worktrees.store import copy_index, names_in
 
 from .finding import Omitted
 
@@ -113,14 +114,14 @@ class GitReader:
             copy_index(self._own / "index", self._index)
         others = self._git("ls-files", "-z", "--others", "--exclude-standard", work=self.top, index=self._index)
         try:
-            new = _names(await unless_held_up(others, self.top))
+            new = names_in(await unless_held_up(others, self.top))
         except (BadIgnoreFile, CheckpointError) as error:
             raise ReviewError(f"the files in {self.top} cannot be listed: {error}") from error
-        changed = _names(await self._say(*self._of_files, *_CHANGED, work=self.top, index=self._index))
+        changed = names_in(await self._say(*self._of_files, *_CHANGED, work=self.top, index=self._index))
         wanted, omitted = [], []
         for name in dict.fromkeys((*changed, *new)):
             if why := _why_not(self.top, name):
-                omitted.append(Omitted(_shown(name), why, is_gap="large" in why or why == ODD_NAME))
+                omitted.append(Omitted(name.rstrip("/"), why, is_gap="large" in why or why == ODD_NAME))
             else:
                 wanted.append(name)
         if wanted:
@@ -355,11 +356,3 @@ def is_submodule(change: Change) -> bool:
 def has_odd_name(path: str) -> bool:
     """Return True if a diff cannot name a path without quoting it."""
     return _ODD.search(path) is not None
-
-
-def _names(raw: bytes) -> list[str]:
-    return [os.fsdecode(name) for name in raw.split(b"\0") if name]
-
-
-def _shown(name: str) -> str:
-    return name.rstrip("/")

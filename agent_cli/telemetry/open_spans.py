@@ -2,7 +2,8 @@
 
 import msgspec
 
-from agent_cli.protocol.messages import FINISHES
+from agent_cli.protocol.events import ToolCallFinished
+from agent_cli.protocol.messages import FINISHES, ToolResult
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import CallKind, Totals
 
@@ -74,6 +75,27 @@ class OpenModelCall(OpenSpan, kw_only=True):
     def error(self) -> str:
         """The kind of failure if the call ended now; empty if it has an answer."""
         return "" if self.answered_at and self.outcome != "interrupted" else self.outcome
+
+
+def call_attributes(name: str, kind: CallKind) -> dict[str, Attribute]:
+    """Return what is known of a model call before it is answered; `name` is `provider/model`."""
+    return {
+        names.PROVIDER: names.provider(name),
+        names.REQUEST_MODEL: names.model_name(name),
+        names.CALL_KIND: kind,
+    }
+
+
+def result_attributes(result: ToolResult | ToolCallFinished) -> dict[str, Attribute]:
+    """Return the facts about the end of a tool call; unknown values are omitted."""
+    found: dict[str, Attribute | None] = {
+        names.STATUS: result.status,
+        names.RESULT_CHARS: len(result.text),
+        names.CHANGED_FILES: len(result.changes),
+        names.EXIT_CODE: result.exit_code,
+        names.RULE: names.rule_name(result.rule) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def usage_attributes(totals: Totals) -> dict[str, Attribute]:

@@ -1,14 +1,14 @@
 """Breakdown of the time of a session's turns: each instant counts once, even if several things run in parallel."""
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 import msgspec
+
+from agent_cli.session.timing import Share
 
 from . import conventions
 from .span import Span, SpanKind
 
-Share = Literal["streaming", "first_token", "tool", "hook", "waiting", "retry", "overhead"]
 _ORDER: tuple[Share, ...] = ("streaming", "first_token", "tool", "hook", "waiting", "retry", "overhead")
 """Precedence of simultaneous activities: work before waiting. Two parallel tools take the time of the longer
 one."""
@@ -17,29 +17,6 @@ _OF_KIND: dict[SpanKind, Share] = {
     "retry": "retry", "compaction": "overhead", "agent": "overhead", "queue": "overhead",
 }  # fmt: skip
 _OVERHEAD = _ORDER.index("overhead")
-
-
-class TimeShares(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of one or more turns. The other fields add up to `wall_s`."""
-
-    wall_s: float = 0.0
-    first_token_s: float = 0.0
-    """Waiting for the first token of a model."""
-    streaming_s: float = 0.0
-    """Streaming of a model's answer."""
-    tool_s: float = 0.0
-    hook_s: float = 0.0
-    waiting_s: float = 0.0
-    """Waiting for the user: approvals and questions."""
-    retry_s: float = 0.0
-    """Pauses before another attempt, including rate limits."""
-    overhead_s: float = 0.0
-    """The rest: our own overhead."""
-
-    @property
-    def model_s(self) -> float:
-        """Seconds spent waiting for models, without the pauses between attempts."""
-        return self.first_token_s + self.streaming_s
 
 
 class _Interval(msgspec.Struct, frozen=True):
@@ -53,10 +30,11 @@ class _Interval(msgspec.Struct, frozen=True):
     is_background: bool
 
 
-def time_shares(spans: Iterable[Span]) -> TimeShares:
-    """Return the breakdown of all turns among some spans. A turn is an `agent` span whose parent is not among
-    them; spans outside of turns, such as a compaction between them, do not count. A sub-agent's time is that of
-    its own model calls and tools; a background sub-agent counts only while nothing else happens."""
+def time_shares(spans: Iterable[Span]) -> dict[str, float]:
+    """Return the seconds of all turns among some spans by category; they add up to the duration of the turns. A
+    turn is an `agent` span whose parent is not among them; spans outside of turns, such as a compaction between
+    them, do not count. A sub-agent's time is that of its own model calls and tools; a background sub-agent counts
+    only while nothing else happens."""
     known = {span.span_id: span for span in spans}
     children: dict[str, list[Span]] = {}
     for span in known.values():
@@ -68,8 +46,8 @@ def time_shares(spans: Iterable[Span]) -> TimeShares:
             wall_s += span.duration_s
             for rank, length_s in _swept(list(_intervals(span, children)), span):
                 seconds[rank] += length_s
-    named = {f"{name}_s": seconds[rank] for rank, name in enumerate(_ORDER) if rank != _OVERHEAD}
-    return TimeShares(wall_s=wall_s, overhead_s=max(0.0, wall_s - sum(named.values())), **named)
+    seconds[_OVERHEAD] = max(0.0, wall_s - sum(seconds[:_OVERHEAD]))
+    return dict(zip(_ORDER, seconds, strict=True))
 
 
 def _intervals(turn: Span, children: dict[str, list[Span]]) -> Iterator[_Interval]:

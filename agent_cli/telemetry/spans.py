@@ -10,7 +10,7 @@ sub-agents) keeps its open spans, and closes them with its turn. The events of a
 than its ledger entries; the events' own times count.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,7 +22,15 @@ from agent_cli.protocol.usage import NON_CONVERSATION_KINDS, CallKind, Totals
 
 from . import conventions as names
 from .content import NO_CONTENT, Content
-from .open_spans import OpenModelCall, OpenSpan, OpenTool, added, usage_attributes
+from .open_spans import (
+    OpenModelCall,
+    OpenSpan,
+    OpenTool,
+    added,
+    call_attributes,
+    result_attributes,
+    usage_attributes,
+)
 from .span import Attribute, Span, SpanKind
 from .traceparent import Parent, new_trace_id, tool_span_id
 
@@ -209,13 +217,7 @@ class SpanBuilder:
             name=name,
             start=time,
             call_kind=event.kind,
-            attributes=self._common(lane)
-            | {
-                names.PROVIDER: names.provider(name),
-                names.REQUEST_MODEL: names.model_name(name),
-                names.STREAM: True,
-                names.CALL_KIND: event.kind,
-            },
+            attributes=self._common(lane) | call_attributes(name, event.kind) | {names.STREAM: True},
         )
         lane.steps += event.kind == "main"
         lane.models.append(model)
@@ -307,14 +309,7 @@ class SpanBuilder:
         if tool is None:
             return
         self._emit_queue(lane, tool, time)
-        changed: Mapping[str, Attribute | None] = {
-            names.STATUS: event.status,
-            names.RESULT_CHARS: len(event.text),
-            names.CHANGED_FILES: len(event.changes),
-            names.EXIT_CODE: event.exit_code,
-            names.RULE: names.rule_name(event.rule) or None,
-        }
-        tool.attributes |= {name: value for name, value in changed.items() if value is not None}
+        tool.attributes |= result_attributes(event)
         self._content.result(tool.attributes, event.text, event.command)
         is_mcp = names.MCP_METHOD in tool.attributes and event.status == "failed"
         self._end(tool, time, "tool_error" if is_mcp else "" if event.status == "ok" else event.status)
@@ -416,12 +411,7 @@ class SpanBuilder:
         span = self._span(lane, "model", name, entry.time - entry.duration_s)
         totals = Totals().plus(entry.usage, entry.cost_usd, entry.at_most_usd)
         lane.totals = added(lane.totals, totals)
-        span.attributes |= {
-            names.PROVIDER: names.provider(name),
-            names.REQUEST_MODEL: names.model_name(name),
-            names.CALL_KIND: entry.kind,
-            **usage_attributes(totals),
-        }
+        span.attributes |= call_attributes(name, entry.kind) | usage_attributes(totals)
         self._end(span, entry.time)
 
     def _end(self, span: OpenSpan, time: float, error: str = "") -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.fleet.task import Task
-from agent_cli.fleet.tree import Tree
+from agent_cli.fleet.trees.attempt_tree import AttemptTree
 from agent_cli.fleet.trees.open_tree import open_tree
 from agent_cli.sandbox.mechanisms import bubblewrap
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -31,8 +31,8 @@ def repository(world: World) -> Path:
     return repo
 
 
-def with_tree(task: Task, place: Path) -> Tree:
-    async def opened() -> Tree:
+def with_tree(task: Task, place: Path) -> AttemptTree:
+    async def opened() -> AttemptTree:
         runner = ProcessRunner()
         try:
             return await open_tree(task, name="one-1", place=place, slot=3, run=runner.run)
@@ -62,7 +62,7 @@ def test_an_agent_works_in_a_tree_at_the_path_of_the_repository(world: World, mo
         Reply(text="Done."),
     )
     done = world.run(
-        "run", "go", "--mode", mode, before=tree.wrapped([], own_network=False), env=dict(tree.environment()),
+        "run", "go", "--mode", mode, before=tree.wrapper.line([], own_network=False), env=dict(tree.variables),
         cwd=tree.path,
     )  # fmt: skip
     assert done.code == 0, (done.out, done.err)
@@ -95,8 +95,8 @@ def test_git_settings_of_an_agent_without_a_sandbox_do_not_run_in_a_kept_tree(wo
     script = put(Path(os.path.realpath(world.home)), "hostile.sh", HOSTILE.format(**names))
     world.script(Reply(calls=(Call("shell", {"command": f"sh {script}"}),)), Reply(text="Done."))
     done = world.run(
-        "run", "go", "--mode", "yolo", "--sandbox", "off", before=tree.wrapped([], own_network=False),
-        env=dict(tree.environment()), cwd=tree.path,
+        "run", "go", "--mode", "yolo", "--sandbox", "off", before=tree.wrapper.line([], own_network=False),
+        env=dict(tree.variables), cwd=tree.path,
     )  # fmt: skip
     assert done.code == 0 and "done" in world.messages(-1, "tool")[-1], (done.out, done.err)
     for words in (["status"], ["diff"], ["log", "-1"], ["add", "-A"]):

@@ -8,19 +8,20 @@ import msgspec
 import msgspec.inspect
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError, nearest
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import config_dir
 from agent_cli.config.edit import set_key
 from agent_cli.config.example_file import example, words
-from agent_cli.config.layer import ConfigError
+from agent_cli.config.layer import ConfigError, nearest
 from agent_cli.config.schema import Config
 from agent_cli.fs.files import create_file, make_private, replace_file
 from agent_cli.ui.repl.editor import Editor
 
 from ..services.config_file import rewrite, text_of
 from ..services.listings import flatten, shown_value
+from .sessions.output import print_json
 
 config = typer.Typer(help="Show and change the configuration.", no_args_is_help=True)
 
@@ -28,7 +29,7 @@ config = typer.Typer(help="Show and change the configuration.", no_args_is_help=
 @config.command()
 def show() -> int:
     """List every key with its effective value and where it is set."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     redactor = redactor_of(setup)
     for key, value in flatten(msgspec.to_builtins(setup.config)):
         print(f"{key}: {shown_value(key, value, redactor)}    # {setup.loaded.place(key)}")
@@ -40,7 +41,7 @@ def show() -> int:
 @config.command()
 def path() -> int:
     """Print where configuration and state are stored."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     print(f"configuration: {setup.config_dir / 'config.yaml'}")
     print(f"state:         {setup.state}")
     print(f"sessions:      {setup.sessions.folder}")
@@ -52,12 +53,8 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="KEY", help="For example limits.turns, or limits.")],
 ) -> int:
     """Explain one key: its value, where it is set, its default and its meaning."""
-    setup = Setup(ParsedOptions("agent", {}))
-    values = dict(flatten(msgspec.to_builtins(setup.config)))
-    found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
-    known = _known(msgspec.inspect.type_info(Config), key.split("."))
-    if known is None and not found:
-        raise UsageError(_no_key(key, list(values)))
+    setup = Setup()
+    found, known = _looked_up(setup, key)
     redactor = redactor_of(setup)
     for name, value in (found or {key: known and known.default}).items():
         print(f"{name}: {shown_value(name, value, redactor)}    # {setup.loaded.place(name)}")
@@ -69,22 +66,30 @@ def explain(
 @config.command()
 def get(key: Annotated[str, typer.Argument(metavar="KEY", help="For example model, or limits.")]) -> int:
     """Print only the effective value of a key: text as it is, everything else as JSON."""
-    setup = Setup(ParsedOptions("agent", {}))
-    everything = msgspec.to_builtins(setup.config)
-    values = dict(flatten(everything))
-    found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
-    if not found and _known(msgspec.inspect.type_info(Config), key.split(".")) is None:
-        raise UsageError(_no_key(key, list(values)))
+    setup = Setup()
+    found, _ = _looked_up(setup, key)
     redactor = redactor_of(setup)
     shown = {name: msgspec.json.decode(shown_value(name, value, redactor)) for name, value in found.items()}
-    value = shown.get(key) if key in shown or not shown else _below(shown, key)
+    if key in shown or not shown:
+        value = shown.get(key)
+    else:
+        value = {name.removeprefix(f"{key}."): each for name, each in shown.items()}
     print(value if isinstance(value, str) else _json(value))
     return 0
 
 
-def _below(shown: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the values of a section by their names within it."""
-    return {name.removeprefix(f"{key}."): value for name, value in shown.items()}
+def _looked_up(setup: Setup, key: str) -> "tuple[dict[str, Any], _Known | None]":
+    """Return the effective values at and below a key, and its entry in the schema.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    values = dict(flatten(msgspec.to_builtins(setup.config)))
+    found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
+    known = _known(msgspec.inspect.type_info(Config), key.split("."))
+    if known is None and not found:
+        raise UsageError(_no_key(key, list(values)))
+    return found, known
 
 
 @config.command(name="set", context_settings={"ignore_unknown_options": True})
@@ -102,7 +107,7 @@ def set_value(
         rewrite(path, changed)
     except (ConfigError, UsageError) as error:
         raise UsageError(f"{error}; nothing was written") from error
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     place = setup.loaded.place(key)
     print(f"Wrote {key} to {path}")
     if str(path) not in place:
@@ -210,7 +215,7 @@ def _json(value: Any) -> str:
 @config.command()
 def init() -> int:
     """Write a configuration file with every key at its default."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     target = setup.config_dir / "config.yaml"
     try:
         make_private(target.parent)
@@ -226,5 +231,5 @@ def init() -> int:
 @config.command()
 def schema() -> int:
     """Print the JSON Schema of the configuration."""
-    print(msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Config)), indent=2).decode())
+    print_json(msgspec.json.schema(Config))
     return 0

@@ -11,7 +11,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import keyed
 from agent_cli.model.catalog.catalog import known
@@ -21,7 +20,7 @@ from agent_cli.model.types.info import FIGURES, ModelInfo, Source
 from agent_cli.protocol.learned import LearnedLimits
 from agent_cli.store.state.learned_limits import LearnedLimitsFile
 
-from ..services.listings import SERVERS_S, offered_models
+from ..services.listings import SERVERS_S, configured, offered_models
 
 _ABILITIES = {"tools": "tools", "images": "images", "reasoning": "reasoning"}
 
@@ -42,7 +41,7 @@ def models_command(
 ) -> int:
     """List known models: context window, max output, prices per million tokens, capabilities, and the source of
     each figure; with the models of local and configured servers that answer."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     if forget:
         dropped = setup.memory.forget(query)
         print("\n".join(f"forgotten: {key}" for key in dropped) or "nothing was learned about such a model")
@@ -69,16 +68,10 @@ async def _collected(setup: Setup, query: str) -> list[_Line]:
     """Return the models of servers first, then those learned about or configured, then those of the catalogue."""
     env = keyed(os.environ, setup.config_dir)
     offered = await offered_models(setup, env, query)
-    names = [name for name in dict.fromkeys([*offered, *_configured(setup), *_remembered(setup.memory)]) if name]
+    names = [name for name in dict.fromkeys([*offered, *configured(setup), *_remembered(setup.memory)]) if name]
     own = await asyncio.gather(*(_line(setup, env, name, name in offered) for name in names))
     mine = {line.info.name: line for line in own if line is not None}
     return [*mine.values(), *(_Line(info) for info in known(query) if info.name not in mine)]
-
-
-def _configured(setup: Setup) -> Iterator[str]:
-    for provider, settings in setup.config.providers.items():
-        for model in settings.models:
-            yield f"{provider}/{model}"
 
 
 def _remembered(memory: LearnedLimitsFile) -> Iterator[str]:

@@ -11,12 +11,11 @@ import msgspec
 import typer
 
 from agent_cli.bootstrap import sandbox_setup
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config import yaml_file
-from agent_cli.config.dirs import plugins_dir
 from agent_cli.config.layer import ConfigError, Layer
-from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
+from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.policy.authorize import Policy, authorize, judged_parts
 from agent_cli.policy.risk import risk
@@ -36,9 +35,10 @@ from agent_cli.protocol.actions import (
     WritePath,
 )
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
-from agent_cli.store.state.grants import GrantFile
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.paths import PathError
+
+from .sessions.output import print_json
 
 permissions = typer.Typer(help="Show what is allowed, asked or denied, and by which rule.", no_args_is_help=True)
 
@@ -55,7 +55,7 @@ def list_rules(
     json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False, mode: _InMode = None
 ) -> int:
     """List every rule in force, and where it is set."""
-    judge = _permissions(Setup(ParsedOptions("agent", {})), mode)
+    judge = _permissions(Setup(), mode)
     rules = [
         {
             "effect": rule.effect,
@@ -66,7 +66,7 @@ def list_rules(
         for rule in judge.rules()
     ]
     if json:
-        print(msgspec.json.format(msgspec.json.encode({"mode": judge.mode, "rules": rules}), indent=2).decode())
+        print_json({"mode": judge.mode, "rules": rules})
         return 0
     for rule in rules:
         print(f"{rule['effect']:5}  {rule['rule']}    # {rule['place']}")
@@ -86,7 +86,7 @@ def explain_action(
     given = [each for each in (command, write, read, fetch) if each is not None]
     if len(given) != 1:
         raise UsageError("name one of: a command, --write PATH, --read PATH, --fetch URL")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     policy = _permissions(setup, mode).policy()
     action = _action(setup, command, write, read, fetch, cwd)
     verdict = authorize(action, policy)
@@ -111,7 +111,7 @@ def test_examples(
     if prefix:
         shown, prefix = shown.get("examples", {}), f"{prefix}examples."
     examples = _examples(layer, shown, prefix)
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     policy = _permissions(setup, mode).policy()
     problems = check(examples, decision(policy))
     for problem in problems:
@@ -235,18 +235,12 @@ def _permissions(setup: Setup, mode: str | None) -> Permissions:
     """
     if mode is not None and mode not in get_args(Mode):
         raise UsageError(f"--mode: {mode!r} is not one of {', '.join(get_args(Mode))}")
-    plugins = plugins_dir(setup.state)
-    return Permissions(
-        setup.workspace,
-        setup.rules(),
-        mode=msgspec.convert(mode, Mode) if mode else setup.config.mode,
-        paths=SpecialPaths((setup.config_dir, setup.state, plugins), (plugins,)),
-        confining=_confining(setup),
-        grants={
-            "project": GrantFile(setup.project_state() / "permissions.json"),
-            "user": GrantFile(setup.config_dir / "permissions.json"),
-        },
-    )
+    from agent_cli.bootstrap.session_builder import permissions_of
+
+    permissions = permissions_of(setup, _confining(setup), tuple, setup.state / "spill")
+    if mode is not None:
+        permissions.mode = msgspec.convert(mode, Mode)
+    return permissions
 
 
 def _confining(setup: Setup) -> SandboxProfiles:

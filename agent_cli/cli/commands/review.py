@@ -14,7 +14,7 @@ from ..services.review.options import OPTIONS
 def review_command(**values: Any) -> int:
     """Review a change and report checked findings; no file is changed. Without a target: the uncommitted changes,
     or the branch against its base if there are none."""
-    from ..services.first_run import cannot_start
+    from ..services.early_result import cannot_start
     from ..services.review.command import run_review
 
     try:

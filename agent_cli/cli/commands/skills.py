@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.bootstrap.skills import skill_library
-from agent_cli.extensions.skills.check import Violation, check_skill, skill_files
+from agent_cli.extensions.skills.check import check_skill, skill_files
 from agent_cli.extensions.skills.find import FoundSkills
 from agent_cli.extensions.skills.skill import Skill
 from agent_cli.protocol.records import storable_json
@@ -20,6 +20,7 @@ from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.text.lines import one_line
 
 from ..services.extensions.skill_calls import skill_lines
+from .sessions.output import print_json
 
 skills = typer.Typer(help="List, show and check skills.", no_args_is_help=True)
 _NONE = "There are no skills. Put one into .agents/skills or ~/.agents/skills; `agent help skills` explains it."
@@ -27,17 +28,17 @@ _Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
 def _names(incomplete: str) -> list[str]:
-    found = skill_library(Setup(ParsedOptions("agent", {}))).now()
+    found = skill_library(Setup()).now()
     return [skill.name for skill in found.skills if skill.name.startswith(incomplete)]
 
 
 @skills.command("list")
 def list_skills(json: _Json = False) -> int:
     """List the skills of this project, of yours and of plug-ins, and what is wrong with files of skills."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found, notes = skill_lines(setup)
     if json:
-        print(msgspec.json.format(msgspec.json.encode({"skills": found, "notes": notes}), indent=2).decode())
+        print_json({"skills": found, "notes": notes})
         return 0
     width = max((len(skill.name) for skill in found), default=0)
     for skill in found:
@@ -53,7 +54,7 @@ def list_skills(json: _Json = False) -> int:
 @skills.command()
 def show(name: Annotated[str, typer.Argument(metavar="NAME", help="The skill.", autocompletion=_names)]) -> int:
     """Show one skill: where it comes from, and its text."""
-    library = skill_library(Setup(ParsedOptions("agent", {})))
+    library = skill_library(Setup())
     found = library.now()
     skill = found.named(name) or next((each for each in found.off if each.name == name), None)
     if skill is None:
@@ -85,7 +86,8 @@ def check(
         return 1 if path else 0
     broken = [violation for file in files for violation in check_skill(file)]
     if json:
-        _print_json(files, broken)
+        value = {"checked": list(map(str, files)), "violations": broken}
+        print(msgspec.json.format(storable_json(value), indent=2).decode())
     else:
         for violation in broken:
             print(visible(str(violation)))
@@ -94,13 +96,8 @@ def check(
     return 1 if broken else 0
 
 
-def _print_json(files: list[Path], broken: list[Violation]) -> None:
-    value = {"checked": list(map(str, files)), "violations": broken}
-    print(msgspec.json.format(storable_json(value), indent=2).decode())
-
-
 def _of_project() -> list[Path]:
-    found = skill_library(Setup(ParsedOptions("agent", {}))).now()
+    found = skill_library(Setup()).now()
     return [Path(os.path.relpath(skill.path)) for skill in (*found.skills, *found.off) if skill.is_of_project]
 
 

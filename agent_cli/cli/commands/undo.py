@@ -3,14 +3,14 @@ model."""
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.session_builder import snapshots
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.engine.undo.turn_checkpoints import Saved
@@ -127,23 +127,20 @@ def _asked(
 
 
 async def _do(asked: _UndoOptions) -> int:
-    processes = ProcessRunner()
-    try:
+    async with aclosing(ProcessRunner()) as processes:
         with _opened(asked, processes) as (history, is_held):
             try:
                 return await _answer(asked, history, is_held)
             except NothingToRestore as error:
                 print(clean(str(error)))
                 return 1
-    finally:
-        await processes.aclose()
 
 
 @contextmanager
 def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[TurnUndo, bool]]:
     """Yield the session's checkpoints, and True if another process holds the session, so that it is read-only."""
     identifier = asked.session
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
     if path is None:
         raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli.bootstrap.options import Option, ParsedOptions, UsageError
+from agent_cli.bootstrap.options import Option, UsageError
 from agent_cli.config.layer import ConfigError
 from agent_cli.store.session_file import StoreError
 
@@ -24,7 +24,7 @@ def session_ids(incomplete: str) -> list[tuple[str, str]]:
     from agent_cli.ui.text.lines import one_line
 
     try:
-        setup = Setup(ParsedOptions("agent", {}))
+        setup = Setup()
         infos = setup.sessions.list(setup.root, limit=_OFFERED)
     except (UsageError, ConfigError, StoreError, OSError):
         return []
@@ -37,7 +37,7 @@ def server_names(incomplete: str) -> list[str]:
     from agent_cli.bootstrap.setup import Setup
 
     try:
-        found = found_servers(Setup(ParsedOptions("agent", {})))
+        found = found_servers(Setup())
     except (UsageError, ConfigError, OSError):
         return []
     return [each.name for each in every_server(found) if each.name.startswith(incomplete)]
@@ -50,7 +50,7 @@ def plugin_names(incomplete: str) -> list[str]:
     from agent_cli.extensions.plugins.plugin import PluginError
 
     try:
-        found = store_of(Setup(ParsedOptions("agent", {}))).installed()
+        found = store_of(Setup()).installed()
     except (UsageError, ConfigError, PluginError, OSError):
         return []
     return [name for name in found if name.startswith(incomplete)]

@@ -1,4 +1,5 @@
-"""Print the `result` of a run that ended before it started, for a script that reads JSON."""
+"""Runs that end before they start: their `result` for a script that reads JSON, and the message for a user who has
+neither a key nor a local server yet."""
 
 import contextlib
 import sys
@@ -21,7 +22,24 @@ from agent_cli.store.session_file import StoreError
 from agent_cli.ui.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import OutputFormat, RunResult, encode
 
-from .first_run import cannot_start
+_PAGE = """\
+agent: no model can be used yet: no key is set, and no local server answers.
+Three ways to go on:
+
+  a key           export ANTHROPIC_API_KEY=…
+                  (or OPENAI_API_KEY, OPENROUTER_API_KEY, GEMINI_API_KEY …);
+                  or start `agent` in a terminal and paste the key there
+  a local server  start Ollama, LM Studio, llama.cpp or vLLM with a model;
+                  the first model it offers is used
+  just a look     agent demo
+
+`agent doctor` checks this machine, and `agent help getting-started` begins at
+the beginning. Every provider and variable: `agent help providers`."""
+_NO_KEY = """\
+agent: {error}
+`export` the variable, or write it with its key into keys.yaml beside the
+configuration; --model takes a model of another provider. `agent doctor` checks
+this machine, and `agent help providers` has every variable."""
 
 
 def end_early(arguments: Sequence[str], error: BaseException) -> int | None:
@@ -110,3 +128,9 @@ def _result(reason: StopReason, error: ErrorInfo, code: int) -> RunResult:
         denied=(),
         error=error,
     )
+
+
+def cannot_start(error: NoModel | MissingKey) -> int:
+    """Print what is missing and what to do; return the exit code."""
+    print(_PAGE if isinstance(error, NoModel) else _NO_KEY.format(error=error), file=sys.stderr)
+    return EXIT_CODES["auth_error"]

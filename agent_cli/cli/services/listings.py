@@ -36,7 +36,6 @@ from agent_cli.ui.services import (
     TracedTurn,
 )
 from agent_cli.ui.text.lines import count, dollars
-from agent_cli.ui.text.time_shares import SHARES
 
 if TYPE_CHECKING:
     from agent_cli.bootstrap.plugins import LoadedPlugins
@@ -89,13 +88,11 @@ def turns_of(spans: "Sequence[Span]", prompted: Collection[int] | None = None) -
 def _turn(root: "Span", below: "dict[str, list[Span]]", number: int, *, ended: bool) -> TracedTurn:
     from agent_cli.telemetry.shares import time_shares
 
-    own = [root, *_inside(root, below)]
-    sums = time_shares(own)
     return TracedTurn(
         number=number,
         began=time.strftime("%H:%M:%S", time.localtime(root.start)),
         duration_s=root.duration_s,
-        shares={name: getattr(sums, f"{name}_s") for name, *_ in SHARES},
+        shares=time_shares([root, *_inside(root, below)]),
         spans=tuple(_traced(root, below)),
         ended=ended,
         used=_used(root),
@@ -187,42 +184,35 @@ async def usual_models(setup: Setup, current: str) -> tuple[ModelLine, ...]:
     the newest of each usual family, starting with providers that have a key."""
     keys = _keys(setup)
     offered = await offered_models(setup, keyed(os.environ, setup.config_dir), "")
-    own = dict.fromkeys([current, *offered, *_configured(setup)])
-    first = [_line(setup, name, keys) for name in own if name]
-    usual = [_line(setup, name, keys) for alias in USUAL if (name := newest(alias)) and name not in own]
+    own = dict.fromkeys([current, *offered, *configured(setup)])
+    first = [_line(setup, _info(setup, name), keys) for name in own if name]
+    newer = [name for alias in USUAL if (name := newest(alias)) and name not in own]
+    usual = [_line(setup, _info(setup, name), keys) for name in newer]
     return (*first, *sorted(usual, key=lambda line: not line.has_key))
 
 
-def _line(setup: Setup, name: str, keys: frozenset[str]) -> ModelLine:
-    info = _info(setup, name)
-    usable = _is_usable(setup, name, keys)
-    return ModelLine(name, info.context_window, info.prices.input, info.prices.output, usable)
+def _line(setup: Setup, info: ModelInfo, keys: frozenset[str]) -> ModelLine:
+    usable = _is_usable(setup, info.name, keys)
+    return ModelLine(info.name, info.context_window, info.prices.input, info.prices.output, usable)
 
 
 def models(setup: Setup, query: str, current: str) -> tuple[ModelLine, ...]:
     """Return the known models with all words of `query` in their names: first `current`, then those configured or
     learned about, then those of providers with a key. The short name of a family stands for its newest model."""
     if family := newest(query):
-        return (_line(setup, family, _keys(setup)),)
+        return (_line(setup, _info(setup, family), _keys(setup)),)
     words = query.lower().split()
-    own = dict.fromkeys([current, *_configured(setup), *(key.partition(" ")[0] for key in setup.memory.all())])
+    own = dict.fromkeys([current, *configured(setup), *(key.partition(" ")[0] for key in setup.memory.all())])
     mine = [_info(setup, name) for name in own if name and all(word in name.lower() for word in words)]
     names = {info.name for info in mine}
     keys = _keys(setup)
-    lines = [
-        ModelLine(
-            info.name,
-            info.context_window,
-            info.prices.input,
-            info.prices.output,
-            _is_usable(setup, info.name, keys),
-        )
-        for info in (*mine, *(each for each in known(query) if each.name not in names))
-    ]
+    others = (each for each in known(query) if each.name not in names)
+    lines = [_line(setup, info, keys) for info in (*mine, *others)]
     return tuple(sorted(lines, key=lambda line: not line.has_key))
 
 
-def _configured(setup: Setup) -> Iterator[str]:
+def configured(setup: Setup) -> Iterator[str]:
+    """Yield the models that the configuration describes."""
     for provider, settings in setup.config.providers.items():
         for model in settings.models:
             yield f"{provider}/{model}"

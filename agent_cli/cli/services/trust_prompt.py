@@ -109,7 +109,7 @@ def _servers(setup: Setup) -> list[TrustRequest]:
 
 def _agents(setup: Setup) -> list[TrustRequest]:
     """Return the sub-agents that the project defines and the user has not approved in their present form."""
-    if not setup.agent_places():
+    if not setup.places_of("agents"):
         return []
     from agent_cli.bootstrap.agents import found_agents
 

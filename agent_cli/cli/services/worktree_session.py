@@ -4,17 +4,17 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import with_values
 from agent_cli.config.dirs import state_dir, worktrees_dir
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.text.lines import number
-from agent_cli.workspace.checkpoints.git import RunProgram
 from agent_cli.workspace.worktrees.create import enter
 from agent_cli.workspace.worktrees.merge import changed_files
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
@@ -45,11 +45,8 @@ def with_git(work: Callable[[RunProgram], Awaitable[T]]) -> T:
     """Run a coroutine function that needs to run programs; return its result."""
 
     async def done() -> T:
-        runner = ProcessRunner()
-        try:
-            return await work(runner.run)
-        finally:
-            await runner.aclose()
+        async with aclosing(ProcessRunner()) as processes:
+            return await work(processes.run)
 
     return asyncio.run(done())
 

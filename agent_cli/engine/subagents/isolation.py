@@ -4,11 +4,11 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.records import TurnEnded
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import ToolError
-from agent_cli.workspace.checkpoints.git import RunProgram
 from agent_cli.workspace.worktrees.merge import MergeResult, changed_files, merge, patch
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree

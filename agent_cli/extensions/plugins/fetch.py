@@ -6,15 +6,14 @@ the address. The size of a commit is checked before any of it is written.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from agent_cli.config.dirs import MANIFESTS, MARKET_FILES
 from agent_cli.fs.files import read_regular
-from agent_cli.fs.which import program
+from agent_cli.fs.which import RunProgram, program
 
 from .plugin import PluginError
 from .sources import MAX_MARKET_BYTES, Source, entry_manifest, entry_source, listed
@@ -31,33 +30,6 @@ _OPTIONS = (
     "-c", "maintenance.auto=false", "-c", "submodule.recurse=false",
 )  # fmt: skip
 _GITLINK = b"160000"
-
-
-class Output(Protocol):
-    """Result of a finished program."""
-
-    @property
-    def exit_code(self) -> int: ...
-    @property
-    def stdout(self) -> bytes: ...
-    @property
-    def stderr(self) -> bytes: ...
-    @property
-    def cut(self) -> bool: ...
-
-
-class RunProgram(Protocol):
-    """Runs a program to its end, as `sandbox.ProcessRunner.run` does."""
-
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str] | None = None,
-        timeout_s: float = 60.0,
-        max_output_bytes: int | None = None,
-    ) -> Output: ...
 
 
 class Fetched(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from agent_cli.sandbox.profile.environment import child_env
 
-from ..engine import Job
+from ..job import Job
 from ..task import Task
-from ..tree import Tree
+from ..trees.attempt_tree import AttemptTree
 
 TRACE_FILE = "trace.jsonl"
 _STOP_AFTER_S = 30.0
@@ -44,14 +44,14 @@ def time_limit_s(task: Task) -> float | None:
     return None if task.timeout_s is None else task.timeout_s + _STOP_AFTER_S
 
 
-def agent_environment(job: Job, tree: Tree, state: Path, temporary: Path) -> dict[str, str]:
+def agent_environment(job: Job, tree: AttemptTree, state: Path, temporary: Path) -> dict[str, str]:
     """Return the environment of the agent: ours, with separate folders for state and temporary files. An agent
     killed with all its helpers cannot remove its files itself."""
     own = {"AGENT_STATE_DIR": str(state), "TMPDIR": str(temporary)}
-    return {**os.environ, **job.task.env, **tree.environment(), **own}
+    return {**os.environ, **job.task.env, **tree.variables, **own}
 
 
-def command_environment(job: Job, tree: Tree) -> dict[str, str]:
+def command_environment(job: Job, tree: AttemptTree) -> dict[str, str]:
     """Return the environment of `setup` and `verify`: ours without keys, except those that the task names."""
     named = {name: os.environ[name] for name in job.task.pass_env if name in os.environ}
-    return {**child_env(os.environ), **named, **job.task.env, **tree.environment()}
+    return {**child_env(os.environ), **named, **job.task.env, **tree.variables}

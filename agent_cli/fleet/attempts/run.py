@@ -21,8 +21,8 @@ from agent_cli.sandbox.process.running import ProcessError, to_the_end
 from agent_cli.store.catalog import children_folder
 
 from ..attempt import AttemptResult, Failure, Outcome, Waited
-from ..engine import Job, Progress, Started
-from ..tree import Tree, TreeError
+from ..job import Job, Progress, Started
+from ..trees.attempt_tree import AttemptTree, TreeError
 from ..trees.open_tree import open_tree
 from .agent_process import AgentOutput, AgentProcess
 from .command_line import TRACE_FILE, agent_command, agent_environment, time_limit_s
@@ -65,7 +65,7 @@ class _Attempt:
             host=socket.gethostname(), agent_version=__version__, model=job.task.model, started=self._begun,
             base_commit=job.task.ref, cost_usd=0.0,
         )  # fmt: skip
-        self._tree: Tree | None = None
+        self._tree: AttemptTree | None = None
         self._output = AgentOutput(lambda line: report(Progress(job.key, msgspec.Raw(line))))
         self._setup_s = 0.0
 
@@ -109,21 +109,21 @@ class _Attempt:
             await self._set_up(self._tree)
         await self._run_agent(self._tree)
 
-    async def _set_up(self, tree: Tree) -> None:
+    async def _set_up(self, tree: AttemptTree) -> None:
         end = await run_setup(self._job, tree, self._runner)
         self._setup_s = end.seconds
         if end.exit_code != 0:
             why = end.error or f"it ended with {end.exit_code}"
             raise _Ended("setup", "setup", f"setup failed: {why}; see setup.log")
 
-    async def _run_agent(self, tree: Tree) -> None:
+    async def _run_agent(self, tree: AttemptTree) -> None:
         job, schema = self._job, self._state / "schema.json"  # the agent must not see the attempt's folder
         if job.task.schema is not None:
             replace_file(schema, msgspec.json.encode(job.task.schema))
         closed = () if job.task.command else job.closed
         temporary = self._runner.folder() / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
-        argv = tree.wrapped(agent_command(job, tree.inside, schema), own_network=False, emptied=closed)
+        argv = tree.wrapper.line(agent_command(job, tree.inside, schema), own_network=False, emptied=closed)
         try:
             agent = await AgentProcess.start(
                 self._runner, argv, cwd=tree.path, env=agent_environment(job, tree, self._state, temporary),
@@ -184,7 +184,7 @@ class _Attempt:
             make_private(self._folder)
             replace_file(self._folder / RESULT_FILE, msgspec.json.format(msgspec.json.encode(result)))
 
-    async def _save_patch(self, tree: Tree) -> None:
+    async def _save_patch(self, tree: AttemptTree) -> None:
         try:
             try:
                 patch = await tree.save_patch(self._folder / PATCH_FILE)
@@ -218,12 +218,11 @@ class _Attempt:
         with contextlib.suppress(OSError):
             save_session(self._state, self._folder)
 
-    async def _leave(self, tree: Tree) -> None:
+    async def _leave(self, tree: AttemptTree) -> None:
         """Remove the tree, or record that it is kept."""
         result, keep = self._result, self._job.keep
-        is_good = result.outcome in ("solved", "done")
         is_whole = result.patch is not None and not result.patch.left_out
-        if not is_whole or keep == "all" or (keep == "failed" and not is_good):
+        if not is_whole or keep == "all" or (keep == "failed" and not result.is_good):
             if result.patch is not None:
                 with contextlib.suppress(TreeError, OSError):  # then it stays until it is removed by hand
                     await tree.mark_saved()

@@ -12,8 +12,8 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, to_the_end
 from agent_cli.sandbox.profile.confinement import Confinement
 
-from ..engine import Job
-from ..tree import Tree
+from ..job import Job
+from ..trees.attempt_tree import AttemptTree
 from .agent_process import Log
 from .command_line import command_environment
 
@@ -32,28 +32,28 @@ class CommandEnd(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-async def run_setup(job: Job, tree: Tree, runner: ProcessRunner) -> CommandEnd:
+async def run_setup(job: Job, tree: AttemptTree, runner: ProcessRunner) -> CommandEnd:
     """Run `setup` in the tree, with network access and the user's rights; its output goes to `setup.log`."""
-    argv = tree.wrapped(["bash", "-c", job.task.setup], own_network=False)
+    argv = tree.wrapper.line(["bash", "-c", job.task.setup], own_network=False)
     return await _run(job, tree, runner, argv, "setup.log", job.task.setup_timeout_s, None)
 
 
-async def run_verify(job: Job, tree: Tree, runner: ProcessRunner) -> CommandEnd:
+async def run_verify(job: Job, tree: AttemptTree, runner: ProcessRunner) -> CommandEnd:
     """Run `verify` in the tree; its output goes to `verify.log`. It may run code written by the model, so it is
     sandboxed like the model's commands."""
     alone, is_confined = job.task.network == "own", job.task.sandbox != "off"
     own = [str(each) for each in (config_dir(), state_dir())]
-    hidden = own if is_confined and tree.confines else None
-    argv = tree.wrapped(["bash", "-c", job.task.verify], own_network=alone, hidden=hidden)
+    hidden = own if is_confined and tree.wrapper.program else None
+    argv = tree.wrapper.line(["bash", "-c", job.task.verify], own_network=alone, hidden=hidden)
     confinement = None
-    if is_confined and not tree.confines:
+    if is_confined and not tree.wrapper.program:
         confinement = await _confinement(job, tree, runner, tuple(own))
     return await _run(job, tree, runner, argv, "verify.log", job.task.verify_timeout_s, confinement)
 
 
 async def _run(
     job: Job,
-    tree: Tree,
+    tree: AttemptTree,
     runner: ProcessRunner,
     argv: list[str],
     log_name: str,
@@ -78,7 +78,9 @@ async def _run(
         log.close()
 
 
-async def _confinement(job: Job, tree: Tree, runner: ProcessRunner, own: tuple[str, ...]) -> Confinement | None:
+async def _confinement(
+    job: Job, tree: AttemptTree, runner: ProcessRunner, own: tuple[str, ...]
+) -> Confinement | None:
     """Return the confinement of `verify` if the tree has no wrapper; None if no sandbox is available."""
     if runner.mechanism is None:
         from agent_cli.sandbox.probe import measure

@@ -5,8 +5,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from agent_cli.fs.which import RunProgram
 from agent_cli.sandbox.process.running import ProcessError
-from agent_cli.workspace.checkpoints.git import RunProgram
 
 from ..attempt import AttemptResult
 from ..attempts.run import PATCH_FILE

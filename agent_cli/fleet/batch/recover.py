@@ -20,7 +20,7 @@ from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, work
 
 from ..attempt import AttemptResult, Failure, Patch
 from ..attempts.run import PATCH_FILE, RESULT_FILE, SESSION_FILE, save_session, state_folder, tree_name
-from ..engine import Job
+from ..job import Job
 from ..trees.attempt_tree import make_readable
 from .folder import JOB_FILE, BatchFolder, read_results
 

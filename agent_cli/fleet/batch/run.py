@@ -4,17 +4,18 @@ next decision."""
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from agent_cli import __version__
 from agent_cli.fs.files import make_private, replace_file
+from agent_cli.protocol.stop_reason import EXIT_CODES, UNVERIFIED
 
 from ..attempt import AttemptResult, Failure
-from ..engine import Engine, EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
+from ..job import EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
 from ..task import Task
 from .budget import Budget
 from .events import (
@@ -27,12 +28,16 @@ from .events import (
     BatchPaused,
     BatchStopping,
 )
-from .exit_code import batch_exit_code
 from .folder import JOB_FILE, LATE_FILE, Batch, BatchFolder
 from .pace import Pace
 from .schedule import Retry, Schedule, TaskState
 
+if TYPE_CHECKING:
+    from ..engines.queueing import Engine
+
 StopKind = Literal["interrupted", "terminated"]
+INVALID_LEFT = 9
+"""Some tasks have no valid outcome; the same command tries them again."""
 _RENEW_S = 20.0
 _GRACE_S = 10.0
 _AUTH_FAILURES = 3
@@ -71,7 +76,7 @@ class BatchRun:
         batch: Batch,
         folder: BatchFolder,
         earlier: tuple[AttemptResult, ...],
-        engine: Engine,
+        engine: "Engine",
         settings: RunSettings,
         watch: Callable[[BatchEvent], None],
     ) -> None:
@@ -325,3 +330,24 @@ class _Retry(msgspec.Struct, frozen=True):
 def _named(task: Task) -> Task:
     """Return the part of the task that a later run needs in `job.json`, without its texts."""
     return Task(id=task.id, prompt="", repo=task.repo, ref=task.ref, model=task.model)
+
+
+def batch_exit_code(tasks: Sequence[Task], results: Sequence[AttemptResult], stop: str, stopped: str) -> int:
+    """Return 130 or 143 if the batch was stopped, 3 if the provider refused the key, 5 if the budget ended it, 9
+    if tasks lack a valid outcome, 8 if some were not solved, else 0."""
+    if stop:
+        return EXIT_CODES["interrupted" if stop == "interrupted" else "terminated"]
+    last = results[-1] if results else None
+    if stopped and last and last.error and last.error.kind in ("usage_error", "bad_model"):
+        return EXIT_CODES["usage_error"]
+    if stopped and last and last.outcome == "auth":
+        return EXIT_CODES["auth_error"]
+    if stopped.startswith("budget"):
+        return EXIT_CODES["cost_limit"]
+    valid: dict[str, list[AttemptResult]] = {}
+    for result in results:
+        if result.is_valid:
+            valid.setdefault(result.id, []).append(result)
+    if any(task.id not in valid for task in tasks):
+        return INVALID_LEFT
+    return 0 if all(any(each.is_good for each in found) for found in valid.values()) else UNVERIFIED

@@ -1,4 +1,4 @@
-"""Select the next attempt, from the tasks and the recorded results."""
+"""Select the next attempt, from the tasks and the recorded results, and the attempt at a task that counts."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -15,7 +15,6 @@ _MOST_LIMITED = 5
 """Maximum number of repetitions after rate limits, which are not the attempt's fault."""
 _REPEATED = frozenset(("setup", "crash", "lost", "verify_error"))
 _FINAL_KINDS = frozenset(("usage_error", "bad_model", "version"))
-_GOOD = frozenset(("solved", "done"))
 
 
 class TaskState:
@@ -100,4 +99,19 @@ class Schedule:
 
 
 def _counts(result: AttemptResult, retry: Retry) -> bool:
-    return retry != "all" and (retry == "infra" or result.outcome in _GOOD)
+    return retry != "all" and (retry == "infra" or result.is_good)
+
+
+def picked(task: Task, results: Iterable[AttemptResult]) -> AttemptResult | None:
+    """Return the selected attempt: a solved one before an unverified one, then by the rule of the task; None if
+    none is good. `all` selects none."""
+    good = [each for each in results if each.id == task.id and each.is_good]
+    if not good or task.pick == "all":
+        return None
+    if task.pick == "smallest_diff":
+        return min(good, key=lambda each: (each.outcome != "solved", _size(each), each.attempt))
+    return min(good, key=lambda each: (each.outcome != "solved", each.finished))
+
+
+def _size(result: AttemptResult) -> int:
+    return result.patch.added + result.patch.removed if result.patch else 0

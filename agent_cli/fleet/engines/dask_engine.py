@@ -16,10 +16,10 @@ import msgspec
 
 from agent_cli import __version__
 
-from ..engine import EngineError, Finished, Job, Lost, Progress, Started
+from ..job import EngineError, Finished, Job, Lost, Progress, Started
 from . import worker as on_worker
 from .perform import RUN_ATTEMPT
-from .queueing import QueueingEngine, RunningJob
+from .queueing import Engine, RunningJob
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -53,7 +53,7 @@ class _Worker(msgspec.Struct, frozen=True):
     slots: int
 
 
-class DaskEngine(QueueingEngine):
+class DaskEngine(Engine):
     """Runs jobs on a Dask cluster; created by `connect`."""
 
     def __init__(self, client: "Client", attempt: str, own: "_OwnCluster | None") -> None:

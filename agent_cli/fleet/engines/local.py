@@ -1,11 +1,11 @@
 """The local engine: attempts are tasks of this process, and their agents are its child processes."""
 
-from ..engine import Job
+from ..job import Job
 from .perform import RUN_ATTEMPT, RunningAttempt, named
-from .queueing import QueueingEngine, RunningJob
+from .queueing import Engine, RunningJob
 
 
-class LocalEngine(QueueingEngine):
+class LocalEngine(Engine):
     """Runs jobs on this machine. Their processes end with this process, however it ends."""
 
     def __init__(self, slots: int, attempt: str = RUN_ATTEMPT) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from agent_cli.sandbox.process.runner import ProcessRunner
 
 from ..attempt import AttemptResult
-from ..engine import Finished, Job, Lost, Progress, Started
+from ..job import Finished, Job, Lost, Progress, Started
 
 Report = Callable[[Started | Progress], None]
 Attempt = Callable[[Job, Report, ProcessRunner], Awaitable[AttemptResult]]

@@ -1,4 +1,5 @@
-"""Common parts of all engines: jobs start in order of arrival, and events are queued for their reader."""
+"""The interface of engines, and their common part: jobs start in order of arrival, and events are queued for
+their reader."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -7,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..engine import EngineError, EngineEvent, Finished, Job, Lost, Progress
+from ..job import EngineError, EngineEvent, Finished, Job, Lost, Progress
 from .perform import cancelled
 
 
@@ -67,8 +68,8 @@ def _type_of(progress: Progress) -> str:
     return msgspec.json.decode(progress.event, type=_Typed).type
 
 
-class QueueingEngine(ABC):
-    """An engine that queues its jobs until a slot is free."""
+class Engine(ABC):
+    """Runs jobs, as many at a time as it has slots; the others are queued until a slot is free."""
 
     def __init__(self) -> None:
         self._events = EventQueue()
@@ -78,7 +79,7 @@ class QueueingEngine(ABC):
 
     @abstractmethod
     def capacity(self) -> int:
-        """Return the number of jobs that can run at once now."""
+        """Return the number of jobs that can run at once now; it may change."""
 
     @abstractmethod
     def _start(self, job: Job) -> RunningJob:
@@ -98,11 +99,13 @@ class QueueingEngine(ABC):
         self._fill()
 
     def events(self) -> AsyncIterator[EngineEvent]:
-        """Yield events until `close`."""
+        """Yield events until `close`. Each job ends with one `Finished` or `Lost`, or with several if a worker was
+        wrongly thought lost."""
         return self._events.read()
 
     async def cancel(self, key: str, grace_s: float) -> None:
-        """Stop a job. Returns when its processes are gone, and its end is among the events."""
+        """Stop a job: ask, and kill after `grace_s`. Returns once its processes, or the machine, are gone; its end
+        is reported as an event. An unknown key is ignored."""
         if job := self._waiting.pop(key, None):
             self._events.put(cancelled(job))
         elif running := self._running.get(key):

@@ -10,7 +10,7 @@ import msgspec
 
 from agent_cli import __version__
 
-from ..engine import Finished, Job, Lost, Progress, Started
+from ..job import Finished, Job, Lost, Progress, Started
 from .perform import RunningAttempt, named
 
 _POLL_S = 0.2

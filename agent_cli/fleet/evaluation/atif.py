@@ -31,18 +31,12 @@ Children = Mapping[str, Sequence[Sequence[AnyRecord]]]
 _Step = dict[str, Any]
 
 
-def trajectory(
-    records: Sequence[AnyRecord],
-    children: Children | None = None,
-    *,
-    tools: Sequence[dict[str, Any]] | None = None,
-) -> dict[str, Any]:
+def trajectory(records: Sequence[AnyRecord], children: Children | None = None) -> dict[str, Any]:
     """Return the trajectory of a session, ready for JSON.
 
     Args:
         records: the session; the first one is its header.
         children: sessions of all descendant sub-agents.
-        tools: definitions of the offered tools, in the function calling schema.
     """
     header = records[0]
     assert isinstance(header, Header)
@@ -61,7 +55,6 @@ def trajectory(
                     "name": name or "agent-cli",
                     "version": version or "unknown",
                     "model_name": header.model,
-                    "tool_definitions": list(tools) if tools else None,
                     "extra": _present({"type": header.agent_type, "name": header.agent_name}) or None,
                 }
             ),

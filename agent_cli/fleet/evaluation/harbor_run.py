@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..attempts.outcome import RunEnd, read_result
 from .folder import trajectory_of_file
 
 STREAM_FILE, STATE_FOLDER, TRAJECTORY_FILE = "stream.jsonl", "state", "trajectory.json"
@@ -37,44 +38,13 @@ class RunFigures(msgspec.Struct, frozen=True):
     turns: int | None = None
 
 
-class _Usage(msgspec.Struct, frozen=True):
-    input: int | None = None
-    output: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
-
-
-class _Error(msgspec.Struct, frozen=True):
-    kind: str = ""
-
-
-class _Result(msgspec.Struct, frozen=True):
-    type: str = ""
-    stop_reason: str = ""
-    usage: _Usage = _Usage()
-    cost_usd: float | None = None
-    turns: int | None = None
-    error: _Error | None = None
-
-
 def run_command(instruction: str, model: str, options: Sequence[str], logs: str, *, resume: bool = False) -> str:
     """Return the shell line that runs the agent; its events go to a file while it runs, the last one to standard
     output.
 
     The shell has `pipefail`, as Harbor sets it. Exit codes after which the work is judged count as success.
     """
-    words = [
-        "agent",
-        "run",
-        "-",
-        "--mode",
-        "yolo",
-        "--sandbox",
-        "off",
-        "--quiet",
-        "--output-format",
-        "stream-json",
-    ]
+    words = "agent run - --mode yolo --sandbox off --quiet --output-format stream-json".split()
     words += ["--model", model] if model else []
     words += ["--continue"] if resume else []
     folder = shlex.quote(logs)
@@ -90,7 +60,7 @@ def error_name(exit_code: int, output: str) -> str:
     """Return the name of Harbor's exception for the end of a run. Only the result line is read, never text of a
     model."""
     result = _result(output)
-    kind = result.error.kind if result.error else ""
+    kind = result.error.kind if result and result.error else ""
     if exit_code == 3:
         return "AgentAuthenticationError"
     if exit_code in (2, 4):
@@ -103,10 +73,11 @@ def figures(logs: Path) -> RunFigures:
     try:
         result = _result((logs / STREAM_FILE).read_text(encoding="utf-8", errors="replace"))
     except OSError:
+        result = None
+    if result is None:
         return RunFigures()
     used = result.usage
-    sent = None if used.input is None else used.input + (used.cache_read or 0) + (used.cache_write or 0)
-    return RunFigures(sent, used.cache_read, used.output, result.cost_usd, result.stop_reason, result.turns)
+    return RunFigures(used.sent, used.cache_read, used.output, result.cost_usd, result.stop_reason, result.turns)
 
 
 def trajectory_of_logs(logs: Path) -> dict[str, Any] | None:
@@ -117,12 +88,7 @@ def trajectory_of_logs(logs: Path) -> dict[str, Any] | None:
     return None
 
 
-def _result(output: str) -> _Result:
-    """Return the last result line of an output; an empty result if there is none."""
-    for line in reversed(output.splitlines()):
-        if line.startswith('{"type":"result"'):
-            try:
-                return msgspec.json.decode(line, type=_Result)
-            except msgspec.DecodeError:
-                continue
-    return _Result()
+def _result(output: str) -> RunEnd | None:
+    """Return the last result line of an output; None if there is none."""
+    results = (line for line in reversed(output.splitlines()) if line.startswith('{"type":"result"'))
+    return next(filter(None, (read_result(line.encode()) for line in results)), None)

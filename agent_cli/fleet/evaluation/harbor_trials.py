@@ -39,8 +39,6 @@ def trial(task: Task, result: AttemptResult, uri: str) -> dict[str, Any]:
     folder = str(task.meta.get("folder") or task.repo)
     reward, used = reward_of(result), result.usage
     provider, _, model = result.model.rpartition("/")
-    cache = used.cache_read
-    sent = None if used.input is None else used.input + (cache or 0) + (used.cache_write or 0)
     return {
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, uri)),
         "task_name": str(task.meta.get("name") or task.id),
@@ -56,8 +54,8 @@ def trial(task: Task, result: AttemptResult, uri: str) -> dict[str, Any]:
             "model_info": {"name": model, "provider": provider or None} if model else None,
         },
         "agent_result": {
-            "n_input_tokens": sent,
-            "n_cache_tokens": cache,
+            "n_input_tokens": used.sent,
+            "n_cache_tokens": used.cache_read,
             "n_output_tokens": used.output,
             "cost_usd": result.cost_usd,
             "metadata": {"outcome": result.outcome, "stop_reason": result.stop_reason, "turns": result.turns},

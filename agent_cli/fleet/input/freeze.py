@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.fs.which import RunProgram
 from agent_cli.sandbox.process.running import ProcessError
-from agent_cli.workspace.checkpoints.git import RunProgram
 from agent_cli.workspace.git.repository import git_folder
 
 from ..task import OverlayFile, Task

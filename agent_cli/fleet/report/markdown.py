@@ -2,7 +2,6 @@
 a line or become markup. Pure."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent_cli.protocol.sanitize import one_line
@@ -11,13 +10,18 @@ from ..attempt import INVALID
 from .compare import Comparison
 from .summary import Summary, TaskRow
 from .wording import (
+    AT_K,
     MEANINGS,
+    attempt_rows,
     comparison_lines,
     cost_lines,
     facts,
     money,
     percent,
+    reason,
+    result_of,
     score_lines,
+    some,
     time_lines,
     usage_lines,
 )
@@ -33,19 +37,13 @@ def markdown(summary: Summary) -> str:
         if count
     ]
     causes = [
-        (
-            cause.outcome,
-            str(cause.attempts),
-            _text(f"{cause.kind}: {cause.message}".strip(": ")),
-            _names(cause.tasks),
-        )
-        for cause in summary.causes
+        (each.outcome, str(each.attempts), _text(reason(each)), some([f"`{task}`" for task in each.tasks]))
+        for each in summary.causes
     ]
-    at_k = [(str(each.k), str(each.tasks), percent(each.any), percent(each.all)) for each in summary.at_k]
     return _page(
         ("Report", _list(facts(summary))),
         ("Score", _list(score_lines(summary))),
-        ("Several attempts", _table(("k", "tasks", "pass@k", "pass^k"), at_k) if len(at_k) > 1 else ""),
+        ("Several attempts", _table(AT_K, attempt_rows(summary))),
         ("Outcomes", _table(("outcome", "attempts", "meaning"), outcomes)),
         ("Causes of failures", _table(("outcome", "attempts", "cause", "tasks"), causes)),
         ("Cost", _list({**cost_lines(summary.cost), **usage_lines(summary)})),
@@ -66,17 +64,11 @@ def markdown_of_comparison(comparison: Comparison) -> str:
     )
 
 
-def in_short(outcomes: Iterable[str]) -> str:
-    """Return counted outcomes, such as `solved, 2 × limit`."""
-    counts = Counter(outcomes)
-    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
-
-
 def _task(row: TaskRow) -> tuple[str, ...]:
+    solved, said = result_of(row)
     if row.skipped:
-        return f"`{row.id}`", "–", f"not run: {_text(row.skipped)}", "–"
-    solved = f"{row.solved} of {row.graded}" if row.graded else "–"
-    return f"`{row.id}`", solved, in_short(row.outcomes) or "no attempt yet", money(row.cost_usd)
+        return f"`{row.id}`", "–", _text(said), "–"
+    return f"`{row.id}`", solved, _text(said), money(row.cost_usd)
 
 
 def _page(*parts: tuple[str, str]) -> str:
@@ -91,10 +83,6 @@ def _list(lines: Mapping[str, str]) -> str:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines]) if lines else ""
-
-
-def _names(tasks: tuple[str, ...]) -> str:
-    return ", ".join(f"`{task}`" for task in tasks[:5]) + (f" and {len(tasks) - 5} more" if len(tasks) > 5 else "")
 
 
 def _text(text: str) -> str:

@@ -10,17 +10,20 @@ from agent_cli.store.export.page import document
 
 from . import plots
 from .compare import Comparison
-from .markdown import in_short
 from .summary import Share, Summary
 from .wording import (
     MEANINGS,
+    attempt_rows,
     comparison_lines,
     cost_lines,
     facts,
     money,
     percent,
+    reason,
+    result_of,
     score,
     score_lines,
+    some,
     time_lines,
     usage_lines,
 )
@@ -31,7 +34,10 @@ def html(summary: Summary) -> str:
     parts = [
         f"<header>\n<h1>Report</h1>\n{_facts(facts(summary))}\n</header>",
         _section("Score", _scores(summary)),
-        _section("Several attempts", _at_k(summary)),
+        _section(
+            "Several attempts",
+            _table(("k", "tasks", "pass@k", "pass^k"), attempt_rows(summary), numbers=(1, 2, 3)),
+        ),
         _figures(
             {
                 "Outcomes": plots.outcomes(summary.outcomes),
@@ -82,11 +88,6 @@ def _score(name: str, share: Share) -> str:
     )
 
 
-def _at_k(summary: Summary) -> str:
-    rows = [(str(each.k), str(each.tasks), percent(each.any), percent(each.all)) for each in summary.at_k]
-    return _table(("k", "tasks", "pass@k", "pass^k"), rows, numbers=(1, 2, 3)) if len(rows) > 1 else ""
-
-
 def _outcomes(summary: Summary) -> str:
     rows = [
         (f'<span class="swatch {plots.kind(name)}"></span>{name}', str(count), _text(MEANINGS[name]))
@@ -98,15 +99,7 @@ def _outcomes(summary: Summary) -> str:
 
 def _causes(summary: Summary) -> str:
     rows = [
-        (
-            cause.outcome,
-            str(cause.attempts),
-            _text(f"{cause.kind}: {cause.message}".strip(": ")),
-            _text(
-                ", ".join(cause.tasks[:5]) + (f" and {len(cause.tasks) - 5} more" if len(cause.tasks) > 5 else "")
-            ),
-        )
-        for cause in summary.causes
+        (each.outcome, str(each.attempts), _text(reason(each)), _text(some(each.tasks))) for each in summary.causes
     ]
     return _table(("outcome", "attempts", "cause", "tasks"), rows, numbers=(1,))
 
@@ -114,8 +107,7 @@ def _causes(summary: Summary) -> str:
 def _tasks(summary: Summary) -> str:
     rows = []
     for row in summary.rows:
-        said = f"not run: {row.skipped}" if row.skipped else in_short(row.outcomes) or "no attempt yet"
-        solved = f"{row.solved} of {row.graded}" if row.graded else "–"
+        solved, said = result_of(row)
         rows.append((_text(row.id), solved, _text(said), money(row.cost_usd) if row.attempts else "–"))
     return _table(("task", "solved", "outcomes", "cost"), rows, numbers=(1, 3))
 

@@ -44,12 +44,6 @@ def sign_test(up: int, down: int) -> float:
     return min(1.0, tail / (1 << pairs - 1)) if pairs else 1.0
 
 
-def percentile(values: Iterable[float], share: float) -> float | None:
-    """Return the smallest value that is not exceeded by this share of the values."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1)] if ordered else None
-
-
 def mean(values: Iterable[float]) -> float | None:
     """Return the mean; None for no values."""
     listed = list(values)

@@ -8,10 +8,11 @@ from math import fsum
 import msgspec
 
 from agent_cli import __version__
+from agent_cli.session.timing import percentile
 
 from ..attempt import INVALID, OUTCOMES, AttemptResult, Outcome, Used
 from ..task import Task
-from .statistics import detectable_difference, mean, pass_at_k, pass_hat_k, percentile, wilson
+from .statistics import detectable_difference, mean, pass_at_k, pass_hat_k, wilson
 from .timeline import Span, spans
 
 GRADED: tuple[Outcome, ...] = tuple(each for each in OUTCOMES if each not in INVALID and each != "done")
@@ -271,7 +272,7 @@ def _cost(attempts: list[AttemptResult], repeated: list[AttemptResult], solved: 
         total_usd=total,
         unknown=sum(each.cost_usd is None or each.cost_is_partial for each in everything),
         per_solved_usd=total / solved if total is not None and solved else None,
-        failed_usd=_dollars(each for each in attempts if each.outcome not in ("solved", "done")),
+        failed_usd=_dollars(each for each in attempts if not each.is_good),
         repeated_usd=_dollars(repeated),
         solved_usd=tuple(
             sorted(each.cost_usd for each in attempts if _is_solved(each) and each.cost_usd is not None)
@@ -329,8 +330,8 @@ def _times(attempts: list[AttemptResult]) -> Times | None:
         began=first,
         wall=max(0.0, max(each.finished for each in attempts) - first),
         working=fsum(durations),
-        median=percentile(durations, 0.5),
-        p95=percentile(durations, 0.95),
+        median=percentile(durations, 0.5) if durations else None,
+        p95=percentile(durations, 0.95) if durations else None,
         waited_rate_limit=fsum(each.waited_s.rate_limit for each in attempts),
         waited_queue=fsum(each.waited_s.queue for each in attempts),
         waited_setup=fsum(each.waited_s.setup for each in attempts),

@@ -1,12 +1,15 @@
 """The figures of a report as text, shared by Markdown and HTML. Pure."""
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from agent_cli.store.export.charts import duration, tokens
 
 from .compare import Comparison
-from .summary import Cost, Share, Summary, Times
+from .summary import Cause, Cost, Share, Summary, TaskRow, Times
 
+AT_K = ("k", "tasks", "pass@k", "pass^k")
 MEANINGS: dict[str, str] = {
     "solved": "the check succeeded",
     "done": "ended well; no check",
@@ -33,6 +36,36 @@ def percent(share: float | None) -> str:
 def money(usd: float | None) -> str:
     """Return an amount such as `0.0123 USD`, or `unknown`."""
     return "unknown" if usd is None else f"{usd:.4f} USD" if usd < 1 else f"{usd:.2f} USD"
+
+
+def in_short(outcomes: Iterable[str]) -> str:
+    """Return counted outcomes, such as `solved, 2 × limit`."""
+    counts = Counter(outcomes)
+    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def attempt_rows(summary: Summary) -> list[tuple[str, ...]]:
+    """Return the rows of a table with the head `AT_K`; none if no task has several attempts."""
+    rows: list[tuple[str, ...]] = [
+        (str(each.k), str(each.tasks), percent(each.any), percent(each.all)) for each in summary.at_k
+    ]
+    return rows if len(rows) > 1 else []
+
+
+def reason(cause: Cause) -> str:
+    """Return why attempts failed."""
+    return f"{cause.kind}: {cause.message}".strip(": ")
+
+
+def result_of(row: TaskRow) -> tuple[str, str]:
+    """Return how many attempts solved a task, and how its attempts ended."""
+    said = f"not run: {row.skipped}" if row.skipped else in_short(row.outcomes) or "no attempt yet"
+    return f"{row.solved} of {row.graded}" if row.graded else "–", said
 
 
 def score(share: Share) -> str:

@@ -1,14 +1,15 @@
 """The tree of an attempt: run programs in it, save its changes, and remove it."""
 
 import asyncio
+import contextlib
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.fs.files import replace_file
 from agent_cli.fs.nofollow import dir_entry
-from agent_cli.workspace.checkpoints.git import RunProgram
+from agent_cli.fs.which import RunProgram
 from agent_cli.workspace.worktrees.delete import delete_tree
 from agent_cli.workspace.worktrees.merge import mark_saved, save_patch
 from agent_cli.workspace.worktrees.remove import remove
@@ -16,12 +17,15 @@ from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open
 
 from ..attempt import Patch
 from ..task import OverlayFile
-from ..tree import TreeError
 from .wrapper import Wrapper
 
 
+class TreeError(Exception):
+    """A tree cannot be created, read or removed; the text says why."""
+
+
 class AttemptTree:
-    """A worktree used by an attempt, as a `Tree`."""
+    """A checkout or copy that belongs to an attempt."""
 
     def __init__(
         self,
@@ -32,53 +36,66 @@ class AttemptTree:
         notes: tuple[str, ...],
     ) -> None:
         self.path = Path(worktree.path)
+        """Its path outside of any sandbox."""
         self.inside = Path(wrapper.inside or worktree.path)
+        """Its path for programs started through `wrapper`: the repository's own path, if possible."""
         self.base_commit = worktree.commit
+        """Empty for a copy of a plain folder."""
+        self.wrapper = wrapper
+        """Makes the command lines that start programs with the tree at `inside`."""
+        self.variables = variables
+        """For every program that runs in the tree: slot, ports, git settings."""
         self.notes = notes
+        """Features unavailable here, for the report, such as missing dependency folders, and why."""
         self._run = run
-        self._wrapper = wrapper
-        self._variables = variables
-
-    @property
-    def confines(self) -> bool:
-        return bool(self._wrapper.program)
-
-    def wrapped(
-        self,
-        argv: Sequence[str],
-        *,
-        own_network: bool,
-        hidden: Sequence[str] | None = None,
-        emptied: Sequence[str] = (),
-    ) -> list[str]:
-        return self._wrapper.line(argv, own_network=own_network, hidden=hidden, emptied=emptied)
-
-    def environment(self) -> Mapping[str, str]:
-        return dict(self._variables)
 
     def overlay(self, files: Iterable[OverlayFile]) -> None:
+        """Write files over the tree, following no links.
+
+        Raises:
+            TreeError: a file cannot be written.
+        """
         for file in files:
             _lay(self.path, file)
 
     async def save_patch(self, file: Path) -> Patch:
-        try:
+        """Write all changes against the base to a file, and verify it.
+
+        Raises:
+            TreeError: the tree cannot be read, or the file not written.
+        """
+        with _as_tree_error():
             await asyncio.to_thread(make_readable, self.path)
             saved = await save_patch(open_worktree(self.path), file, self._run)
-        except (WorktreeError, OSError) as error:
-            raise TreeError(str(error)) from error
         return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
 
     async def mark_saved(self) -> None:
-        try:
+        """Mark the present contents of the tree as saved: `verify` may have changed it since the patch. Later
+        changes by a user still protect the tree from removal.
+
+        Raises:
+            TreeError: it cannot be read.
+        """
+        with _as_tree_error():
             await mark_saved(open_worktree(self.path), self._run)
-        except (WorktreeError, OSError) as error:
-            raise TreeError(str(error)) from error
 
     async def remove(self, *, discard: bool = False) -> None:
-        try:
+        """Remove the tree with everything that belongs to it, if its changes are saved; with `discard` even if it
+        was changed since.
+
+        Raises:
+            TreeError: it is not one of our trees, or something in it would be lost.
+        """
+        with _as_tree_error():
             await remove(open_worktree(self.path), self._run, discard=discard)
-        except (WorktreeError, OSError) as error:
-            raise TreeError(str(error)) from error
+
+
+@contextlib.contextmanager
+def _as_tree_error() -> Iterator[None]:
+    try:
+        yield
+    except (WorktreeError, OSError) as error:
+        raise TreeError(str(error)) from error
 
 
 def _lay(top: Path, file: OverlayFile) -> None:

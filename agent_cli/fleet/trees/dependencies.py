@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from agent_cli.fs.nofollow import dir_entry
-from agent_cli.workspace.checkpoints.git import RunProgram
+from agent_cli.fs.which import RunProgram
 from agent_cli.workspace.git.repository import GitFolder
 from agent_cli.workspace.worktrees.folder_copy import copy_folder
 from agent_cli.workspace.worktrees.store import SnapshotStore

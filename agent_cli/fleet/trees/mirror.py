@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_cli.fs.files import make_private
-from agent_cli.fs.which import program
-from agent_cli.workspace.checkpoints.git import RunProgram
+from agent_cli.fs.which import RunProgram, program
 from agent_cli.workspace.git.repository import GitFolder
 from agent_cli.workspace.worktrees.store import hold_lock
 from agent_cli.workspace.worktrees.worktree import WorktreeError

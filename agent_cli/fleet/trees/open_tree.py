@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_cli.workspace.checkpoints.git import RunProgram
+from agent_cli.fs.which import RunProgram
 from agent_cli.workspace.git.repository import GitFolder
 from agent_cli.workspace.worktrees.create import checkout_around
 from agent_cli.workspace.worktrees.isolated import create_at_commit, create_copy, mounts_inside
@@ -13,8 +13,7 @@ from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError
 
 from ..task import Task
-from ..tree import Tree, TreeError
-from .attempt_tree import AttemptTree
+from .attempt_tree import AttemptTree, TreeError
 from .dependencies import copy_dependencies, dependency_folders, is_installed, make_mount_point
 from .mirror import is_url, mirror
 from .wrapper import Wrapper, usable
@@ -22,7 +21,7 @@ from .wrapper import Wrapper, usable
 _MOST_NAMED = 5
 
 
-async def open_tree(task: Task, *, name: str, place: Path, slot: int, run: RunProgram) -> Tree:
+async def open_tree(task: Task, *, name: str, place: Path, slot: int, run: RunProgram) -> AttemptTree:
     """Create a tree for an attempt at a task.
 
     Args:
@@ -56,7 +55,7 @@ async def _repository(task: Task, place: Path, run: RunProgram) -> GitFolder:
 
 async def _opened(
     worktree: Worktree, repository: GitFolder | None, task: Task, slot: int, run: RunProgram
-) -> Tree:
+) -> AttemptTree:
     """Return the tree; on failure the worktree is removed again."""
     try:
         wrapper, notes = await _wrapper(worktree, repository, task, run)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.mechanisms import bubblewrap
-from agent_cli.workspace.checkpoints.git import RunProgram
 from agent_cli.workspace.worktrees.worktree import private_git
 
 from . import start

@@ -151,9 +151,6 @@ class SdkClient:
 
         return await self._asked(get, self._definition.timeout_s)
 
-    async def ping(self) -> None:
-        await self._asked(_ping, self._definition.idle_timeout_s)
-
     async def aclose(self) -> None:
         self._leave.set()
         if self._life is None:
@@ -373,10 +370,3 @@ class SdkClient:
 def _again(error: ServerError) -> ServerError:
     """Return a copy of an error, so that each time it is raised it has its own traceback."""
     return copy.copy(error)
-
-
-async def _ping(session: ClientSession) -> None:
-    if is_modern(session):
-        await session.send_discover(session.protocol_version or "")
-    else:
-        await session.send_ping()

@@ -125,10 +125,6 @@ class Client(Protocol):
         """Fetch a prompt as text; raises as `call`."""
         ...
 
-    async def ping(self) -> None:
-        """Check that the server answers; raises as `call`."""
-        ...
-
     async def aclose(self) -> None:
         """End the connection, and a server that we started: close its input, then SIGTERM, then SIGKILL. At most 2
         s."""

@@ -43,6 +43,11 @@ class ByteStream(asyncio.Protocol):
             raise ConnectionResetError("the connection was closed in the handshake")
         self._transport = transport
 
+    def tls_facts(self) -> tuple[str, bytes]:
+        """Return the version of TLS and the certificate of the peer (DER)."""
+        session = self._transport.get_extra_info("ssl_object")
+        return session.version(), session.getpeercert(binary_form=True) or b""
+
     async def send(self, data: bytes) -> None:
         """Send, waiting while the peer does not accept data.
 

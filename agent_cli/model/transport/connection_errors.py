@@ -50,36 +50,16 @@ class Unreachable(ModelError):
 
 def no_address(host: str, reason: str, via: Proxy | None) -> Unreachable:
     """Return the error for a host name that cannot be resolved."""
-    if via is not None:
-        return Unreachable(
-            "connection",
-            f"the name of the proxy {via} cannot be resolved: {reason}",
-            "dns",
-            Hint("check_proxy_address", via.source),
-        )
-    return Unreachable(
-        "connection",
-        f"the name {host} cannot be resolved: {reason}",
-        "dns",
-        Hint("check_host"),
-    )
+    name = f"the name of the proxy {via}" if via else f"the name {host}"
+    hint = Hint("check_proxy_address", via.source) if via else Hint("check_host")
+    return Unreachable("connection", f"{name} cannot be resolved: {reason}", "dns", hint)
 
 
 def not_connected(place: str, reason: str, via: Proxy | None) -> Unreachable:
     """Return the error for a failed connection: refused, no route, reset at once. `place` is HOST:PORT."""
-    if via is not None:
-        return Unreachable(
-            "connection",
-            f"cannot connect to the proxy {via}: {reason}",
-            "tcp",
-            Hint("check_proxy", via.source),
-        )
-    return Unreachable(
-        "connection",
-        f"cannot connect to {place}: {reason}",
-        "tcp",
-        Hint("check_server"),
-    )
+    hint = Hint("check_proxy", via.source) if via else Hint("check_server")
+    where = f"the proxy {via}" if via else place
+    return Unreachable("connection", f"cannot connect to {where}: {reason}", "tcp", hint)
 
 
 def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachable:
@@ -99,12 +79,8 @@ def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachab
 
 def proxy_broke(reason: str, via: Proxy) -> Unreachable:
     """Return the error for a proxy that accepted the connection and then failed."""
-    return Unreachable(
-        "connection",
-        f"the proxy {via} broke the connection off: {reason}",
-        "proxy",
-        Hint("not_a_proxy", via.source),
-    )
+    message = f"the proxy {via} broke the connection off: {reason}"
+    return Unreachable("connection", message, "proxy", Hint("not_a_proxy", via.source))
 
 
 def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:

@@ -1,7 +1,7 @@
-"""Diagnose the connection to a server, hop by hop with sockets of our own, for `agent doctor`.
+"""Diagnose the connection to a server, hop by hop, for `agent doctor`.
 
-Separate from the client, which connects in one go and reports only the result; this module stops at each hop,
-reports what it saw, and examines the failing one more closely.
+The client connects in one go and reports only the result; this module makes the same hops, stops at each, reports
+what it saw, and examines the failing one more closely.
 """
 
 import asyncio
@@ -9,9 +9,8 @@ import contextlib
 import os
 import ssl
 import time
-from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,16 +21,10 @@ from agent_cli.net.proxies import Proxy, excluded_by, is_loopback
 
 from ..types.base import ModelError
 from ..types.classify import classify
-from .connection_errors import (
-    Hop,
-    Unreachable,
-    broken,
-    proxy_broke,
-    proxy_refused,
-    too_slow,
-    untrusted,
-    usable_proxy,
-)
+from .byte_stream import ByteStream
+from .connection_errors import Hop, Unreachable, broken, too_slow, untrusted, usable_proxy
+from .hops import Target as Server
+from .hops import connected, pass_tunnel, target_of
 
 LIMIT_S = 10.0
 """Time limit per hop."""
@@ -41,7 +34,6 @@ _LISTS = {
     "/responses": "/models",
     "/api/chat": "/api/tags",
 }
-_HEAD_BYTES = 65536
 
 
 class HopResult(msgspec.Struct, frozen=True):
@@ -92,7 +84,7 @@ async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[HopRe
     except ModelError as error:
         yield HopResult("proxy", error=error)
         return
-    way = _Walk(url, via, limit_s)
+    way = _Walk(target_of(target.base_url), via, limit_s)
     try:
         async with contextlib.aclosing(way.steps()) as steps:
             async for step in steps:
@@ -108,17 +100,11 @@ async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[HopRe
 class _Walk:
     """A connection built step by step: name, socket, tunnel, TLS."""
 
-    def __init__(self, url: SplitResult, via: Proxy | None, limit_s: float) -> None:
-        self._host = url.hostname or ""
-        self._port = url.port or (443 if url.scheme == "https" else 80)
-        self._tls = url.scheme == "https"
+    def __init__(self, server: Server, via: Proxy | None, limit_s: float) -> None:
+        self._server = server
         self._via = via
         self._limit_s = limit_s
-        self._writer: asyncio.StreamWriter | None = None
-
-    @property
-    def _place(self) -> str:
-        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+        self._stream: ByteStream | None = None
 
     async def steps(self) -> AsyncGenerator[HopResult, None]:
         """Yield the result of each hop.
@@ -126,67 +112,55 @@ class _Walk:
         Raises:
             Unreachable: at the hop that fails.
         """
-        host, port = (self._via.host, self._via.port) if self._via else (self._host, self._port)
-        source = "" if self._via or is_loopback(self._host) else excluded_by(self._host, self._port, os.environ)
+        server, via = self._server, self._via
+        first = via or server
+        source = "" if via or is_loopback(server.host) else excluded_by(server.host, server.port, os.environ)
         if source:
-            yield HopResult("proxy", f"none: {source} names {self._host}")
-        if (found := await self._resolved(host, port)) != [host]:
-            yield HopResult("dns", f"{host} is {', '.join(found[:3])}")
-        started = time.monotonic()
-        reader, writer = await self._opened()
-        yield HopResult("tcp", f"connected to {host}:{port} in {(time.monotonic() - started) * 1000:.0f} ms")
-        if self._via is not None:
-            yield HopResult("proxy", await self._tunnel(self._via, reader, writer))
-        if self._tls and (self._via is None or not self._via.url.startswith("socks")):
-            yield HopResult("tls", await self._trusted(writer))
-
-    async def _resolved(self, host: str, port: int) -> list[str]:
+            yield HopResult("proxy", f"none: {source} names {server.host}")
         async with self._station("dns"):
-            return list(await resolve(host, port))
+            found = list(await resolve(first.host, first.port))
+        if found != [first.host]:
+            yield HopResult("dns", f"{first.host} is {', '.join(found[:3])}")
+        started = time.monotonic()
+        stream = await self._opened()
+        ms = (time.monotonic() - started) * 1000
+        yield HopResult("tcp", f"connected to {first.host}:{first.port} in {ms:.0f} ms")
+        if via is not None:
+            yield HopResult("proxy", await self._tunnel(via, stream))
+        if server.scheme == "https" and (via is None or not via.url.startswith("socks")):
+            yield HopResult("tls", await self._trusted(stream))
 
-    async def _opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        host, port = (self._via.host, self._via.port) if self._via else (self._host, self._port)
+    async def _opened(self) -> ByteStream:
+        first = self._via or self._server
         async with self._station("tcp"):
-            reader, self._writer = await asyncio.open_connection(host, port, limit=_HEAD_BYTES)
-        return reader, self._writer
+            self._stream = await connected(first.host, first.port)
+        return self._stream
 
-    async def _tunnel(self, via: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+    async def _tunnel(self, via: Proxy, stream: ByteStream) -> str:
         """Return what the proxy does. A proxy for plain HTTP, or by SOCKS, is contacted only with the request
         itself.
         """
         if via.url.startswith("https:"):
             async with self._station("tls", via.host):
-                await writer.start_tls(tls_context(), server_hostname=via.host)
-        if not self._tls or via.url.startswith("socks"):
+                await stream.start_tls(tls_context(), via.host)
+        if self._server.scheme != "https" or via.url.startswith("socks"):
             return f"{via} is used"
-        head = f"CONNECT {self._place} HTTP/1.1\r\nHost: {self._place}\r\n"
-        if via.credentials is not None:
-            login = b64encode(":".join(via.credentials).encode()).decode()
-            head += f"Proxy-Authorization: Basic {login}\r\n"
         async with self._station("proxy"):
-            writer.write(f"{head}\r\n".encode())
-            answer = await reader.readuntil(b"\r\n\r\n")
-        version, _, said = answer.split(b"\r\n")[0].decode("latin-1").partition(" ")
-        status, _, words = said.partition(" ")
-        if not version.startswith("HTTP/") or not status.isdigit():
-            raise proxy_broke(f"it answered {version!r}", via)
-        if not 200 <= int(status) < 300:
-            raise proxy_refused(self._place, int(status), words, via)
-        return f"{via} connects to {self._place}"
+            await pass_tunnel(stream, self._server, via)
+        return f"{via} connects to {self._server.place}"
 
-    async def _trusted(self, writer: asyncio.StreamWriter) -> str:
+    async def _trusted(self, stream: ByteStream) -> str:
         """Return the issuer of the server's certificate once it is trusted."""
         try:
             async with self._station("tls"):
-                await writer.start_tls(tls_context(), server_hostname=self._host)
+                await stream.start_tls(tls_context(), self._server.host)
         except Unreachable as error:
             cause = error.__cause__
             if isinstance(cause, ssl.SSLCertVerificationError):
-                raise untrusted(self._host, cause.verify_message, await self._signer()) from cause
+                raise untrusted(self._server.host, cause.verify_message, await self._signer()) from cause
             raise
-        connection = writer.get_extra_info("ssl_object")
-        by = issuer(connection.getpeercert(binary_form=True) or b"")
-        return f"{connection.version()}, the certificate is issued by “{by}”"
+        version, certificate = stream.tls_facts()
+        return f"{version}, the certificate is issued by “{issuer(certificate)}”"
 
     async def _signer(self) -> str:
         """Return the issuer of an untrusted certificate, read over a second connection that carries no data."""
@@ -194,30 +168,31 @@ class _Walk:
         curious.check_hostname, curious.verify_mode = False, ssl.CERT_NONE
         self.close()
         with contextlib.suppress(Unreachable):
-            reader, writer = await self._opened()
+            stream = await self._opened()
             if self._via is not None:
-                await self._tunnel(self._via, reader, writer)
+                await self._tunnel(self._via, stream)
             async with self._station("tls"):
-                await writer.start_tls(curious, server_hostname=self._host)
-            return issuer(writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b"")
+                await stream.start_tls(curious, self._server.host)
+            return issuer(stream.tls_facts()[1])
         return ""
 
     @contextlib.asynccontextmanager
     async def _station(self, hop: Hop, host: str = "") -> AsyncIterator[None]:
         """Convert failures of the block to `Unreachable`."""
+        server, via = self._server, self._via
         try:
             async with asyncio.timeout(self._limit_s):
                 yield
         except TimeoutError:
-            raise too_slow(hop, self._place, self._limit_s, self._via) from None
-        except (OSError, EOFError, asyncio.LimitOverrunError) as error:
-            failure = broken(error, hop, host or self._host, self._place, self._via)
+            raise too_slow(hop, server.place, self._limit_s, via) from None
+        except OSError as error:
+            failure = broken(error, hop, host or server.host, server.place, via)
             raise failure or ModelError("connection", str(error)) from error
 
     def close(self) -> None:
         """Close the socket."""
-        if self._writer is not None:
-            self._writer.close()
+        if self._stream is not None:
+            self._stream.close()
 
 
 async def _ask(target: Target, limit_s: float) -> HopResult:

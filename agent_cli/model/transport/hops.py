@@ -98,7 +98,7 @@ class ConnectionSetup:
         """
         via = self.via
         stream = (
-            await _connected(via.host, via.port) if via else await _connected(self.target.host, self.target.port)
+            await connected(via.host, via.port) if via else await connected(self.target.host, self.target.port)
         )
         try:
             if via is not None:
@@ -120,7 +120,7 @@ class ConnectionSetup:
             await _pass_socks(stream, self.target, via)
         elif not self.is_forwarded:
             self.hop = "proxy"
-            await _pass_tunnel(stream, self.target, via)
+            await pass_tunnel(stream, self.target, via)
 
 
 def proxy_headers(via: Proxy) -> list[tuple[str, str]]:
@@ -133,7 +133,7 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-async def _pass_tunnel(stream: ByteStream, target: Target, via: Proxy) -> None:
+async def pass_tunnel(stream: ByteStream, target: Target, via: Proxy) -> None:
     """Ask an HTTP proxy to connect to the server (RFC 9110 §9.3.6)."""
     import h11
 
@@ -208,7 +208,7 @@ async def _pass_socks(stream: ByteStream, target: Target, via: Proxy) -> None:
         raise proxy_broke(str(error), via) from error
 
 
-async def _connected(host: str, port: int) -> ByteStream:
+async def connected(host: str, port: int) -> ByteStream:
     """Return a connection to the first address of a host that accepts one.
 
     Raises:

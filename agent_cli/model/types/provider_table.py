@@ -61,9 +61,9 @@ class ProviderSpec(msgspec.Struct, frozen=True):
     wire: Wire = "chat_completions"
     base_url: str = ""
     base_url_vars: tuple[str, ...] = ()
-    """Variables that replace the base URL; the first one set wins."""
+    """Variables that replace the base URL; the first one set wins. Default: NAME_API_BASE."""
     key_vars: tuple[str, ...] = ()
-    """Variables that may hold the key; the first one set wins."""
+    """Variables that may hold the key; the first one set wins. Default: NAME_API_KEY."""
     local: bool = False
     """Runs on this machine and needs no key."""
     start_with: str = ""
@@ -107,82 +107,63 @@ class Route(msgspec.Struct, frozen=True):
 _LOW_TO_HIGH = ("low", "medium", "high")
 _NO_EFFORT = Quirks(effort_field="")
 
-PROVIDERS: dict[str, ProviderSpec] = {
+_ROWS = {
     "anthropic": ProviderSpec(
         wire="anthropic_messages",
         base_url="https://api.anthropic.com",
         base_url_vars=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
-        key_vars=("ANTHROPIC_API_KEY",),
         default_model="claude-sonnet-5-5",
         quirks=Quirks(images=ImageLimits(largest_bytes=5_000_000), schema_beside_tools=True),
     ),
     "openai": ProviderSpec(
         base_url="https://api.openai.com/v1",
         base_url_vars=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-        key_vars=("OPENAI_API_KEY",),
         default_model="gpt-5.6",
         quirks=Quirks(max_tokens_field="max_completion_tokens", schema_beside_tools=True),
     ),
     "gemini": ProviderSpec(
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-        base_url_vars=("GEMINI_API_BASE",),
         key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         default_model="gemini-3.1-pro-preview",
         quirks=Quirks(efforts=("minimal", "low", "medium", "high"), thought_signatures=True),
     ),
     "openrouter": ProviderSpec(
         base_url="https://openrouter.ai/api/v1",
-        base_url_vars=("OPENROUTER_API_BASE",),
-        key_vars=("OPENROUTER_API_KEY",),
         default_model="openrouter/auto",
         quirks=Quirks(effort_field="reasoning", cache_marks=True),
     ),
     "xai": ProviderSpec(
         base_url="https://api.x.ai/v1",
-        base_url_vars=("XAI_API_BASE",),
-        key_vars=("XAI_API_KEY",),
         default_model="grok-4.5",
         quirks=Quirks(efforts=_LOW_TO_HIGH),
     ),
     "deepseek": ProviderSpec(
         base_url="https://api.deepseek.com/v1",
-        base_url_vars=("DEEPSEEK_API_BASE",),
-        key_vars=("DEEPSEEK_API_KEY",),
         default_model="deepseek-v4-pro",
         quirks=Quirks(reasoning_field="reasoning_content", effort_field=""),
     ),
     "mistral": ProviderSpec(
         base_url="https://api.mistral.ai/v1",
-        base_url_vars=("MISTRAL_API_BASE",),
-        key_vars=("MISTRAL_API_KEY",),
         default_model="devstral-latest",
         quirks=Quirks(effort_field="", short_ids=True, answers_results=True),
     ),
     "groq": ProviderSpec(
         base_url="https://api.groq.com/openai/v1",
-        base_url_vars=("GROQ_API_BASE",),
-        key_vars=("GROQ_API_KEY",),
         default_model="openai/gpt-oss-120b",
         quirks=Quirks(max_tokens_field="max_completion_tokens", efforts=_LOW_TO_HIGH),
     ),
     "moonshot": ProviderSpec(
         base_url="https://api.moonshot.ai/v1",
-        base_url_vars=("MOONSHOT_API_BASE",),
-        key_vars=("MOONSHOT_API_KEY",),
         default_model="kimi-k2.7-code",
         quirks=Quirks(reasoning_field="reasoning_content", effort_field=""),
     ),
     "zai": ProviderSpec(
         base_url="https://api.z.ai/api/paas/v4",
-        base_url_vars=("ZAI_API_BASE",),
-        key_vars=("ZAI_API_KEY",),
         default_model="glm-5.3",
         quirks=Quirks(reasoning_field="reasoning_content", effort_field=""),
     ),
     "cerebras": ProviderSpec(
         base_url="https://api.cerebras.ai/v1",
-        base_url_vars=("CEREBRAS_API_BASE",),
-        key_vars=("CEREBRAS_API_KEY",),
         default_model="gpt-oss-120b",
         quirks=Quirks(max_tokens_field="max_completion_tokens", reasoning_field="reasoning", efforts=_LOW_TO_HIGH),
     ),
@@ -202,42 +183,31 @@ PROVIDERS: dict[str, ProviderSpec] = {
     ),
     "deepinfra": ProviderSpec(
         base_url="https://api.deepinfra.com/v1/openai",
-        base_url_vars=("DEEPINFRA_API_BASE",),
-        key_vars=("DEEPINFRA_API_KEY",),
     ),
     "nvidia_nim": ProviderSpec(
         base_url="https://integrate.api.nvidia.com/v1",
-        base_url_vars=("NVIDIA_NIM_API_BASE",),
-        key_vars=("NVIDIA_NIM_API_KEY",),
         quirks=_NO_EFFORT,
     ),
     "dashscope": ProviderSpec(
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-        base_url_vars=("DASHSCOPE_API_BASE",),
-        key_vars=("DASHSCOPE_API_KEY",),
         quirks=_NO_EFFORT,
     ),
     "ollama": ProviderSpec(
         wire="ollama_chat",
         base_url="http://127.0.0.1:11434",
         base_url_vars=("OLLAMA_API_BASE", "OLLAMA_HOST"),
-        key_vars=("OLLAMA_API_KEY",),
         local=True,
         start_with="`ollama serve`",
         quirks=Quirks(efforts=("none", "low", "medium", "high"), text_calls=True),
     ),
     "lm_studio": ProviderSpec(
         base_url="http://127.0.0.1:1234/v1",
-        base_url_vars=("LM_STUDIO_API_BASE",),
-        key_vars=("LM_STUDIO_API_KEY",),
         local=True,
         start_with="`lms server start`",
         quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
     ),
     "llamacpp": ProviderSpec(
         base_url="http://127.0.0.1:8080/v1",
-        base_url_vars=("LLAMACPP_API_BASE",),
-        key_vars=("LLAMACPP_API_KEY",),
         local=True,
         start_with="`llama-server -m MODEL.gguf --jinja`",
         quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
@@ -251,6 +221,18 @@ PROVIDERS: dict[str, ProviderSpec] = {
         quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
     ),
 }
+
+
+def _with_usual_variables(name: str, spec: ProviderSpec) -> ProviderSpec:
+    """Return a row with the variables by which most programs configure the provider, unless it names others."""
+    return msgspec.structs.replace(
+        spec,
+        base_url_vars=spec.base_url_vars or (f"{name.upper()}_API_BASE",),
+        key_vars=spec.key_vars or (f"{name.upper()}_API_KEY",),
+    )
+
+
+PROVIDERS = {name: _with_usual_variables(name, spec) for name, spec in _ROWS.items()}
 """In the order in which they are tried if no model is named; local servers come last."""
 
 ALIASES = {

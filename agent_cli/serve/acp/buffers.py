@@ -5,13 +5,14 @@ from typing import Any
 
 from ..jsonrpc.messages import Disconnected, RpcError
 from ..jsonrpc.peer import Peer
+from ..sessions.host import Buffers
 from .wire import ClientAbilities
 
 _WAIT_S = 5.0
 
 
-class EditorBuffers:
-    """Reads and writes through the editor; see `Buffers`. After a timeout the editor is not asked again."""
+class EditorBuffers(Buffers):
+    """Reads and writes through the editor. After a timeout the editor is not asked again."""
 
     def __init__(self, peer: Peer, client: ClientAbilities) -> None:
         """`session_id` is set once the session is open."""
@@ -21,7 +22,6 @@ class EditorBuffers:
         self._is_silent = False
 
     async def text(self, path: str) -> str | None:
-        """See `Buffers`."""
         if not self._client.reads_files:
             return None
         found = await self._asked("fs/read_text_file", {"path": path})
@@ -29,7 +29,6 @@ class EditorBuffers:
         return content if isinstance(content, str) else None
 
     async def show(self, path: str, text: str) -> None:
-        """See `Buffers`."""
         if self._client.writes_files:
             await self._asked("fs/write_text_file", {"path": path, "content": text})
 

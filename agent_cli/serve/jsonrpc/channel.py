@@ -59,7 +59,7 @@ class Channel(Protocol):
         ...
 
 
-class PipeChannel:
+class PipeChannel(Channel):
     """A channel over two descriptors, which are not closed: a thread may still be waiting on one."""
 
     def __init__(self, source: int, sink: int) -> None:
@@ -68,7 +68,6 @@ class PipeChannel:
         self._writer = _Writer(sink)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """See `Channel`."""
         loop, found = asyncio.get_running_loop(), asyncio.Queue[bytes | LineTooLong | None]()
         room = threading.Semaphore(_MOST_LINES)
 
@@ -86,20 +85,16 @@ class PipeChannel:
                 yield line
 
     def write(self, data: bytes) -> None:
-        """See `Channel`."""
         self._writer.put(data)
 
     @property
     def unsent(self) -> int:
-        """See `Channel`."""
         return self._writer.unsent
 
     async def writable(self) -> None:
-        """See `Channel`."""
         await self._writer.writable()
 
     async def aclose(self) -> None:
-        """See `Channel`."""
         await self._writer.drained()
 
 
@@ -172,7 +167,7 @@ class _Writer:
         self._ready.set()
 
 
-class SocketChannel:
+class SocketChannel(Channel):
     """A channel over a connected socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -181,7 +176,6 @@ class SocketChannel:
         self._writer = writer
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """See `Channel`."""
         while True:
             try:
                 line = await self._reader.readline()
@@ -195,22 +189,18 @@ class SocketChannel:
                 yield line[:-1]
 
     def write(self, data: bytes) -> None:
-        """See `Channel`."""
         if not self._writer.is_closing():
             self._writer.write(data)
 
     @property
     def unsent(self) -> int:
-        """See `Channel`."""
         return self._writer.transport.get_write_buffer_size()
 
     async def writable(self) -> None:
-        """See `Channel`."""
         with contextlib.suppress(OSError):
             await self._writer.drain()
 
     async def aclose(self) -> None:
-        """See `Channel`."""
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(_DRAIN_S):
                 await self._writer.drain()

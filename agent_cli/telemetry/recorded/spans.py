@@ -22,7 +22,7 @@ from agent_cli.store.catalog import children_folder
 from agent_cli.store.session_file import StoreError, read_session
 
 from .. import conventions as names
-from ..open_spans import OpenModelCall, usage_attributes
+from ..open_spans import OpenModelCall, call_attributes, result_attributes, usage_attributes
 from ..span import Attribute, Span, SpanKind
 from ..traceparent import tool_span_id
 from .plausible import plausible
@@ -174,13 +174,7 @@ class _Builder:
         return OpenModelCall(
             trace_id=trace_id, parent_id=root, kind="model", name=name, start=interval.start,
             span_id=_id(16, trace_id, entry.id), call_kind=entry.kind,
-            attributes={
-                **common,
-                names.CONVERSATION: self._conversation,
-                names.PROVIDER: names.provider(name),
-                names.REQUEST_MODEL: names.model_name(name),
-                names.CALL_KIND: entry.kind,
-            },
+            attributes={**common, names.CONVERSATION: self._conversation, **call_attributes(name, entry.kind)},
         )  # fmt: skip
 
     def _model(self, call: OpenModelCall, pauses: Sequence[Interval]) -> Iterator[Span]:
@@ -242,17 +236,13 @@ class _Builder:
 
 
 def _of_result(result: ToolResult, name: str) -> dict[str, Attribute]:
-    found: dict[str, Attribute | None] = {
+    server = names.mcp_server(name)
+    return {
         names.TOOL_NAME: name,
         names.TOOL_TYPE: "function",
-        names.STATUS: result.status,
-        names.RESULT_CHARS: len(result.text),
-        names.CHANGED_FILES: len(result.changes),
-        names.EXIT_CODE: result.exit_code,
-        names.RULE: names.rule_name(result.rule) or None,
-        names.MCP_SERVER: names.mcp_server(name) or None,
+        **result_attributes(result),
+        **({names.MCP_SERVER: server} if server else {}),
     }
-    return {key: value for key, value in found.items() if value is not None}
 
 
 def _ends(records: Iterable[AnyRecord]) -> dict[str, TurnEnded]:

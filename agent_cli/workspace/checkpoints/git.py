@@ -4,11 +4,10 @@ maintenance of the store."""
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
-from agent_cli.fs.which import outside, program
+from agent_cli.fs.which import RunProgram, outside, program
 
 from .types import CheckpointError
 
@@ -30,31 +29,6 @@ _MAGIC_PATHSPECS = ("check-ignore", "--pathspec-from-file=-")
 
 class GitFailed(CheckpointError):
     """git started and failed, as it does when a file disappears while it runs."""
-
-
-class Output(Protocol):
-    """Result of a finished program."""
-
-    @property
-    def exit_code(self) -> int: ...
-    @property
-    def stdout(self) -> bytes: ...
-    @property
-    def stderr(self) -> bytes: ...
-
-
-class RunProgram(Protocol):
-    """Runs a program to its end. `sandbox.ProcessRunner.run` is an implementation."""
-
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str] | None = None,
-        input: bytes = b"",
-        timeout_s: float = 60.0,
-    ) -> Output: ...
 
 
 class PrivateGit:

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.fs.files import first_line, read_regular
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
 
 from . import maintenance
-from .git import GitFailed, PrivateGit, RunProgram, index_of, ref_of, too_slow
+from .git import GitFailed, PrivateGit, index_of, ref_of, too_slow
 from .restore import UNKNOWN, Change, Entry, chains, join_reports, kind_of_change, plan_changes, printable, restore
 from .types import CheckpointError, Move
 from .user_git_state import UserGitState, note_on, repository_around

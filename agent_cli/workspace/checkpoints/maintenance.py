@@ -10,8 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent_cli.fs.files import first_line, replace_file, try_lock
+from agent_cli.fs.which import RunProgram
 
-from .git import PrivateGit, RunProgram, index_of, name_of, ref_of
+from .git import PrivateGit, index_of, name_of, ref_of
 from .types import CheckpointError
 
 _MANY_OBJECTS = 2_000

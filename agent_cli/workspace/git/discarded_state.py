@@ -9,13 +9,12 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 from agent_cli.fs.files import replace_file
 from agent_cli.fs.nofollow import dir_entry, open_folder
-from agent_cli.fs.which import outside, program
+from agent_cli.fs.which import RunProgram, outside, program
 
 from .repository import GitFolder, git_folder
 
@@ -33,21 +32,7 @@ _FORMATS = {
 """Configuration of an empty repository, by length of object names in hex digits."""
 
 
-class Finished(Protocol):
-    """A finished program."""
-
-    @property
-    def exit_code(self) -> int: ...
-
-    @property
-    def stdout(self) -> bytes: ...
-
-
-Run = Callable[..., Awaitable[Finished]]
-"""Runs a program to its end. `sandbox.ProcessRunner.run` is an implementation."""
-
-
-async def named_state(run: Run, folder: Path, roots: Iterable[Path] = ()) -> str:
+async def named_state(run: RunProgram, folder: Path, roots: Iterable[Path] = ()) -> str:
     """Return how to restore what is currently staged and stashed; empty if there is neither, or no repository.
     `roots` are folders that commands write to: a git program inside them is never run."""
     try:
@@ -75,7 +60,7 @@ def _stashes(place: GitFolder) -> list[tuple[str, str]]:
     return [(commit, subject) for commit, subject in reversed(lines[-_MOST_STASHES:])]
 
 
-async def _staged(run: Run, place: GitFolder, roots: tuple[Path, ...]) -> str:
+async def _staged(run: RunProgram, place: GitFolder, roots: tuple[Path, ...]) -> str:
     """Return the tree of the index if it differs from that of the checked-out commit; otherwise empty."""
     git = program("git", os.environ.get("PATH", os.defpath), roots)
     try:
@@ -98,7 +83,7 @@ async def _staged(run: Run, place: GitFolder, roots: tuple[Path, ...]) -> str:
         return ""
 
 
-async def _says(run: Run, git: str, env: dict[str, str], *arguments: str) -> str:
+async def _says(run: RunProgram, git: str, env: dict[str, str], *arguments: str) -> str:
     """Return the output of git; empty if it fails."""
     try:
         done = await run([git, *arguments], cwd=Path(env["GIT_DIR"]), env=env, timeout_s=_TIMEOUT_S)

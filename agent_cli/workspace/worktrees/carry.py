@@ -11,7 +11,7 @@ from agent_cli.fs.files import open_regular, read_regular
 from agent_cli.fs.nofollow import dir_entry
 
 from ..agentignore import NAME as ACCESS_LIST
-from .store import SnapshotStore
+from .store import SnapshotStore, index_of
 from .worktree import WorktreeError
 
 INCLUDE_FILE = ".worktreeinclude"
@@ -75,7 +75,7 @@ async def _access_lists(store: SnapshotStore, top: Path, path: Path, users_index
 async def _matching(
     store: SnapshotStore, top: Path, users_index: Path, patterns: Sequence[str], *, ignored: bool
 ) -> list[str]:
-    file = store.index_of(f".patterns-{os.urandom(6).hex()}")
+    file = index_of(store.folder, f".patterns-{os.urandom(6).hex()}")
     file.write_text("".join(f"{each}\n" for each in patterns), encoding="utf-8", errors="surrogateescape")
     try:
         return await store.untracked(top, users_index, file, ignored=ignored)

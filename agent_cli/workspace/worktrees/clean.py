@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.paths import is_inside
 
-from ..checkpoints.git import RunProgram
 from .remove import remove, why_it_stays
 from .worktree import Worktree, WorktreeError, private_git, record_of, this_process, worktrees
 
@@ -47,28 +47,19 @@ class Cleaned(msgspec.Struct, frozen=True):
         return sum(each.size_bytes for each in self.left)
 
 
-async def list_worktrees(
-    folder: Path, run: RunProgram, *, busy: Collection[Path] = ()
-) -> tuple[WorktreeInfo, ...]:
-    """Return the worktrees below the folder passed to `create`, the oldest first.
-
-    Args:
-        folder: where the worktrees are.
-        run: `sandbox.ProcessRunner.run`.
-        busy: worktrees in use by this process; others created by it are not in use.
-    """
+async def list_worktrees(folder: Path, run: RunProgram) -> tuple[WorktreeInfo, ...]:
+    """Return the worktrees below the folder passed to `create`, the oldest first. Those of this process count as
+    not in use."""
     known, standing = worktrees(folder), await asyncio.to_thread(where_processes_stand)
-    found = [await _info(each, run, busy, standing) for each in known]
+    found = [await _info(each, run, standing) for each in known]
     found += [await asyncio.to_thread(_foreign, path) for path in _unknown(folder, known)]
     return tuple(sorted(found, key=lambda each: each.used))
 
 
-async def clean_worktrees(
-    folder: Path, run: RunProgram, *, keep_bytes: int = 0, dry_run: bool = False, busy: Collection[Path] = ()
-) -> Cleaned:
+async def clean_worktrees(folder: Path, run: RunProgram, *, keep_bytes: int = 0, dry_run: bool = False) -> Cleaned:
     """Remove worktrees, oldest first, until the others use at most `keep_bytes`. Worktrees with unsaved and
     unmerged changes, those whose process is alive, and folders not created by this program are kept."""
-    infos = await list_worktrees(folder, run, busy=busy)
+    infos = await list_worktrees(folder, run)
     total = sum(each.size_bytes for each in infos)
     removed, left = [], []
     known = {each.path: each for each in worktrees(folder)}
@@ -87,13 +78,10 @@ async def clean_worktrees(
     return Cleaned(tuple(removed), tuple(left))
 
 
-async def _info(
-    worktree: Worktree, run: RunProgram, busy: Collection[Path], standing: Mapping[int, str]
-) -> WorktreeInfo:
+async def _info(worktree: Worktree, run: RunProgram, standing: Mapping[int, str]) -> WorktreeInfo:
     path = Path(worktree.path)
-    is_mine = worktree.owner == this_process()
     in_it = [pid for pid, folder in standing.items() if is_inside(folder, (worktree.path,))]
-    if path in busy if is_mine else worktree.owner.is_alive():
+    if worktree.owner != this_process() and worktree.owner.is_alive():
         in_it.insert(0, worktree.owner.pid)
     stays = f"process {in_it[0]} is working in it" if in_it else await why_it_stays(worktree, run)
     return WorktreeInfo(

@@ -18,8 +18,8 @@ import msgspec
 
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.git_files import GITLINK, index_entries, settings
+from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import RunProgram
 from ..git.discarded_state import head_commit
 from ..git.repository import GitFolder, git_folder
 from .carry import carry

@@ -13,8 +13,8 @@ import msgspec
 
 from agent_cli.fs.files import draft as draft_file
 from agent_cli.fs.files import first_line, make_private, read_regular
+from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import RunProgram
 from ..git.repository import GitFolder
 from .delete import delete_tree
 from .store import SnapshotStore, index_of

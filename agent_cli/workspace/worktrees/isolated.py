@@ -15,8 +15,8 @@ from pathlib import Path
 
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.git_files import settings
+from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import RunProgram
 from ..git.repository import GitFolder
 from .carry import carry
 from .create import write_entry

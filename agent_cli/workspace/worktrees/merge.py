@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from agent_cli.fs.files import read_regular, replace_file
+from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import RunProgram
 from ..checkpoints.restore import LINK, Entry, blob_hash, present, printable, restore
 from ..git.repository import GitFolder, git_folder
 from .store import Snapshot, SnapshotStore
@@ -63,7 +63,9 @@ async def patch(worktree: Worktree, run: RunProgram) -> bytes:
     Raises:
         WorktreeError: the worktree cannot be read.
     """
-    return await _patch(_store(worktree, run), worktree, (await snapshot_of(worktree, run)).tree)
+    store, tree = _store(worktree, run), (await snapshot_of(worktree, run)).tree
+    changes = await _changes(store, worktree, tree)
+    return await store.patch(worktree.base, tree, changes) if changes else b""
 
 
 class SavedPatch(msgspec.Struct, frozen=True):
@@ -206,11 +208,6 @@ async def _changes(store: SnapshotStore, worktree: Worktree, tree: str) -> dict[
     carried = set(worktree.carried)
     found = await store.changes(worktree.base, tree)
     return {path: pair for path, pair in found.items() if path not in carried}
-
-
-async def _patch(store: SnapshotStore, worktree: Worktree, tree: str) -> bytes:
-    changes = await _changes(store, worktree, tree)
-    return await store.patch(worktree.base, tree, changes) if changes else b""
 
 
 class _File(msgspec.Struct, frozen=True):

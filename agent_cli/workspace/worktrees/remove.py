@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import SAFE_OPEN_FLAGS, first_line, read_regular, wait_for_lock
+from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import RunProgram
 from ..git.repository import GitFolder
 from .delete import delete_tree
 from .merge import changes_of, refs_of, snapshot_of

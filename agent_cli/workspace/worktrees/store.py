@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, replace_file, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
+from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import GitFailed, PrivateGit, RunProgram
+from ..checkpoints.git import GitFailed, PrivateGit
 from ..checkpoints.restore import Entry
 from ..checkpoints.types import CheckpointError
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up
@@ -47,7 +48,7 @@ class SnapshotStore:
     """The store in one folder."""
 
     def __init__(self, folder: Path, place: GitFolder, run: RunProgram) -> None:
-        self._folder = folder
+        self.folder = folder
         self._place = place
         self._git = PrivateGit(folder, run, (Path(place.top), folder.parent), timeout_s=_TIMEOUT_S)
 
@@ -62,29 +63,15 @@ class SnapshotStore:
             exclude = read_regular(os.path.join(self._place.common, "info", "exclude"), _LONGEST_EXCLUDE)
         objects = os.path.join(self._place.common, "objects")
         try:
-            make_private(self._folder)
-            async with self.locked(STORE_LOCK):
+            make_private(self.folder)
+            async with hold_lock(lock_of(self.folder, STORE_LOCK)):
                 await self._git.prepare(exclude)
                 if "\n" not in objects and os.path.isdir(objects):
-                    alternates = self._folder / "objects" / "info" / "alternates"
+                    alternates = self.folder / "objects" / "info" / "alternates"
                     alternates.parent.mkdir(parents=True, exist_ok=True)
                     replace_file(alternates, os.fsencode(objects) + b"\n")  # others may be reading it
         except (CheckpointError, OSError) as error:
             raise WorktreeError(f"the store of the worktrees cannot be made: {error}") from error
-
-    @contextlib.asynccontextmanager
-    async def locked(self, name: str) -> AsyncIterator[None]:
-        """Hold a lock of the store. It is never taken over from a living process.
-
-        Raises:
-            WorktreeError: another process has held it for minutes.
-        """
-        async with hold_lock(lock_of(self._folder, name)):
-            yield
-
-    def index_of(self, name: str) -> Path:
-        """Return the private index of a checkout; the main one has an empty name."""
-        return index_of(self._folder, name)
 
     async def snapshot(self, name: str, top: Path, users_index: Path, *, may_lack: bool = False) -> Snapshot:
         """Save all files of a checkout that are not ignored, and those that `users_index` tracks. With `may_lack`,
@@ -93,12 +80,12 @@ class SnapshotStore:
         Raises:
             WorktreeError: a file cannot be read, or the store not written.
         """
-        index = self.index_of(name)
+        index = index_of(self.folder, name)
         try:
-            async with self.locked(f"index-{name}"):
+            async with hold_lock(lock_of(self.folder, f"index-{name}")):
                 index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # left by a killed git
                 listing = self._git("ls-files", "-z", "--others", "--exclude-standard", work=top, index=index)
-                nested = [each for each in _names(await unless_held_up(listing, top)) if each.endswith("/")]
+                nested = [each for each in names_in(await unless_held_up(listing, top)) if each.endswith("/")]
                 wanted = [":(literal).", *(f":(exclude,literal){folder}" for folder in nested)]
                 add = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
                 try:
@@ -110,7 +97,7 @@ class SnapshotStore:
                         *add, "--ignore-errors", work=top, index=index, input=_lines(wanted), accept=(1,)
                     )
                     rest = ("ls-files", "-z", "--others", "--modified", "--exclude-standard")
-                    nested = _names(await self._git(*rest, work=top, index=index))
+                    nested = names_in(await self._git(*rest, work=top, index=index))
                 await self._add_tracked(top, index, users_index)
                 return Snapshot((await self._git("write-tree", index=index)).decode().strip(), tuple(nested))
         except (CheckpointError, BadIgnoreFile, OSError) as error:
@@ -135,18 +122,13 @@ class SnapshotStore:
         Raises:
             WorktreeError: they cannot be written.
         """
-        index = self.index_of(name)
+        index = index_of(self.folder, name)
         try:
-            async with self._slot():
+            async with hold_lock(lock_of(self.folder, f"slot-{os.urandom(1)[0] % _AT_ONCE}")):
                 await self._git("read-tree", tree, index=index)
                 await self._git("checkout-index", "--all", "--index", "--quiet", work=top, index=index)
         except CheckpointError as error:
             raise WorktreeError(f"the files cannot be written to {top}: {error}") from error
-
-    @contextlib.asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        async with self.locked(f"slot-{os.urandom(1)[0] % _AT_ONCE}"):
-            yield
 
     async def size_bytes(self, tree: str) -> int:
         """Return the total size of the files in a tree."""
@@ -163,35 +145,37 @@ class SnapshotStore:
             changed = await self._told("diff-files", "-z", "--name-only", work=top, index=index)
             staged = await self._told("diff-index", "-z", "--name-only", "--cached", commit, work=top, index=index)
             new = await self._told("ls-files", "-z", "--others", "--exclude-standard", work=top, index=index)
-        return tuple(sorted({each for raw in (changed, staged, new) for each in _names(raw) if each[-1:] != "/"}))
+        return tuple(
+            sorted({each for raw in (changed, staged, new) for each in names_in(raw) if each[-1:] != "/"})
+        )
 
     @contextlib.asynccontextmanager
     async def _copied(self, users_index: Path) -> AsyncIterator[Path]:
         """Copy an index temporarily; if there is none, the copy does not exist either."""
-        index = self.index_of(f".users-{os.urandom(6).hex()}")
+        index = index_of(self.folder, f".users-{os.urandom(6).hex()}")
         try:
             with contextlib.suppress(FileNotFoundError):
                 copy_index(users_index, index)
             yield index
         finally:
-            for file in self._folder.glob(f"{index.name}*"):
+            for file in self.folder.glob(f"{index.name}*"):
                 file.unlink(missing_ok=True)
 
     async def untracked(self, top: Path, users_index: Path, patterns: Path, *, ignored: bool) -> list[str]:
         """Return the untracked files that a file of patterns names; with `ignored`, only those git ignores."""
         common = ("ls-files", "-z", "--others", "--ignored")
         async with self._copied(users_index) as index:
-            named = set(_names(await self._told(*common, f"--exclude-from={patterns}", work=top, index=index)))
+            named = set(names_in(await self._told(*common, f"--exclude-from={patterns}", work=top, index=index)))
             if named and ignored:
                 found = await self._told(*common, "--exclude-standard", work=top, index=index)
-                named.intersection_update(_names(found))
+                named.intersection_update(names_in(found))
         return sorted(named)
 
     async def ignored_folders(self, top: Path, users_index: Path) -> list[str]:
         """Return the folders that git ignores as a whole."""
         options = ("--others", "--ignored", "--exclude-standard", "--directory")
         async with self._copied(users_index) as index:
-            found = _names(await self._told("ls-files", "-z", *options, work=top, index=index))
+            found = names_in(await self._told("ls-files", "-z", *options, work=top, index=index))
         return sorted(each.rstrip("/") for each in found if each.endswith("/"))
 
     async def tree_of(self, commit: str) -> str:
@@ -210,7 +194,7 @@ class SnapshotStore:
         """Return path → number of lines added and removed; 0 for binary files."""
         raw = await self._told("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-textconv", old, new)
         found = {}
-        for name in _names(raw):
+        for name in names_in(raw):
             added, removed, path = name.split("\t", 2)
             found[path] = (int(added) if added != "-" else 0, int(removed) if removed != "-" else 0)
         return found
@@ -295,7 +279,7 @@ def lock_of(store: Path, name: str) -> Path:
 
 
 def index_of(store: Path, name: str) -> Path:
-    """Return the private index of a checkout."""
+    """Return the private index of a checkout; the main one has an empty name."""
     return store / f"files-{name}.index"
 
 
@@ -337,7 +321,8 @@ def _entry(kind: str, blob: str) -> Entry:
     return Entry() if int(kind, 8) == 0 else Entry(blob, kind)
 
 
-def _names(raw: bytes) -> list[str]:
+def names_in(raw: bytes) -> list[str]:
+    """Return the names that git ends with NUL."""
     return [os.fsdecode(name) for name in raw.split(b"\0") if name]
 
 

@@ -219,7 +219,7 @@ def test_the_quiet_pruning_of_a_long_running_program_works_in_a_thread(world: Wo
         "from agent_cli.bootstrap.options import ParsedOptions\n"
         "from agent_cli.cli.commands.sessions.pruning import prune_quietly\n"
         "from agent_cli.bootstrap.setup import Setup\n"
-        "setup = Setup(ParsedOptions('agent', {}))\n"
+        "setup = Setup()\n"
         "thread = threading.Thread(target=prune_quietly, args=(setup,))\n"
         "thread.start(); thread.join()\n"
     )

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from agent_cli.fleet.attempt import AttemptResult, Failure, Outcome, Patch
 from agent_cli.fleet.batch.budget import Budget
-from agent_cli.fleet.batch.exit_code import batch_exit_code
 from agent_cli.fleet.batch.pace import Pace
-from agent_cli.fleet.batch.picked import picked
-from agent_cli.fleet.batch.schedule import Retry, Schedule
+from agent_cli.fleet.batch.run import batch_exit_code
+from agent_cli.fleet.batch.schedule import Retry, Schedule, picked
 from agent_cli.fleet.task import Task
 
 TASK = Task(id="t", prompt="p", verify="true")

@@ -4,9 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from agent_cli.fleet.engine import Engine
 from agent_cli.fleet.engines.dask_engine import DaskEngine
 from agent_cli.fleet.engines.local import LocalEngine
+from agent_cli.fleet.engines.queueing import Engine
 from tests.fleet.engines.attempts import QUICK
 from tests.fleet.engines.harness import job
 

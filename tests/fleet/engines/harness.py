@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from agent_cli import __version__
-from agent_cli.fleet.engine import Engine, EngineEvent, Finished, Job, Lost, Started
 from agent_cli.fleet.engines.dask_engine import DaskEngine
 from agent_cli.fleet.engines.local import LocalEngine
+from agent_cli.fleet.engines.queueing import Engine
+from agent_cli.fleet.job import EngineEvent, Finished, Job, Lost, Started
 from agent_cli.fleet.task import Task
 
 from .attempts import QUICK

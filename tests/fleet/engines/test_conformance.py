@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.fleet.engine import Engine, EngineError, Finished, Lost, Progress
+from agent_cli.fleet.engines.queueing import Engine
+from agent_cli.fleet.job import EngineError, Finished, Lost, Progress
 
 from .attempts import BROKEN
 from .harness import SLOTS, Children, Heard, RealCluster, job, opened, real_cluster, until

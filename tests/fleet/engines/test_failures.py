@@ -13,8 +13,8 @@ import distributed  # noqa: F401  # its defaults must be there before they are c
 import pytest
 
 from agent_cli import __version__
-from agent_cli.fleet.engine import EngineError, Finished, Lost
 from agent_cli.fleet.engines.dask_engine import DaskEngine
+from agent_cli.fleet.job import EngineError, Finished, Lost
 
 from .attempts import QUICK
 from .harness import ROOT, Children, Heard, RealCluster, job, real_cluster, until

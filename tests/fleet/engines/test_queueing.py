@@ -2,8 +2,8 @@
 
 import msgspec
 
-from agent_cli.fleet.engine import EngineEvent, Lost, Progress, Started
 from agent_cli.fleet.engines.queueing import EventQueue
+from agent_cli.fleet.job import EngineEvent, Lost, Progress, Started
 
 
 def progress(key: str, type: str, number: int = 0) -> Progress:

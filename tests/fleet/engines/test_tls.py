@@ -7,8 +7,8 @@ import distributed  # noqa: F401  # its defaults must be there before they are c
 import pytest
 import trustme
 
-from agent_cli.fleet.engine import EngineError, Finished
 from agent_cli.fleet.engines.dask_engine import DaskEngine
+from agent_cli.fleet.job import EngineError, Finished
 
 from .attempts import QUICK
 from .harness import Heard, job, real_cluster

@@ -8,7 +8,6 @@ from agent_cli.fleet.report.statistics import (
     detectable_difference,
     pass_at_k,
     pass_hat_k,
-    percentile,
     sign_test,
     wilson,
 )
@@ -45,9 +44,3 @@ def test_more_tasks_make_smaller_differences_detectable() -> None:
     # Two groups of 385 find 50 % against 60.1 % with a power of 80 %.
     assert detectable_difference(0.5, 385) == pytest.approx(0.101, abs=5e-4)
     assert detectable_difference(1.0, 14) > detectable_difference(1.0, 100) > 0
-
-
-def test_percentiles_are_values_that_occurred() -> None:
-    assert percentile([], 0.5) is None
-    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
-    assert percentile(map(float, range(1, 21)), 0.95) == 19.0

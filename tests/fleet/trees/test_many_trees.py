@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.fleet.tree import TreeError
+from agent_cli.fleet.trees.attempt_tree import TreeError
 from agent_cli.fleet.trees.mirror import is_url
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.worktrees.create import checkout_around, create

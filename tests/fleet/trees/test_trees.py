@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.fleet.task import OverlayFile, Task
-from agent_cli.fleet.tree import Tree, TreeError
+from agent_cli.fleet.trees.attempt_tree import AttemptTree, TreeError
 from agent_cli.fleet.trees.open_tree import open_tree
 from agent_cli.sandbox.process.runner import ProcessRunner
 from tests.workspace.worktrees.test_worktrees import git, put
@@ -87,7 +87,9 @@ def at_old(repo: Path, /, **more: object) -> Task:
     return Task(**values)  # type: ignore[arg-type]
 
 
-async def opened(task: Task, place: Path, runner: ProcessRunner, name: str = "one-1", slot: int = 0) -> Tree:
+async def opened(
+    task: Task, place: Path, runner: ProcessRunner, name: str = "one-1", slot: int = 0
+) -> AttemptTree:
     return await open_tree(task, name=name, place=place, slot=slot, run=runner.run)
 
 
@@ -253,7 +255,7 @@ async def test_what_cannot_be_made_leaves_nothing(
 async def test_variables_tell_slots_apart(repo: Path, place: Path, runner: ProcessRunner) -> None:
     first = await opened(at_old(repo), place, runner, "a", 0)
     second = await opened(at_old(repo), place, runner, "b", 7)
-    one, two = first.environment(), second.environment()
+    one, two = first.variables, second.variables
     assert (one["AGENT_TASK_SLOT"], one["AGENT_PORT_BASE"]) == ("0", "20000")
     assert (two["AGENT_TASK_SLOT"], two["AGENT_PORT_BASE"]) == ("7", "20700")
     assert one["COMPOSE_PROJECT_NAME"] != two["COMPOSE_PROJECT_NAME"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.fleet.task import Task
-from agent_cli.fleet.tree import Tree
+from agent_cli.fleet.trees.attempt_tree import AttemptTree
 from agent_cli.fleet.trees.open_tree import missing_parts
 from agent_cli.fleet.trees.wrapper import Wrapper, hidden_by, usable
 from agent_cli.sandbox.mechanisms import bubblewrap
@@ -67,11 +67,11 @@ async def runner() -> AsyncIterator[ProcessRunner]:
 
 
 async def inside(
-    tree: Tree, runner: ProcessRunner, *argv: str, own_network: bool = False, input: bytes = b""
+    tree: AttemptTree, runner: ProcessRunner, *argv: str, own_network: bool = False, input: bytes = b""
 ) -> Completed:
     """Run a program in a tree."""
-    env = {**os.environ, **tree.environment()}
-    line = tree.wrapped(argv, own_network=own_network)
+    env = {**os.environ, **tree.variables}
+    line = tree.wrapper.line(argv, own_network=own_network)
     return await runner.run(line, cwd=tree.path, env=env, input=input, timeout_s=60)
 
 
@@ -155,7 +155,7 @@ async def test_eight_trees_listen_on_the_same_port(repo: Path, place: Path, runn
     trees = await asyncio.gather(*(opened(at_old(repo), place, runner, f"t{n}", n) for n in range(8)))
     running, heard = [], [bytearray() for _ in trees]
     for tree, output in zip(trees, heard, strict=True):
-        line = tree.wrapped([sys.executable, "-c", LISTEN], own_network=True)
+        line = tree.wrapper.line([sys.executable, "-c", LISTEN], own_network=True)
         running.append(
             await runner.start(line, cwd=tree.path, env=os.environ, on_output=output.extend, takes_input=True)
         )
@@ -180,7 +180,7 @@ async def test_a_signal_reaches_the_program_once_and_it_can_save_its_work(
 ) -> None:
     tree = await opened(at_old(repo), place, runner)
     heard = bytearray()
-    line = tree.wrapped([sys.executable, "-c", SAVES], own_network=False)
+    line = tree.wrapper.line([sys.executable, "-c", SAVES], own_network=False)
     running = await runner.start(line, cwd=tree.path, env=os.environ, on_output=heard.extend)
     async with asyncio.timeout(30):
         while b"ready" not in heard:
@@ -194,7 +194,7 @@ async def test_a_signal_reaches_the_program_once_and_it_can_save_its_work(
 async def test_nothing_is_left_when_the_start_is_killed(repo: Path, place: Path, runner: ProcessRunner) -> None:
     tree = await opened(at_old(repo), place, runner)
     read, write = os.pipe()
-    line = tree.wrapped(["sh", "-c", "echo ready; exec sleep 1000"], own_network=False)
+    line = tree.wrapper.line(["sh", "-c", "echo ready; exec sleep 1000"], own_network=False)
     process = await asyncio.create_subprocess_exec(*line, stdout=write)
     os.close(write)
     assert os.read(read, 100) == b"ready\n"

@@ -66,7 +66,7 @@ def test_a_turn_is_a_tree_and_its_attempts_are_one_call() -> None:
     assert (wait.parent_id, wait.duration_s, shell.duration_s) == (shell.span_id, 6, 10)
     assert {span.parent_id for span in (*calls, shell)} == {turn.span_id}
     shares = time_shares(spans)
-    assert (shares.wall_s, shares.waiting_s, shares.retry_s) == pytest.approx((30, 6, 3))
+    assert (sum(shares.values()), shares["waiting"], shares["retry"]) == pytest.approx((30, 6, 3))
 
 
 def test_what_a_sub_agent_did_lies_in_the_call_that_started_it_and_is_paid_once(tmp_path: Path) -> None:

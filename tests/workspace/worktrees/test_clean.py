@@ -69,13 +69,6 @@ async def test_what_may_go_goes_the_oldest_first_down_to_a_bound(
     assert (Path(found["dirty"].path) / "a.txt").read_text() == "work\n"
 
 
-async def test_a_worktree_that_this_process_works_in_stays(repo: Path, trees: Path, runner: ProcessRunner) -> None:
-    one, two = [await create(repo, name, trees, runner.run) for name in ("one", "two")]
-    done = await clean_worktrees(trees, runner.run, busy=(Path(one.path),))
-    assert [each.name for each in done.removed] == ["two"] and not Path(two.path).exists()
-    assert [each.name for each in done.left] == ["one"] and done.left[0].is_in_use
-
-
 async def test_a_worktree_that_a_process_stands_in_stays(repo: Path, trees: Path, runner: ProcessRunner) -> None:
     one = await create(repo, "one", trees, runner.run)
     standing = await runner.start(["sleep", "1000"], cwd=Path(one.path, "src"), env={}, on_output=bytes)

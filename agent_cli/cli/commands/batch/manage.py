@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.text.lines import number, one_line
 
-from ..sessions.output import size
+from ..sessions.output import print_json, size
 
 _MOST_NAMED = 10
 
@@ -44,7 +45,7 @@ def show_status(out: Path, *, report: bool, as_json: bool) -> int:
     held = lock_holder(out) if is_held(out) else None
     if as_json:
         content = {"batch": batch.id, "running": held is not None, "attempts": results}
-        print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+        print_json(content)
         return 0
     print(f"running: process {held.pid} on {held.host}" if held else "not running")
     for line in short_lines(summarize(batch.tasks, results)):
@@ -99,11 +100,8 @@ async def bound_trees(
     if not kept:
         return []
     if not dry_run:
-        runner = ProcessRunner()
-        try:
-            kept = await bound(out, kept, keep_gb * 1e9, runner)
-        finally:
-            await runner.aclose()
+        async with aclosing(ProcessRunner()) as processes:
+            kept = await bound(out, kept, keep_gb * 1e9, processes)
     stay = [each for each in kept if not each.removed]
     lines = [f"removed the tree of {_attempt(each)}" for each in kept if each.removed]
     for each in stay[:_MOST_NAMED]:

@@ -10,9 +10,10 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,15 +23,14 @@ from agent_cli.bootstrap.setup import Setup
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.attempts.run import batch_place
 from agent_cli.fleet.batch.events import BatchEnd
-from agent_cli.fleet.batch.exit_code import INVALID_LEFT
 from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
 from agent_cli.fleet.batch.kept_trees import sweep
-from agent_cli.fleet.batch.picked import picked
 from agent_cli.fleet.batch.recover import recover_attempts
-from agent_cli.fleet.batch.run import BatchRun, RunSettings
-from agent_cli.fleet.engine import Engine, EngineError
+from agent_cli.fleet.batch.run import INVALID_LEFT, BatchRun, RunSettings
+from agent_cli.fleet.batch.schedule import picked
 from agent_cli.fleet.input.entries import InputError, read_entries
 from agent_cli.fleet.input.freeze import Freezer
+from agent_cli.fleet.job import EngineError
 from agent_cli.fleet.report.summary import summarize
 from agent_cli.fleet.task import Task
 from agent_cli.protocol.sanitize import clean
@@ -41,6 +41,9 @@ from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
 from ...services.config_file import refuse_for_the_model
 from .progress import JsonLines, PlainLines, Watcher
+
+if TYPE_CHECKING:
+    from agent_cli.fleet.engines.queueing import Engine
 
 _CLOSE_S = 10.0
 _TICK_S = 1.0
@@ -107,8 +110,7 @@ def _out(request: BatchRequest) -> Path:
 
 
 async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -> int:
-    runner = ProcessRunner()
-    try:
+    async with aclosing(ProcessRunner()) as runner:
         frozen, closed = await _frozen(request, out, runner, tasks)
         _check_places(frozen, out)
         _check_prices(request, frozen)
@@ -117,12 +119,8 @@ async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -
             return 0
         folder = BatchFolder(out)
         folder.open()
-        try:
+        with closing(folder):
             return await _run_locked(request, frozen, folder, runner, closed)
-        finally:
-            folder.close()
-    finally:
-        await runner.aclose()
 
 
 async def _frozen(
@@ -284,7 +282,7 @@ async def _with_signals(run: BatchRun, watcher: Watcher) -> BatchEnd:
             await ticks
 
 
-async def _engine(request: BatchRequest) -> Engine:
+async def _engine(request: BatchRequest) -> "Engine":
     """Return the requested engine.
 
     Raises:
@@ -342,8 +340,8 @@ async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEn
         return []
     from agent_cli.fleet.batch.branches import BranchError, make_branch
 
-    lines, runner = [], ProcessRunner()
-    try:
+    lines = []
+    async with aclosing(ProcessRunner()) as runner:
         for task in batch.tasks:
             if (result := picked(task, end.results)) is None:
                 continue
@@ -352,6 +350,4 @@ async def _branches(request: BatchRequest, out: Path, batch: Batch, end: BatchEn
                     lines.append(f"branch {name}")
             except BranchError as error:
                 lines.append(f"no branch for {task.id}: {clean(str(error))}")
-    finally:
-        await runner.aclose()
     return lines

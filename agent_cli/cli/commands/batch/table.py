@@ -34,7 +34,7 @@ class LiveTable:
             case BatchBegan():
                 self._print(began_line(event), "")
             case AttemptEnded(result=result):
-                self._print(ended_line(event), "green" if result.outcome in ("solved", "done") else "red")
+                self._print(ended_line(event), "green" if result.is_good else "red")
             case _:
                 pass
 

@@ -1,11 +1,11 @@
 """`agent bug`: a bug report about a saved session, as `/bug` writes it in a conversation."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Annotated
 
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.store.session_file import StoreError
@@ -25,7 +25,7 @@ def bug_command(
     ] = "",
 ) -> int:
     """Write a bug report to a file, with secrets masked. Nothing is sent."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     emit((asyncio.run(_write(setup, identifier))).split("\n"))
     return 0
 
@@ -37,10 +37,8 @@ async def _write(setup: Setup, identifier: str) -> str:
 
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
     session = saved(path) if path is not None else ReportedSession()
-    processes = ProcessRunner()
-    try:
-        return await write_report(setup, processes, redactor_of(setup), session, {"written by": "agent bug"})
-    except OSError as error:
-        raise StoreError(f"no report was written: {error}") from error
-    finally:
-        await processes.aclose()
+    async with aclosing(ProcessRunner()) as processes:
+        try:
+            return await write_report(setup, processes, redactor_of(setup), session, {"written by": "agent bug"})
+        except OSError as error:
+            raise StoreError(f"no report was written: {error}") from error

@@ -5,30 +5,28 @@ import shutil
 import sys
 from contextlib import aclosing
 
-import msgspec
-
-from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text import lines
 
 from ...services.doctor.checks import findings, shown, summary
+from ..sessions.output import print_json
 
 _PATH_WIDTH = 60
 
 
 def run_doctor() -> int:
     """Run all checks; return 0 only if a task could run."""
-    return asyncio.run(_check_all(Setup(ParsedOptions("agent", {}))))
+    return asyncio.run(_check_all(Setup()))
 
 
 def list_files(*, as_json: bool) -> int:
     """Print each file that is read here, awaits the user's trust or is ignored."""
     from ...services.extensions.file_report import file_lines
 
-    found = file_lines(Setup(ParsedOptions("agent", {})))
+    found = file_lines(Setup())
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        print_json(found)
         return 0
     width = max((lines.cells(lines.one_line(each.path, _PATH_WIDTH)) for each in found), default=0)
     for each in found:

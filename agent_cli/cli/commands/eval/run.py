@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections import Counter
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -190,18 +191,16 @@ def _prices(model: str) -> dict[str, Any] | None:
 
 async def _commit(folder: Path) -> str:
     """Return the commit of the repository that contains a suite; a plus means that the suite has changes."""
-    runner = ProcessRunner()
     where = folder if folder.is_dir() else folder.parent
-    try:
-        head = await runner.run(["git", "rev-parse", "HEAD"], cwd=where)
-        if head.exit_code:
+    async with aclosing(ProcessRunner()) as processes:
+        try:
+            head = await processes.run(["git", "rev-parse", "HEAD"], cwd=where)
+            if head.exit_code:
+                return ""
+            changes = await processes.run(["git", "status", "--porcelain", "--", "."], cwd=where)
+        except OSError:
             return ""
-        changes = await runner.run(["git", "status", "--porcelain", "--", "."], cwd=where)
-        return head.stdout.decode().strip() + ("+" if changes.stdout.strip() else "")
-    except OSError:
-        return ""
-    finally:
-        await runner.aclose()
+    return head.stdout.decode().strip() + ("+" if changes.stdout.strip() else "")
 
 
 def _print_scores(places: dict[str, Path]) -> None:

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from agent_cli.bootstrap.mcp_servers import every_server, found_servers, is_server_name
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import config_dir
 from agent_cli.config.edit import remove_key, set_value
@@ -87,7 +87,7 @@ def add(
     if scope not in (None, "user"):
         raise UsageError(f"--scope {scope} is not supported: servers of a project are defined in its .mcp.json")
     server = _server(list(target or ()), url, transport, env or [], header or [])
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     path = config_dir() / "config.yaml"
     try:
         rewrite(path, lambda text: _added(text, name, server, path, force))
@@ -104,7 +104,7 @@ def remove(
 ) -> int:
     """Remove a server from your configuration file."""
     path = config_dir() / "config.yaml"
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     known = {each.name: each for each in every_server(found_servers(setup))}
     try:
         rewrite(path, lambda text: _removed(text, name, path, {key: each.source for key, each in known.items()}))
@@ -113,7 +113,7 @@ def remove(
     if name in known:
         OfferStore(setup.state / "mcp").forget(known[name])
     print(f"Removed {name} from {path}.")
-    for line in _other_definitions(Setup(ParsedOptions("agent", {})), name, "it is now the one of"):
+    for line in _other_definitions(Setup(), name, "it is now the one of"):
         print(f"agent: {line}", file=sys.stderr)
     return 0
 

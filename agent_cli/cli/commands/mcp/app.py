@@ -11,7 +11,7 @@ import typer
 
 from agent_cli.bootstrap.compose import servers_alone
 from agent_cli.bootstrap.mcp_servers import every_server, found_servers, is_trusted, named_server
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.mcp.catalog.changes import changed_parts
@@ -27,6 +27,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from ...services.completion import server_names
 from ...services.config_file import refuse_for_the_model
 from ...services.listings import shown_value
+from ..sessions.output import print_json
 from .add import AddCommand, add, remove
 from .login import login, logout
 from .serve import serve
@@ -66,13 +67,11 @@ class _Listed(msgspec.Struct, frozen=True):
 @mcp.command("list")
 def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> int:
     """List the servers of your configuration and of other agents' files. Starts none."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     listed = [_listed(setup, found, each) for each in every_server(found)]
     if json:
-        print(
-            msgspec.json.format(msgspec.json.encode({"servers": listed, "notes": found.notes}), indent=2).decode()
-        )
+        print_json({"servers": listed, "notes": found.notes})
         return 0
     print("\n".join(_table(listed)) or _NONE)
     for note in found.notes:
@@ -83,7 +82,7 @@ def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON obj
 @mcp.command()
 def get(name: _Name) -> int:
     """Show one server: its definition, and its tools if they are known. Starts nothing."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     definition = named_server(found, name)
     known = OfferStore(setup.state / "mcp").load(definition)
@@ -103,7 +102,7 @@ def trust(
 ) -> int:
     """Trust a server that this project defines, in its current form."""
     refuse_for_the_model("trust a server")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     offered = [each for each in found.inert if each.definition.name == name]
     if not offered:
@@ -126,7 +125,7 @@ def trust(
 @mcp.command("test")
 def test_server(name: _Name) -> int:
     """Connect to a server and show what it offers; exit 1 if that fails."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     definition = named_server(found, name)
     if not is_trusted(found, definition):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent_cli.bootstrap.mcp_servers import found_servers, is_trusted, logins_folder, named_server
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.mcp.types.client import ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
@@ -31,7 +31,7 @@ def login(
 ) -> int:
     """Log in to a server in your browser, or by pasting the address that a browser elsewhere was sent to."""
     refuse_for_the_model("log in at a server")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     found = found_servers(setup)
     definition = named_server(found, name)
     if not is_trusted(found, definition):
@@ -51,7 +51,7 @@ def login(
 def logout(name: _Name) -> int:
     """Delete the login to a server from this machine."""
     refuse_for_the_model("log out of a server")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     definition = named_server(found_servers(setup), name)
     setup.make_state()
     had_login = _tokens(setup).forget(definition)

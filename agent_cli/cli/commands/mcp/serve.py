@@ -2,9 +2,7 @@
 streams."""
 
 import asyncio
-import signal
 import sys
-from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
@@ -14,16 +12,14 @@ from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.session_builder import INTERACTIVE, NON_INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.model.client_calls import ClientCalls
-from agent_cli.protocol.sanitize import clean
 from agent_cli.serve.served import TASK, Served, ToolSpec
-from agent_cli.ui.signals import signal_handlers
 
+from ...services.serving import RunningSession, until_stopped
 from ...services.trust_prompt import pending_trust_requests
 
 _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
 """Tools of no use to a client, which has its own equivalents."""
 _NO_MODEL = "mcp/client"
-_INTERRUPTED = 130
 
 
 def serve(
@@ -56,14 +52,7 @@ async def _serve(chosen: ParsedOptions, setup: Setup, words: list[str] | None) -
     tools = _ToolSessions(Setup(with_values(chosen, tools=",".join(names)))).open if names else None
     served = Served(tools, _TaskSessions(chosen).open if _has_task(words) else None)
     await served.tools()  # report wrong options before serving
-    serving = asyncio.create_task(serve_stdio(served, str(setup.workspace.root)))
-    stopping = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), serving.cancel)
-    with signal_handlers(stopping):
-        await asyncio.wait({serving})
-    if serving.cancelled():
-        return _INTERRUPTED
-    serving.result()
-    return 0
+    return await until_stopped(serve_stdio(served, str(setup.workspace.root)))
 
 
 def _names(setup: Setup, words: list[str] | None) -> list[str]:
@@ -80,28 +69,15 @@ def _has_task(words: list[str] | None) -> bool:
     return (not named or TASK.name in named) and f"-{TASK.name}" not in (words or ())
 
 
-class _Opened:
-    """An open session and its shutdown."""
+class _Opened(RunningSession):
+    """An open session, as MCP clients see it."""
 
     def __init__(self, opened: OpenSession, calls: ClientCalls | None) -> None:
-        self.client = opened.agent
+        super().__init__(opened)
         self.calls = calls
         self.tools = tuple(ToolSpec(each.name, each.description, each.parameters) for each in opened.tools.specs())
-        self._opened = opened
-        self._running = AsyncExitStack()
-
-    async def begin(self) -> "_Opened":
-        """Run the engine."""
-        for note in self._opened.notes:
+        for note in opened.notes:
             print(f"agent: {note}", file=sys.stderr)
-        await self._running.enter_async_context(self._opened.running())
-        return self
-
-    async def aclose(self) -> None:
-        """Shut the engine down."""
-        await self._running.aclose()
-        for note in self._opened.exit_messages:
-            print(f"agent: {clean(note)}", file=sys.stderr)
 
 
 class _ToolSessions:

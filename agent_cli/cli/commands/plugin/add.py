@@ -4,13 +4,14 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.plugins import loaded_plugin, prepare_data, store_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.extensions.plugins.fetch import Fetched, fetch, what_is_there
@@ -59,7 +60,7 @@ def add(
 ) -> int:
     """Fetch a plug-in, show what it would run, and add it once you agree to exactly that."""
     refuse_for_the_model("add a plug-in")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     try:
         return _added(setup, parse_source(source, Path.cwd()), yes_hash)
     except PluginError as error:
@@ -77,7 +78,7 @@ def update(
 ) -> int:
     """Fetch plug-ins again, show what changed in what they run, and ask again. Never happens by itself."""
     refuse_for_the_model("update a plug-in")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     store, failed = store_of(setup), 0
     try:
         plugins = store.installed()
@@ -150,9 +151,8 @@ def _fetched(source: Source, scratch: Path, otherwise: str = "") -> _Offer:
 async def _offered(source: Source, scratch: Path, otherwise: str) -> _Offer:
     if source.kind == "git":
         print(f"Fetching {line(str(source))} …", file=sys.stderr)
-    processes = ProcessRunner()
     env = {name: value for name, value in child_env(os.environ).items() if not is_secret(name, value)}
-    try:
+    async with aclosing(ProcessRunner()) as processes:
         found = await fetch(source, scratch, processes.run, env)
         try:
             plugin = read_plugin(found.root, otherwise or found.name)
@@ -160,8 +160,6 @@ async def _offered(source: Source, scratch: Path, otherwise: str) -> _Offer:
             market = "" if source.entry else await what_is_there(source, scratch, processes.run, env)
             hint = f". It is a marketplace: write {source}#NAME; {market}" if market else ""
             raise PluginError(f"{error}{hint}") from error
-    finally:
-        await processes.aclose()
     return _Offer(plugin, _as_installed(found, plugin, source))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.plugins import LoadedPlugin, data_folder, loaded_plugin, store_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import home_dir
@@ -18,6 +18,7 @@ from agent_cli.extensions.plugins.store import named
 
 from ...services.completion import plugin_names
 from ...services.config_file import refuse_for_the_model
+from ..sessions.output import print_json
 from .add import add, update
 from .report import line, report
 
@@ -32,13 +33,13 @@ _NONE = "No plug-in is installed. `agent plugin add SOURCE` adds one; `agent hel
 @plugin.command("list")
 def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> int:
     """List the plug-ins, and those installed in other agents. Reads all their files; runs nothing."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     listed = _all(setup)
     others = [each for each in installed_elsewhere(home_dir()) if each.name not in {mine.name for mine in listed}]
     declared = declared_by(setup.workspace.root, home_dir())
     if json:
         content = {"plugins": list(map(_as_json, listed)), "elsewhere": others, "declared_by_project": declared}
-        print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+        print_json(content)
         return 0
     print("\n".join(_table(listed)) or _NONE)
     for row in (*_elsewhere(others), *_declared(declared)):
@@ -49,7 +50,7 @@ def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON obj
 @plugin.command()
 def show(name: _Name) -> int:
     """Show one plug-in: what it runs, and which parts are not used."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     store = store_of(setup)
     try:
         installed = named(store.installed(), name)
@@ -82,7 +83,7 @@ def disable(name: _Name) -> int:
 def remove(name: _Name) -> int:
     """Remove a plug-in. Sessions that are open keep its files until they end."""
     refuse_for_the_model("remove a plug-in")
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     store = store_of(setup)
     try:
         before = store.change(name, lambda _: None)
@@ -97,7 +98,7 @@ def remove(name: _Name) -> int:
 
 
 def _switch(name: str, *, enabled: bool) -> int:
-    store = store_of(Setup(ParsedOptions("agent", {})))
+    store = store_of(Setup())
     try:
         store.change(name, lambda found: msgspec.structs.replace(found, enabled=enabled))
     except (PluginError, OSError) as error:

@@ -1,16 +1,14 @@
 """`agent acp`: the agent in a code editor, over the Agent Client Protocol."""
 
 import asyncio
-import signal
 from typing import Annotated, Any
 
 import typer
 
 from agent_cli import __version__
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
-from agent_cli.ui.signals import signal_handlers
 
-_INTERRUPTED = 130
+from ...services.serving import until_stopped
 
 
 def acp(
@@ -62,11 +60,4 @@ async def _serve(chosen: ParsedOptions) -> int:
     from .editor import EditorHost
 
     async with standard_channel() as channel:
-        serving = asyncio.create_task(serve(channel, EditorHost(chosen), __version__))
-        stopping = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), serving.cancel)
-        with signal_handlers(stopping):
-            await asyncio.wait({serving})
-    if serving.cancelled():
-        return _INTERRUPTED
-    serving.result()
-    return 0
+        return await until_stopped(serve(channel, EditorHost(chosen), __version__))

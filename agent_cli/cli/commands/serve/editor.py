@@ -17,11 +17,12 @@ from agent_cli.protocol.events import AnyEvent, Compacted
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import ChangeSettings, Operation
 from agent_cli.protocol.records import Header
+from agent_cli.serve.acp import host as acp_host
 from agent_cli.serve.acp.host import CommandFront, SlashCommand
 from agent_cli.serve.sessions.host import HostError, LoginNeeded, OpenedSession
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.commands import registry
-from agent_cli.ui.commands.api import Choice, ExitReason
+from agent_cli.ui.commands.api import Choice, CommandContext, ExitReason
 from agent_cli.ui.commands.settings import confirms_yolo
 from agent_cli.ui.render import notices
 from agent_cli.ui.services import FrontEndServices
@@ -40,20 +41,18 @@ _OF_THE_EDITOR = frozenset(
 _NOT_HERE = "Your editor has that: open, list and close conversations there."
 
 
-class EditorHost(SessionHost):
-    """Opens sessions for an editor; see `serve.acp.host.EditorHost`."""
+class EditorHost(SessionHost, acp_host.EditorHost):
+    """Opens sessions for an editor."""
 
     def __init__(self, chosen: ParsedOptions) -> None:
         """`chosen` are options for every session."""
         super().__init__(chosen, INTERACTIVE)
 
     def services(self, opened: OpenedSession) -> "Services":
-        """See `EditorHost`."""
         assert isinstance(opened, Opened)
         return Services(opened)
 
     def folder_of(self, session_id: str) -> str:
-        """See `EditorHost`."""
         try:
             path = Setup(self._chosen).sessions.find(session_id)
             header = read_session(path).records[0]
@@ -64,7 +63,6 @@ class EditorHost(SessionHost):
         return header.cwd
 
     def picture(self, data: bytes) -> Image:
-        """See `EditorHost`."""
         from base64 import b64encode
 
         from agent_cli.tools.files.images import PictureError, fit
@@ -76,7 +74,6 @@ class EditorHost(SessionHost):
         return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
 
     async def check_login(self) -> None:
-        """See `EditorHost`."""
         setup = Setup(self._chosen)
         env = keyed(os.environ, setup.config_dir)
         try:
@@ -88,8 +85,8 @@ class EditorHost(SessionHost):
             raise HostError(str(error)) from error
 
 
-class Services:
-    """Services of a session; see `EditorServices`."""
+class Services(acp_host.EditorServices):
+    """Services of a session."""
 
     efforts: Sequence[str] = get_args(Effort)
 
@@ -99,7 +96,6 @@ class Services:
         self._host = repl_services.SessionHost(opened.setup, opened.built)
 
     def commands(self) -> Sequence[SlashCommand]:
-        """See `EditorServices`."""
         own = [
             SlashCommand(each.name, each.description or each.place, each.hint)
             for each in self._host.own_commands()
@@ -113,7 +109,6 @@ class Services:
         return [*own, *built_in]
 
     async def run_command(self, line: str, front: CommandFront) -> bool:
-        """See `EditorServices`."""
         called = registry.parse(line)
         if called is None:
             called = registry.skill_call(line) if line.startswith("$") else None
@@ -123,16 +118,13 @@ class Services:
         return True
 
     def models(self) -> Sequence[str]:
-        """See `EditorServices`."""
         found = [line.name for line in self._host.models("") if line.has_key]
         return found[:_MOST_MODELS]
 
     def with_advice(self, event: AnyEvent) -> AnyEvent:
-        """See `EditorServices`."""
         return with_advice(event, "repl", self._opened.client.snapshot())
 
     def describe_event(self, event: AnyEvent) -> str:
-        """See `EditorServices`."""
         if isinstance(event, Compacted):
             from agent_cli.ui.render.tool_results import render_compaction
 
@@ -141,8 +133,8 @@ class Services:
         return "\n".join(rows)
 
 
-class _Context:
-    """The context of a slash command whose output an editor shows; see `CommandContext`."""
+class _Context(CommandContext):
+    """The context of a slash command whose output an editor shows."""
 
     theme: Theme = NONE
     keys: tuple[str, ...] = ()
@@ -153,44 +145,36 @@ class _Context:
         self._front = front
 
     async def submit(self, operation: Operation) -> None:
-        """See `CommandContext`."""
         if isinstance(operation, ChangeSettings) and operation.mode == "yolo" and not await confirms_yolo(self):
             return
         await self._front.submit(operation)
 
     def say(self, text: str, wrap: bool = True) -> None:
-        """See `CommandContext`. Several lines are fenced: they are a table or a list, which an editor must not
+        """Show a text. Several lines are fenced: they are a table or a list, which an editor must not
         reflow."""
         self._front.say(f"```\n{text}\n```\n" if "\n" in text.strip() else f"{text}\n")
 
     def prefill(self, text: str, note: str) -> None:
-        """See `CommandContext`."""
         self.say(f"Send this to change it:\n{text}")
 
     def summary(self) -> str:
-        """See `CommandContext`."""
         return ""
 
     def expand(self) -> None:
-        """See `CommandContext`."""
         self.say("Nothing was shortened here.")
 
     def show_turns(self, turns: Iterator[Sequence[AnyEvent]], count: int) -> None:
-        """See `CommandContext`."""
         self.say(f"It has {count} turns; `agent sessions show` prints them.")
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
-        """See `CommandContext`."""
         labels = [(each.value, " · ".join(filter(None, (each.label, each.detail)))) for each in choices]
         return await self._front.pick(title, labels) if labels else ""
 
     def use_theme(self, theme: Theme) -> None:
-        """See `CommandContext`: the editor chooses the colours."""
+        """Do nothing: the editor chooses the colours."""
 
     def to_clipboard(self, text: str) -> bool:
-        """See `CommandContext`."""
         return False
 
     def exit_repl(self, leaving: ExitReason) -> None:
-        """See `CommandContext`."""
         self.say(_NOT_HERE)

@@ -1,8 +1,6 @@
 """Open sessions for the clients of a server, with the options of its command line."""
 
-import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,12 @@ from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.model.types.base import ModelError
 from agent_cli.policy.rules.rule import RuleError
-from agent_cli.protocol.client import Client
-from agent_cli.protocol.sanitize import clean
-from agent_cli.serve.sessions.host import HostError, LoginNeeded, Opening, SavedSession
+from agent_cli.serve.sessions.host import Host, HostError, LoginNeeded, Opening, SavedSession
 from agent_cli.store.catalog import describe
 from agent_cli.store.file_names import id_in
 from agent_cli.store.session_file import StoreError
 
+from ...services.serving import RunningSession
 from ...services.trust_prompt import inert_lines, pending_trust_requests
 
 _WRONG = (UsageError, ConfigError, RuleError, NoModel, ModelError, StoreError)
@@ -49,31 +46,18 @@ def check_trace(chosen: ParsedOptions) -> None:
         raise UsageError(str(error)) from error
 
 
-class Opened:
+class Opened(RunningSession):
     """A session with a running engine; see `OpenedSession`."""
 
     def __init__(self, setup: Setup, opened: OpenSession) -> None:
         """Use a built engine that is not running yet."""
+        super().__init__(opened)
         self.setup = setup
-        self.built = opened
-        self.client: Client = opened.agent
         self.notes = (*opened.notes, *inert_lines(pending_trust_requests(setup)))
-        self._running = AsyncExitStack()
-
-    async def begin(self) -> "Opened":
-        """Run the engine."""
-        await self._running.enter_async_context(self.built.running())
-        return self
-
-    async def aclose(self) -> None:
-        """Shut the engine down."""
-        await self._running.aclose()
-        for note in self.built.exit_messages:
-            print(f"agent: {clean(note)}", file=sys.stderr)
 
 
-class SessionHost:
-    """Opens, finds and deletes saved sessions; see `Host`."""
+class SessionHost(Host):
+    """Opens, finds and deletes saved sessions."""
 
     def __init__(self, chosen: ParsedOptions, front: FrontEnd) -> None:
         """`chosen` are options for every session; `front` describes what its clients can be asked."""
@@ -81,7 +65,6 @@ class SessionHost:
         self._front = front
 
     async def open(self, opening: Opening) -> Opened:
-        """See `Host`."""
         try:
             setup = self._setup(opening)
             opened = await Opened(setup, await open_session(setup, self._front)).begin()
@@ -94,14 +77,12 @@ class SessionHost:
         return opened
 
     def find(self, session_id: str) -> str:
-        """See `Host`."""
         try:
             return id_in(Setup(self._chosen).sessions.find(session_id))
         except _WRONG as error:
             raise HostError(str(error)) from error
 
     def sessions(self, cwd: str = "") -> Sequence[SavedSession]:
-        """See `Host`."""
         try:
             found = Setup(self._chosen).sessions.list(Path(cwd) if cwd else None, _MOST_LISTED)
         except _WRONG as error:
@@ -111,7 +92,6 @@ class SessionHost:
         ]
 
     def delete(self, session_id: str) -> None:
-        """See `Host`."""
         from agent_cli.store.retention import discard
 
         from ..sessions.pruning import forgetting

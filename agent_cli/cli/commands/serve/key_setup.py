@@ -10,7 +10,6 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.serve.sessions.host import LoginNeeded
 from agent_cli.ui.text.theme import is_plain
 
-from ...services.first_run import cannot_start
 from .editor import EditorHost
 
 
@@ -24,6 +23,8 @@ def set_up(chosen: ParsedOptions) -> int:
     if (missing := _missing(chosen)) is None:
         print("A model can be used: nothing to set up.")
         return 0
+    from ...services.early_result import cannot_start
+
     setup = Setup(chosen)
     code = cannot_start(missing)
     if is_plain(setup.config.ui, sys.stdin, sys.stdout):

@@ -6,7 +6,9 @@ import sys
 import time
 from collections.abc import Iterable
 
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+import msgspec
+
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.store.session_file import StoreError
 
@@ -17,7 +19,7 @@ _EVERY_S = 2.0
 
 def setup_for_sessions() -> Setup:
     """Return the setup of a session command, which reports progress while reading takes long."""
-    setup = Setup(ParsedOptions("agent", {}))
+    setup = Setup()
     setup.sessions.progress = Progress()
     return setup
 
@@ -47,6 +49,11 @@ def emit(lines: Iterable[str]) -> None:
         sys.stdout.flush()
     except OSError as error:
         stop_writing(error)
+
+
+def print_json(value: object) -> None:
+    """Print a value as indented JSON."""
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def stop_writing(error: OSError) -> None:

@@ -3,6 +3,7 @@ anything to prune loads nothing for it."""
 
 import asyncio
 import sys
+from contextlib import aclosing
 from pathlib import Path
 
 from agent_cli.bootstrap.setup import Setup
@@ -28,11 +29,8 @@ def forgetting(quiet: bool = False) -> OnDelete:
         from agent_cli.workspace.checkpoints.types import CheckpointError
 
         async def carry_out() -> None:
-            processes = ProcessRunner()
-            try:
+            async with aclosing(ProcessRunner()) as processes:
                 await forget_session(project_state, session_id, processes.run)
-            finally:
-                await processes.aclose()
 
         try:
             asyncio.run(carry_out())

@@ -106,7 +106,6 @@ async def _found(name: str, otherwise: Literal["note", "FAIL"], check: Awaitable
 
 
 async def _configuration(setup: Setup) -> str:
-    setup.rules()
     if setup.untrusted:
         raise Problem(
             "the project's own file is ignored until you trust it", "Start `agent` here; it shows the file."

@@ -89,7 +89,7 @@ def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:
     taken."""
     taken: set[str] = set()
     broken = []
-    for place in setup.command_places():
+    for place in setup.places_of("commands"):
         for file in command_files(place):
             if file.problem:
                 broken.append(file)

@@ -100,7 +100,7 @@ def _commands(setup: Setup) -> Iterator[FileLine]:
 
 
 def _agents(setup: Setup) -> Iterator[FileLine]:
-    if not setup.agent_places():
+    if not setup.places_of("agents"):
         return
     found = found_agents(setup)
     for file in found.usable:

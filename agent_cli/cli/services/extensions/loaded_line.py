@@ -35,7 +35,7 @@ def _counts(setup: Setup, opened: OpenSession) -> Iterator[str]:
 
 
 def _commands(setup: Setup) -> int:
-    if not (places := setup.command_places()):
+    if not (places := setup.places_of("commands")):
         return 0
     from agent_cli.extensions.command_files import count_commands
 
@@ -43,7 +43,7 @@ def _commands(setup: Setup) -> int:
 
 
 def _agents(setup: Setup) -> int:
-    if not setup.agent_places():
+    if not setup.places_of("agents"):
         return 0
     from agent_cli.bootstrap.agents import agent_types
 

@@ -66,13 +66,12 @@ class ReviewSessions:
                     self.cost_usd = (self.cost_usd or 0.0) + spent
 
 
-class _SessionConversation:
+class _SessionConversation(Conversation):
     def __init__(self, opened: OpenSession, say: Callable[[str], None]) -> None:
         self._client = opened.agent
         self._say = say
 
     async def ask(self, prompt: str, schema: dict[str, Any]) -> Any:
-        """See `Conversation`."""
         shape = AnswerSchema(schema, "review")
         outcome = RunOutcome(self._client.snapshot().totals)
         text = f"{prompt}\n\n{shape.request}"

@@ -1,8 +1,7 @@
-"""The interface of engines, which run attempts, and the messages exchanged. Jobs and results are JSON; no object
-of ours is pickled."""
+"""An attempt as a job for an engine, and the messages exchanged. Jobs and results are JSON; no object of ours is
+pickled."""
 
-from collections.abc import AsyncIterator
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -80,33 +79,3 @@ EngineEvent = Started | Progress | Finished | Lost
 
 class EngineError(Exception):
     """An engine cannot be started or reached; the text says why and what to do."""
-
-
-class Engine(Protocol):
-    """Runs jobs, as many at a time as it has slots."""
-
-    def capacity(self) -> int:
-        """Return the number of jobs that can run at once now; it may change."""
-        ...
-
-    async def submit(self, job: Job) -> None:
-        """Start a job as soon as a slot is free.
-
-        Raises:
-            EngineError: the engine accepts no more jobs.
-        """
-        ...
-
-    def events(self) -> AsyncIterator[EngineEvent]:
-        """Yield events until `close`. Each job ends with one `Finished` or `Lost`, or with several if a worker was
-        wrongly thought lost."""
-        ...
-
-    async def cancel(self, key: str, grace_s: float) -> None:
-        """Stop a job: ask, and kill after `grace_s`. Returns once its processes, or the machine, are gone; its end
-        is reported as an event. An unknown key is ignored."""
-        ...
-
-    async def close(self, grace_s: float) -> None:
-        """Cancel all jobs and leave no process running."""
-        ...
