@@ -14,7 +14,7 @@ from tests.sandbox.trials import Place, Setting
 
 _PYTHON = '"$PY" -I -S -c'
 # "G" "OT", since the traceback of a failed attempt may quote its line (Python 3.13).
-_CONNECT = _PYTHON + " 'import socket as s; x=s.socket(s.AF_UNIX); x.connect({}); print(\"G\" \"OT\")'"
+_CONNECT = _PYTHON + ' \'import socket as s; x=s.socket(s.AF_UNIX); x.connect({}); print("G" "OT")\''
 _CALL = _PYTHON + ' \'import ctypes; print("G" "OT" if ctypes.CDLL(None).{} >= 0 else "no")\''
 
 ATTACKS = {
