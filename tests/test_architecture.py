@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agent_cli"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "demo_project" not in path.parts)
@@ -225,7 +227,7 @@ def test_every_room_has_a_place() -> None:
         assert folders == set(ORDER.get(name, ())) - {""}, name
 
 
-@pytest.mark.parametrize("name", ORDER)
+@each_row("name", ORDER)
 def test_inside_a_room_nothing_imports_upward(name: str) -> None:
     height = {folder: at for at, folder in enumerate(ORDER[name])}
 
@@ -433,7 +435,7 @@ PATHS: list[tuple[str, str, int, set[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "code", "most", "also"), PATHS, ids=[path[0] for path in PATHS])
+@each_row(("name", "code", "most", "also"), PATHS)
 def test_starting_loads_only_what_it_needs(name: str, code: str, most: int, also: set[str]) -> None:
     modules = loaded(code)
     assert not heavy(modules), heavy(modules)
@@ -541,7 +543,7 @@ def timed_comparisons(source: str) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "began = time.monotonic()\nact()\nassert time.monotonic() - began < 2",

@@ -1,5 +1,8 @@
 """A table tried in one test fails with the names of its wrong rows, and only with those."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from tests.rows import each_row
@@ -37,3 +40,25 @@ def test_two_tables_are_tried_in_all_combinations() -> None:
 def test_a_table_without_rows_is_a_mistake() -> None:
     with pytest.raises(AssertionError, match="without rows"):
         each_row("left", [])
+
+
+async def test_rows_that_wait_are_tried_as_well() -> None:
+    @each_row("seconds", [0, 0.001])
+    async def waits(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        assert seconds == 0
+
+    with pytest.raises(ExceptionGroup, match="1 of 2 rows") as caught:
+        await waits()
+    assert [error.__notes__ for error in caught.value.exceptions] == [["row: seconds=0.001"]]
+
+
+_folders: set[Path] = set()
+
+
+@each_row("left", "ab")
+@each_row("right", [1, 2])
+def test_each_row_has_a_folder_of_its_own(left: str, right: int, tmp_path: Path) -> None:
+    assert list(tmp_path.iterdir()) == [] and tmp_path not in _folders
+    _folders.add(tmp_path)
+    (tmp_path / left).write_text(str(right))

@@ -14,6 +14,7 @@ import yaml
 from agent_cli.review.formats.all import rendered
 from tests.review.formats.reviews import FULL, HEAD
 from tests.review.repository import committed
+from tests.rows import each_row
 
 ACTION = Path(__file__).parents[2] / "action"
 DEFINITION: dict[str, Any] = yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))
@@ -121,7 +122,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_row("case", CASES)
 def test_who_may_start_a_review(tmp_path: Path, case: str) -> None:
     changes, refusal = CASES[case]
     head = committed(tmp_path / "work", {"a.py": "1\n"})

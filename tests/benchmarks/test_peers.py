@@ -12,6 +12,7 @@ import pytest
 from benchmarks import peer_settings
 from benchmarks.peer_settings import PEERS, Program
 from benchmarks.peers import BEGIN, END, Row, table, with_figures
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +23,7 @@ def run(*arguments: str, path: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("name", PEERS)
+@each_row("name", PEERS)
 def test_settings_name_the_server_and_nothing_else(name: str, tmp_path: Path) -> None:
     program = PEERS[name](1234)
     env = program.prepare(tmp_path)
@@ -36,7 +37,7 @@ def test_settings_name_the_server_and_nothing_else(name: str, tmp_path: Path) ->
     assert env["HOME"].startswith(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", PEERS)
+@each_row("name", PEERS)
 def test_settings_are_valid_in_their_format(name: str) -> None:
     for path, text in PEERS[name](1).files.items():
         assert tomllib.loads(text) if path.endswith(".toml") else json.loads(text)

@@ -19,6 +19,7 @@ from agent_cli.config.api_keys import (
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Provider
 from agent_cli.model.routing import MissingKey, key_source, resolve
+from tests.rows import each_row
 
 KEY = "k-4711-from-file"
 
@@ -85,7 +86,7 @@ def test_no_file_is_no_key(tmp_path: Path) -> None:
     assert read_key_file(write(tmp_path, "# nothing yet\n")) == KeyFile(str(tmp_path / "keys.yaml"))
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o622, 0o700])
+@each_row("mode", [0o644, 0o640, 0o604, 0o660, 0o622, 0o700])
 def test_a_file_that_others_may_open_is_refused(tmp_path: Path, mode: int) -> None:
     told = refusal(write(tmp_path, f"OPENAI_API_KEY: {KEY}\n", mode))
     assert told.startswith(f"…/keys.yaml: others may open it (mode {mode:04o}); run `chmod 600 …/keys.yaml`")
@@ -116,7 +117,7 @@ def test_the_file_of_another_user_is_refused(tmp_path: Path) -> None:
     assert "belongs to another user (id " in refusal(path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "told"),
     [
         (f"OPENAI_API_KEY: {KEY}\nOPENAI_API_KEY: {KEY}\n", "…/keys.yaml:2: OPENAI_API_KEY is given twice"),

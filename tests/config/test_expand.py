@@ -6,9 +6,10 @@ from agent_cli.config.expand import expand
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Provider
 from agent_cli.model.routing import resolve
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wanted"),
     [
         ("plain $HOME $(x) {y}", "plain $HOME $(x) {y}"), ("${A}", "one"), ("x-${A}-${B:-two}", "x-one-two"), ("${B:-}", ""),

@@ -8,9 +8,10 @@ import pytest
 from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.yaml_file import read_file
 from tests.config.layers import refusal, written
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("mode: ask\nmodle: a/b", "c.yaml:2: unknown key `modle`; did you mean `model`?"),
@@ -37,7 +38,7 @@ def test_an_unknown_key_is_told_with_its_line_and_the_nearest_one(tmp_path: Path
     assert refusal(tmp_path, text) == message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("\nmodel: 3", "c.yaml:2: model: write text or null, not the number 3"),
@@ -70,7 +71,7 @@ def test_a_wrong_value_is_told_with_its_line_and_path(tmp_path: Path, text: str,
     assert refusal(tmp_path, text) == message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("mode: ask\nrules: [a", "c.yaml:2: not valid YAML: did not find expected ',' or ']'"),

@@ -8,6 +8,7 @@ from agent_cli.config.layer import ConfigError, Layer
 from agent_cli.config.load import Loaded, assignment, load, nested
 from agent_cli.config.schema import Config
 from tests.config.layers import loaded, written
+from tests.rows import each_row
 
 MODEL = "model: {}\n"
 
@@ -143,7 +144,7 @@ def test_the_sessions_folder_of_a_flag_is_relative_to_where_one_stands(tmp_path:
     assert it.config.sessions.dir == str(Path.cwd() / "kept")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "layer"),
     [
         ("limits.turns=3", Layer("--set limits.turns", {"limits": {"turns": 3}})),
@@ -174,7 +175,7 @@ def test_set_says_what_is_wrong(text: str, message: str) -> None:
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("limit.turns=3", "--set limit.turns: unknown key `limit`; did you mean `limits`?"),

@@ -50,7 +50,7 @@ def test_what_could_harm_the_user_is_left_out(values: dict[str, Any]) -> None:
     assert len(found.ignored) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "user"),
     [
         ({"mode": "ask"}, {"mode": "plan"}),
@@ -59,7 +59,6 @@ def test_what_could_harm_the_user_is_left_out(values: dict[str, Any]) -> None:
         ({"limits": {"time_s": None}}, {"limits": {"time_s": 60.0}}),
         ({"tools": {"enabled": ["shell", "grep"]}}, {"tools": {"enabled": ["grep"]}}),
     ],
-    ids=str,
 )
 def test_what_is_looser_than_the_users_own_word_is_left_out(values: dict[str, Any], user: dict[str, Any]) -> None:
     assert len(from_project(values, user).ignored) == 1
@@ -74,7 +73,7 @@ def test_a_project_may_choose_among_the_models_of_the_users_own_provider() -> No
     assert (from_project(other, user).layer.values, from_project(other, user).ignored) == ({}, tuple(other))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "values",
     [
         {"permissions": {"ask": ["shell"], "deny": ["read(**/secret)"]}},
@@ -85,7 +84,6 @@ def test_a_project_may_choose_among_the_models_of_the_users_own_provider() -> No
         {"model": "openai/gpt-5"},
         {"ui": {"plain": True, "theme": "none"}},
     ],
-    ids=str,
 )
 def test_what_tightens_or_does_no_harm_counts(values: dict[str, Any]) -> None:
     assert from_project(values).layer.values == values
@@ -175,7 +173,7 @@ def _leaves(values: Any, prefix: str = "") -> list[tuple[str, Any]]:
     return [pair for key, value in values.items() for pair in _leaves(value, f"{prefix}{key}.")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "value", "kept"),
     [
         ([], ["shell", "grep"], True),

@@ -5,9 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.docs.pages import ROOT, blocks
+from tests.rows import each_row
 
 PACKAGE = ROOT / "agent_cli"
 PAGE = "docs/architecture.md"
@@ -58,7 +57,7 @@ def ranks(line: str) -> tuple[str, dict[str, int]]:
     return room, {folder: place for place, step in enumerate(steps) for folder in step}
 
 
-@pytest.mark.parametrize("line", ORDERS)
+@each_row("line", ORDERS)
 def test_folders_of_a_room_import_only_those_before_them(line: str) -> None:
     room, places = ranks(line)
     home = PACKAGE / room

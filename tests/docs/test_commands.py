@@ -22,6 +22,7 @@ from tests.e2e.warm_command import WarmCommand
 from tests.e2e.world import AGENT, Done, World, shell
 from tests.extensions.skills.files import write_skill
 from tests.model.server import Call, Reply
+from tests.rows import each_row
 
 ANY = Reply(text="Done.")
 ANSWERS: dict[str, tuple[Reply, ...]] = {
@@ -198,7 +199,7 @@ def test_what_is_not_run_has_a_reason() -> None:
     assert all(NOT_RUN.values())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "got", "is_so"),
     [
         ("a\n", "a\n", True),

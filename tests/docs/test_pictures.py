@@ -4,14 +4,13 @@ import html
 import os
 import re
 
-import pytest
-
 from docs import make_pictures
 from docs.scenes import PROMPT, SCENES, Scene
 from tests.docs.pages import ROOT
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@each_row("scene", SCENES)
 def test_a_picture_is_what_the_program_shows(scene: Scene) -> None:
     drawn, written = make_pictures.picture(scene), _written(scene)
     assert words(written) == words(drawn), "run: make pictures"
@@ -53,7 +52,7 @@ def _backgrounds(svg: str) -> set[str]:
     return set(re.findall(r'<rect fill="(#\w+)"[^>]*shape-rendering', svg))
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@each_row("scene", SCENES)
 def test_a_picture_loads_nothing_and_names_no_machine(scene: Scene) -> None:
     svg = _written(scene)
     assert re.findall(r"https?://[^\"\s]+|url\([^#][^)]*\)|@import|@font-face|<script", svg) == [

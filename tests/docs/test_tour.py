@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.rows import each_row
 
 PACKAGE = ROOT / "agent_cli"
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
@@ -26,7 +27,7 @@ def definitions(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("file", "function"), STATIONS)
+@each_row(("file", "function"), STATIONS)
 def test_a_station_is_a_function_of_its_file(file: str, function: str) -> None:
     assert function in definitions(PACKAGE / file)
 

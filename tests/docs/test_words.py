@@ -24,6 +24,7 @@ from agent_cli.ui.headless.runner import RunResult
 from tests.cli.running import said
 from tests.docs.pages import PAGES, Block, blocks, spans
 from tests.e2e.world import World
+from tests.rows import each_row
 
 OF_OTHERS = {
     "--jinja": "llama.cpp",
@@ -90,7 +91,7 @@ def test_command_lines_in_the_prose_exist() -> None:
     assert wrong == [] and len(lines) > 20
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "wrong"),
     [
         ("agent sessions lst", "lst"),
@@ -211,7 +212,7 @@ def test_json_is_a_result_with_every_field(block: Block) -> None:
     assert json.loads(block.text).keys() == {"type", *RunResult.__struct_fields__}
 
 
-@pytest.mark.parametrize("block", blocks("python"), ids=lambda block: block.place)
+@each_row("block", blocks("python"))
 def test_python_can_be_read(block: Block) -> None:
     assert ast.parse(block.text).body
 

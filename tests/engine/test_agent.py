@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.events import (
     OperationCompleted,
@@ -35,6 +33,7 @@ from agent_cli.session.session import Session
 from agent_cli.store.session_file import StoreError
 from tests.engine.harness import engine, header
 from tests.model.scripted import Die, ScriptedModel, call, hang, say
+from tests.rows import each_row
 
 
 async def test_the_first_and_the_last_event(tmp_path: Path) -> None:
@@ -89,8 +88,8 @@ class _Failing:
         pass
 
 
-@pytest.mark.parametrize("good", range(6))
-@pytest.mark.parametrize("error", [StoreError("disk full"), RuntimeError("a bug")])
+@each_row("good", range(6))
+@each_row("error", [StoreError("disk full"), RuntimeError("a bug")])
 async def test_a_disk_that_fails_ends_the_turn_with_that_reason(
     tmp_path: Path, good: int, error: Exception
 ) -> None:

@@ -23,6 +23,7 @@ from agent_cli.protocol.operations import (
 from agent_cli.ui.dialogs.approval_decisions import split_hunks
 from tests.engine.harness import approve_all, engine, refuse_all
 from tests.model.scripted import call, say
+from tests.rows import each_row
 
 WRONG = [{"old": "API_KEY=sk-\nOTHER=1", "new": "x"}]
 PATCH = "*** Begin Patch\n*** Update File: {path}\n@@\n-API_KEY=wrong\n+x\n*** End Patch\n"
@@ -35,9 +36,9 @@ def secret(tmp_path: Path, where: str) -> str:
     return str(path) if where.startswith("..") else where
 
 
-@pytest.mark.parametrize("where", [".env", "../outside.txt"])
-@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-@pytest.mark.parametrize("tool", ["edit_file", "apply_patch", "write_file"])
+@each_row("where", [".env", "../outside.txt"])
+@each_row("mode", ["ask", "auto-edit"])
+@each_row("tool", ["edit_file", "apply_patch", "write_file"])
 async def test_a_refused_change_does_not_tell_what_may_not_be_read(
     tmp_path: Path, where: str, mode: str, tool: str
 ) -> None:
@@ -200,7 +201,7 @@ HUNKS_PATCH = """*** Begin Patch
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kept", "written"),
     [
         ((0, 3), {"a.txt": ["good 5"], "b.txt": ["good 9"]}),

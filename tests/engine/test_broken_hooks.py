@@ -15,6 +15,7 @@ from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import Compact, Interrupt, Operation, UserInput
 from tests.engine.harness import Engine, approve_all, engine
 from tests.model.scripted import call, say
+from tests.rows import each_row
 
 BROKEN = {
     "missing script": ("sh no/such/script.sh; exit 127", "could not start"),
@@ -57,8 +58,8 @@ def test_every_event_that_decides_is_in_the_matrix() -> None:
     assert set(HAPPENS) == DECIDING
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-@pytest.mark.parametrize("event", HAPPENS)
+@each_row("broken", BROKEN)
+@each_row("event", HAPPENS)
 async def test_a_broken_guard_does_not_open_the_gate(tmp_path: Path, event: Event, broken: str) -> None:
     line, cause = BROKEN[broken]
     hook = Hook(event, line, name="my guard", source="settings.json", dialect="claude", timeout_s=2)
@@ -107,7 +108,7 @@ async def test_the_way_out_of_a_hook_that_refuses_every_prompt_is_said(tmp_path:
         assert "/hooks off my guard" in said and "no-such-file.py" in said and not it.model.requests
 
 
-@pytest.mark.parametrize("event", [*HAPPENS, "PostToolUse", "Stop", "SessionStart"])
+@each_row("event", [*HAPPENS, "PostToolUse", "Stop", "SessionStart"])
 async def test_a_stop_ends_a_turn_in_which_a_hook_hangs_and_all_it_has_started(
     tmp_path: Path, event: Event
 ) -> None:

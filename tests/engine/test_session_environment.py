@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from agent_cli.hooks.definition import Hook
 from agent_cli.protocol.events import Notice
 from agent_cli.protocol.messages import ToolResult
 from tests.engine.harness import Engine, engine
 from tests.model.scripted import call, say
+from tests.rows import each_row
 
 
 def starting(lines: str, **more: bool) -> Hook:
@@ -19,7 +18,7 @@ def printed(it: Engine) -> list[str]:
     return [record.text for record in it.session.records if isinstance(record, ToolResult)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "shows"),
     [
         ("export COLOUR=blue", "<blue>"),

@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from agent_cli.extensions.command_files import CommandFile, command_files
 from agent_cli.extensions.places import Place
+from tests.rows import each_row
 
 
 def put(folder: Path, name: str, data: str | bytes) -> Path:
@@ -55,7 +54,7 @@ def test_the_head_describes_it_and_is_not_sent(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "data", "problem"),
     [
         ("review.v2.md", "x", "its name has more than letters"),

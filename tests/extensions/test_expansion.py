@@ -1,13 +1,12 @@
 """Arguments and shell commands of texts that stand for prompts, in the words of each product."""
 
-import pytest
-
 from agent_cli.extensions.expansion import expand
 from agent_cli.extensions.places import Product
 from tests.costs import assert_linear
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("product", "text", "argument", "said"),
     [
         ("agent", "Fix $1 and $2", "a 'b c'", "Fix a and b c"),
@@ -54,7 +53,7 @@ def test_commands_of_gemini_quote_their_arguments() -> None:
     assert found.text.endswith("and a; rm -rf /")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "an inline `!x` and x!`y`",
@@ -72,8 +71,8 @@ def test_what_only_looks_like_a_command_is_not_run(text: str) -> None:
     assert expand(text, "", "claude").insertions == ()
 
 
-@pytest.mark.parametrize("argument", ["!`touch x`", "$ARGUMENTS", "!{touch x}", "```!\ntouch x\n```"])
-@pytest.mark.parametrize("product", ["agent", "claude", "codex", "gemini", "opencode"])
+@each_row("argument", ["!`touch x`", "$ARGUMENTS", "!{touch x}", "```!\ntouch x\n```"])
+@each_row("product", ["agent", "claude", "codex", "gemini", "opencode"])
 def test_arguments_run_nothing(product: Product, argument: str) -> None:
     found = expand("Do $ARGUMENTS {{args}} with !`git status` !{git diff}", argument, product)
     assert [each.command for each in found.insertions] == (["git diff"] if product == "gemini" else ["git status"])
@@ -81,7 +80,7 @@ def test_arguments_run_nothing(product: Product, argument: str) -> None:
     assert argument in found.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("product", "piece"),
     [("claude", "```x\n"), ("claude", "~~~~~~~~x\n"), ("claude", "```!\n"), ("claude", " !`"), ("gemini", "!{")],
 )

@@ -20,6 +20,7 @@ from agent_cli.workspace.files.atomic_write import (
 )
 from agent_cli.workspace.files.reader import FileError, Stamp, link_target, read_bytes, stamp_of
 from agent_cli.workspace.paths import Workspace
+from tests.rows import each_row
 
 Act = Callable[[str], object]
 
@@ -60,8 +61,8 @@ ACTS: dict[str, Act] = {
 }
 
 
-@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS.keys())
-@pytest.mark.parametrize("path", ["l/f", "l/sub/../f"])
+@each_row("act", ACTS.values())
+@each_row("path", ["l/f", "l/sub/../f"])
 def test_a_link_on_the_way_is_not_followed(tmp_path: Path, act: Act, path: str) -> None:
     work, out = outside(tmp_path)
     before = open_descriptors()
@@ -92,7 +93,7 @@ def test_nothing_is_told_of_what_lies_behind_a_link(tmp_path: Path) -> None:
     assert link_target(f"{work}/l") is not None and link_target(f"{work}/l/f") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "said"),
     [
         ("loop/f", "Too many levels of symbolic links"),

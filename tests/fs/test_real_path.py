@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.fs.real_path import RealPaths
+from tests.rows import each_row
 
 NAMES = ("folder", "inner", "up", "loop", "dangling", "absolute", "file", "absent", ".")
 
@@ -33,7 +34,7 @@ def test_as_the_library_of_python(tree: str) -> None:
         assert real(path) == os.path.realpath(path), path
 
 
-@pytest.mark.parametrize("path", ["/", "//", "/etc/..", "/etc/../usr/lib", ".", "relative/path", ""])
+@each_row("path", ["/", "//", "/etc/..", "/etc/../usr/lib", ".", "relative/path", ""])
 def test_other_spellings(path: str) -> None:
     assert RealPaths()(path) == os.path.realpath(path)
 

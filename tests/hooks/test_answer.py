@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.hooks.answer import read_answer
 from agent_cli.hooks.definition import DECIDING, Hook, HookProcess, event_named
+from tests.rows import each_row
 
 
 def answer(printed: Any, *, event: str = "PreToolUse", code: int = 0, **more: Any):  # type: ignore[no-untyped-def]
@@ -16,7 +17,7 @@ def answer(printed: Any, *, event: str = "PreToolUse", code: int = 0, **more: An
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("printed", "decision"),
     [
         ({"hookSpecificOutput": {"permissionDecision": "deny"}}, "deny"),
@@ -42,9 +43,9 @@ def test_exit_code_2_refuses_whatever_is_printed() -> None:
     assert refused.decision == "deny" and refused.reason == "why"
 
 
-@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop"])
-@pytest.mark.parametrize("dialect", ["native", "claude", "codex", "gemini", "cursor"])
-@pytest.mark.parametrize("code", [1, 3, 125, 126, 127, 137])
+@each_row("event", ["PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop"])
+@each_row("dialect", ["native", "claude", "codex", "gemini", "cursor"])
+@each_row("code", [1, 3, 125, 126, 127, 137])
 def test_a_failure_refuses_where_the_event_decides(event: str, dialect: str, code: int) -> None:
     failed = answer("", event=event, code=code, dialect=dialect, name="guard", source="hooks.json")
     is_broken = code in (126, 127, 137)
@@ -59,7 +60,7 @@ def test_a_definition_says_what_holds_when_it_fails(on_error: str, decision: str
     assert answer("", event="PostToolUse", code=1, on_error=on_error, dialect="claude").decision == decision
 
 
-@pytest.mark.parametrize(
+@each_row(
     "printed",
     [
         {"decision": "reject"},
@@ -98,7 +99,7 @@ def test_long_text_is_cut_and_escapes_do_not_reach_the_terminal() -> None:
     assert "\x1b" not in answer({"systemMessage": "a\x1b[2Jb"}).message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "event"),
     [
         ("PreToolUse", "PreToolUse"), ("pre_tool_use", "PreToolUse"), ("preToolUse", "PreToolUse"),
@@ -110,7 +111,7 @@ def test_names_of_events_of_every_dialect(written: str, event: str | None) -> No
     assert event_named(written) == event
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("matcher", "names", "fits"),
     [
         ("", ("Bash",), True), ("*", ("Bash",), True), ("Bash", ("Bash", "shell"), True), ("Bash", ("Read",), False),

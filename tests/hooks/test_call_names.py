@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from agent_cli.hooks.call_names import ToolCallFacts, named_calls
 from agent_cli.tools.registry import built_in, default_registry
+from tests.rows import each_row
 
 EDIT = {"path": "a.py", "edits": [{"old": "x", "new": "y"}]}
 EDITS = {"path": "a.py", "edits": [{"old": "x", "new": "y"}, {"old": "p", "new": "q", "replace_all": True}]}
@@ -24,7 +23,7 @@ def facts(tool: str, arguments: dict[str, Any], **more: Any) -> ToolCallFacts:
     return ToolCallFacts("c1", tool, arguments, "/work", **more)
 
 
-@pytest.mark.parametrize(("tool", "arguments", "names"), CASES)
+@each_row(("tool", "arguments", "names"), CASES)
 def test_a_call_has_the_name_that_each_agent_knows(
     tool: str, arguments: dict[str, Any], names: dict[str, str]
 ) -> None:
@@ -33,8 +32,8 @@ def test_a_call_has_the_name_that_each_agent_knows(
         assert named.name == name and tool in named.names
 
 
-@pytest.mark.parametrize(("tool", "arguments", "names"), CASES)
-@pytest.mark.parametrize("dialect", ["native", "claude", "codex", "gemini", "cursor"])
+@each_row(("tool", "arguments", "names"), CASES)
+@each_row("dialect", ["native", "claude", "codex", "gemini", "cursor"])
 def test_an_input_that_comes_back_unchanged_is_the_same_call(
     tool: str, arguments: dict[str, Any], names: dict[str, str], dialect: str
 ) -> None:
@@ -70,7 +69,7 @@ def test_a_tool_of_a_server_has_the_name_that_each_agent_gives_it() -> None:
     assert named_calls(call, "cursor")[0].name == "MCP:query"
 
 
-@pytest.mark.parametrize("tool", [tool.name for tool in built_in()])
-@pytest.mark.parametrize("dialect", ["native", "claude", "codex", "gemini", "cursor"])
+@each_row("tool", [tool.name for tool in built_in()])
+@each_row("dialect", ["native", "claude", "codex", "gemini", "cursor"])
 def test_every_tool_has_a_name_in_every_dialect(tool: str, dialect: str) -> None:
     assert all(named.name for named in named_calls(facts(tool, {}), dialect))  # type: ignore[arg-type]

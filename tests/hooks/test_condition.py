@@ -8,6 +8,7 @@ from agent_cli.hooks.call_names import ToolCallFacts, named_calls
 from agent_cli.hooks.condition import holds, problem
 from agent_cli.hooks.definition import Dialect, Event, Hook
 from agent_cli.protocol.actions import Action, CallExternal, Fetch, ReadPath, RunCommand, WritePath
+from tests.rows import each_row
 
 
 def command(line: str) -> tuple[str, dict[str, Any], Action]:
@@ -24,7 +25,7 @@ TICKET = ("mcp_call", {}, CallExternal("tickets", "close"))
 PLAN: tuple[str, dict[str, Any], None] = ("update_plan", {"items": []}, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dialect", "condition", "call", "runs"),
     [
         ("claude", "Bash(git *)", command("git push"), True),

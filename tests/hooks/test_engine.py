@@ -14,6 +14,7 @@ from agent_cli.hooks.call_names import ToolCallFacts
 from agent_cli.hooks.definition import Event, Hook, HttpRequest
 from agent_cli.hooks.engine import HookEngine, HookSession
 from agent_cli.sandbox.process.runner import ProcessRunner
+from tests.rows import each_row
 
 CALL = ToolCallFacts("c1", "shell", {"command": "ls"}, "/work")
 DENY = {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "not today"}}
@@ -143,7 +144,7 @@ async def test_a_server_decides_by_json(tmp_path: Path, answer: Any, decision: s
     assert "POST /hook" in guard.heads[0] and "content-type: application/json" in guard.heads[0].lower()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "status", "says"),
     [
         (DENY, 500, "status 500"),

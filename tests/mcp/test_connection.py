@@ -19,6 +19,7 @@ from agent_cli.mcp.types.client import Client, Handlers, LoginNeeded, ServerErro
 from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import CallOutcome, ToolDefinition
 from agent_cli.sandbox.process.runner import ProcessRunner
+from tests.rows import each_row
 
 from .client.oauth_server import Browser, oauth_server
 from .client.world import FAULT_SERVER, PATIENCE_S, is_alive, pids, served, until
@@ -210,9 +211,7 @@ async def test_starts_of_long_ago_do_not_count(desk: Desk) -> None:
     assert desk.attempts == 8
 
 
-@pytest.mark.parametrize(
-    ("starts", "pause_s"), [(0, 0), (1, 0), (2, 0.5), (3, 1), (4, 2), (5, 4), (7, 16), (8, 30), (20, 30)]
-)
+@each_row(("starts", "pause_s"), [(0, 0), (1, 0), (2, 0.5), (3, 1), (4, 2), (5, 4), (7, 16), (8, 30), (20, 30)])
 def test_pauses_grow(starts: int, pause_s: float) -> None:
     assert RestartPolicy().pause_s(starts) == pause_s
 

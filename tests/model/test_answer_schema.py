@@ -20,6 +20,7 @@ from agent_cli.model.wire.dialect import Dialect
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
 from agent_cli.protocol.messages import UserMessage
 from tests.model.server import Reply, Server
+from tests.rows import each_row
 
 TOOL = ToolSpec(
     "read", "Reads.", {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
@@ -84,7 +85,7 @@ def test_the_schema_has_the_shape_of_each_format() -> None:
     assert sent("ollama", ask(OPEN, tools=())) == OPEN
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "strict", "closed"),
     [
         (OPEN, True, CLOSED),
@@ -112,10 +113,8 @@ def test_only_a_schema_that_fits_is_strict(schema: dict[str, Any], strict: bool,
         assert anthropic == (closed and {"format": {"type": "json_schema", "schema": closed}})
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic"])
-@pytest.mark.parametrize(
-    "schema", [OPEN, OPTIONAL, BOUND, {"type": "object", "properties": {"why": {"const": 1}}}]
-)
+@each_row("wire", ["chat", "responses", "anthropic"])
+@each_row("schema", [OPEN, OPTIONAL, BOUND, {"type": "object", "properties": {"why": {"const": 1}}}])
 async def test_a_provider_takes_what_is_sent(wire: str, schema: dict[str, Any]) -> None:
     async with Server(Reply(text="{}")) as server:  # which checks the request as the provider does
         url = server.url.removesuffix("/v1") if wire == "anthropic" else server.url
@@ -183,9 +182,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("wire", "words"), [(wire, words) for wire, all_words in REFUSALS.items() for words in all_words]
-)
+@each_row(("wire", "words"), [(wire, words) for wire, all_words in REFUSALS.items() for words in all_words])
 async def test_a_refused_schema_is_left_out_and_the_call_goes_on(wire: str, words: str) -> None:
     refusal = Reply(
         status=400, body={"type": "error", "error": {"type": "invalid_request_error", "message": words}}
@@ -218,7 +215,7 @@ async def test_another_refusal_leaves_the_schema_in() -> None:
     assert ["response_format" in request.body for request in server.requests] == [True, True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "expected"),
     [
         ("openai/gpt-5.6", True), ("anthropic/claude-sonnet-5-5", True), ("xai/grok-4.5", False),

@@ -26,6 +26,7 @@ from agent_cli.protocol.usage import Usage
 from tests.fuzz import LEVEL
 from tests.model import anthropic_streams, responses_streams, streams
 from tests.model.scenarios import NATIVE, SCENARIOS, play
+from tests.rows import each_row
 
 FORMATS: dict[
     str, tuple[Callable[[], EventStream], dict[str, tuple[str, list[ModelEvent]]], dict[str, tuple[str, str, int]]]
@@ -45,7 +46,7 @@ def read(reader: EventStream, *chunks: bytes) -> list[ModelEvent]:
     return received + list(reader.end())
 
 
-@pytest.mark.parametrize(("wire", "name"), STREAMS)
+@each_row(("wire", "name"), STREAMS)
 def test_a_stream_means_the_same_at_every_cut(wire: str, name: str) -> None:
     make, recordings, _ = FORMATS[wire]
     text, expected = recordings[name]
@@ -56,7 +57,7 @@ def test_a_stream_means_the_same_at_every_cut(wire: str, name: str) -> None:
         assert read(make(), stream[:at], stream[at:]) == expected, at
 
 
-@pytest.mark.parametrize(("wire", "name"), FAULTS)
+@each_row(("wire", "name"), FAULTS)
 def test_a_faulty_stream_is_the_same_error_at_every_cut(wire: str, name: str) -> None:
     make, _, recordings = FORMATS[wire]
     text, kind, before = recordings[name]
@@ -121,8 +122,8 @@ def test_an_answer_that_is_no_stream(wire: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("wire", WHOLE)
-@pytest.mark.parametrize(
+@each_row("wire", WHOLE)
+@each_row(
     ("body", "kind"),
     [
         (b'{"error": {"message": "model not loaded", "code": 500}}', "server"),
@@ -144,8 +145,8 @@ def test_a_whole_answer_without_a_stop_reason_is_truncated() -> None:
         list(reader.end())
 
 
-@pytest.mark.parametrize("wire", NATIVE)
-@pytest.mark.parametrize("name", SCENARIOS)
+@each_row("wire", NATIVE)
+@each_row("name", SCENARIOS)
 async def test_an_answer_means_the_same_in_every_format(name: str, wire: str) -> None:
     reply, expected = SCENARIOS[name]
     assert await play(NATIVE[wire], wire, reply) == expected

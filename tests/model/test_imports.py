@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {
@@ -31,7 +31,7 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "module",
     [
         "types.base", "routing", "catalog.catalog", "transport.retry", "assemble", "transport.errors", "replay",

@@ -234,8 +234,8 @@ def test_every_lasting_repair_may_be_remembered() -> None:
     assert lasting - {"output_limit"} == REFUSABLE and set(EFFORTS) >= {"none", "max"}
 
 
-@pytest.mark.parametrize("name", ["images", "pictures"])
-@pytest.mark.parametrize("wire", list(DIALECTS))
+@each_row("name", ["images", "pictures"])
+@each_row("wire", list(DIALECTS))
 def test_pictures_are_left_out_whichever_way_they_were_refused(wire: str, name: str) -> None:
     dialect = DIALECTS[wire]
     repair = next(each for each in dialect.fallbacks if each.name == name)

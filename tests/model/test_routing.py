@@ -116,7 +116,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("address", BAD)
+@each_row("address", BAD)
 async def test_an_address_that_cannot_be_read_is_named(address: str) -> None:
     two = Config(providers={"two": Provider(base_url=address)})
     for name, config, env, source in (
@@ -143,7 +143,7 @@ def test_a_password_in_an_address_is_neither_shown_nor_remembered() -> None:
     assert route("mine/m", mine=Provider(base_url="http://h/a@b/v1")).key == "mine/m http://h/a@b/v1"
 
 
-@pytest.mark.parametrize("name", ["", "/", "x/", "/x", "nonsense"])
+@each_row("name", ["", "/", "x/", "/x", "nonsense"])
 def test_names_that_name_nothing(name: str) -> None:
     with pytest.raises(BadModelName, match="PROVIDER/MODEL") as caught:
         route(name)

@@ -35,7 +35,7 @@ def request(*messages: Message) -> ModelRequest:
 A, B = ToolCall("a", "t", "{}"), ToolCall("b", "t", '{"x": 1}')
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [
         (USER,),

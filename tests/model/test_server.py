@@ -157,7 +157,7 @@ def test_what_a_strict_server_refuses(messages: list[object], problem: str) -> N
     assert problem in found if problem else found == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("flavour", "changes", "problem"),
     [
         ("", {"reasoning_content": "hm"}, ""),
@@ -183,7 +183,7 @@ def test_what_single_providers_refuse(flavour: str, changes: dict[str, Any], pro
     assert problem in found if problem else found == ""
 
 
-@pytest.mark.parametrize("arguments", ["", "[]", "{", "null", None])
+@each_row("arguments", ["", "[]", "{", "null", None])
 def test_arguments_must_be_objects(arguments: object) -> None:
     call = {**CALL, "function": {"name": "t", "arguments": arguments}}
     body = {"model": "m", "messages": [USER, {**CALLS, "tool_calls": [call]}, RESULT]}

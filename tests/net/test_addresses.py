@@ -53,7 +53,7 @@ http://printer\uff0elocal\uff61/ http://printer.local/ http://router/ http://[::
 """.split()
 
 
-@pytest.mark.parametrize("url", PRIVATE)
+@each_row("url", PRIVATE)
 async def test_private_addresses_are_refused_in_every_form(url: str) -> None:
     with pytest.raises(AddressRefused):
         await reachable(target_of(url), resolve)

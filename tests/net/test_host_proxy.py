@@ -9,6 +9,7 @@ import pytest
 
 from agent_cli.net.host_proxy import HostProxy
 from tests.model.network import refusing_port
+from tests.rows import each_row
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,13 +64,11 @@ async def test_a_tunnel_passes_bytes_both_ways() -> None:
     assert answer.startswith("HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 OK") and "X: y" in answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     ["other.test", "sub.site.test", "site.test.evil.test", "127.0.0.1", "localhost", "[::1]", "169.254.169.254"],
 )
-@pytest.mark.parametrize(
-    "form", ["CONNECT {0}:443 HTTP/1.1\r\n\r\n", "GET http://{0}/ HTTP/1.1\r\nHost: site.test\r\n\r\n"]
-)
+@each_row("form", ["CONNECT {0}:443 HTTP/1.1\r\n\r\n", "GET http://{0}/ HTTP/1.1\r\nHost: site.test\r\n\r\n"])
 async def test_hosts_that_are_not_allowed_are_refused_and_remembered(host: str, form: str) -> None:
     async with proxied(["site.test"]) as (proxy, port, _):
         answer = await said(port, form.format(host))
@@ -83,7 +82,7 @@ async def test_an_allowed_name_that_leads_to_a_private_network_is_refused() -> N
     assert answer.startswith("HTTP/1.1 403") and "private" in answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     "request_", ["", "x\r\n\r\n", "GET / HTTP/1.1\r\nHost: site.test\r\n\r\n", "CONNECT site.test HTTP/1.1\r\n\r\n",
     "CONNECT site.test:99999 HTTP/1.1\r\n\r\n", "A" * 100_000, "GET http://u:p@site.test/ HTTP/1.1\r\n\r\n"],
 )  # fmt: skip

@@ -113,14 +113,12 @@ def test_a_denied_file_is_denied_to_every_command_form(command: str, mode: Mode)
     assert kind(run(command, policy("deny read(**/.env)", "allow shell", mode=mode))) == "deny", command
 
 
-@pytest.mark.parametrize(
-    "command", ["cat .e*", "grep -r KEY .", "rg KEY", "cat $FILE", "git diff", "bash -c 'cat x$y'"]
-)
+@each_row("command", ["cat .e*", "grep -r KEY .", "rg KEY", "cat $FILE", "git diff", "bash -c 'cat x$y'"])
 def test_what_might_open_a_denied_file_is_asked_even_in_yolo(command: str) -> None:
     assert kind(run(command, policy("deny read(**/.env)", "allow shell(cat *)", mode="yolo"))) in ("ask", "deny")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "action",
     [
         ReadPath(f"{ROOT}/.env", ".env"),
@@ -223,7 +221,7 @@ def test_nothing_to_judge_is_allowed_and_the_strictest_wins() -> None:
     assert kind(strictest((Allow("a"), Ask("b", "r"), Deny("c", "r"), Allow("d")))) == "deny"
 
 
-@pytest.mark.parametrize("text", ["nonsense(x)", "shell(", "Bash(git *)", "", "shell)x("])
+@each_row("text", ["nonsense(x)", "shell(", "Bash(git *)", "", "shell)x("])
 def test_a_rule_that_cannot_be_read_is_an_error(text: str) -> None:
     with pytest.raises(RuleError, match="not a rule"):
         parse_rule(text, "deny", "f")

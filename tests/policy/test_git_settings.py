@@ -5,6 +5,7 @@ import pytest
 from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, RunCommand, Verdict
 from tests.policy.support import ruled
+from tests.rows import each_row
 
 LINES = ("git status", "git diff HEAD", "ls && git log -p", "env git blame f", "cd sub && git show")
 
@@ -14,7 +15,7 @@ def judged(line: str, mode: Mode, *rules: str, sandboxed: bool = False) -> Verdi
     return authorize(RunCommand(line, policy.root), policy)
 
 
-@pytest.mark.parametrize("line", LINES)
+@each_row("line", LINES)
 def test_without_a_sandbox_they_ask(line: str) -> None:
     for mode in ("ask", "auto-edit"):
         verdict = judged(line, mode)  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def test_a_change_of_directory_through_a_link_is_not_followed_upwards(tmp_path: 
     assert kind(authorize(RunCommand("cd out/.. && cat x", root), given)) == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "ls {a,b}",
@@ -124,7 +124,7 @@ def test_built_in_secrets_are_asked_for_in_every_form(command: str, expected: st
         assert "built in" in verdict.rule
 
 
-@pytest.mark.parametrize("command", ["rg x", "git diff", "git log -p", "git show", "diff a b"])
+@each_row("command", ["rg x", "git diff", "git log -p", "git show", "diff a b"])
 def test_searches_ask_for_rules_that_somebody_wrote(command: str) -> None:
     assert kind(run(command, with_secrets("ask read(private/**)"))) == "ask"
 
@@ -158,7 +158,7 @@ def test_a_denied_program_is_denied_in_every_wrapper(command: str, mode: Mode) -
     assert kind(run(command, policy("deny shell(rm *)", "allow shell", mode=mode))) == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     ["git -C . push", "git --no-pager push", "/usr/bin/git push", "git -c a=b push origin", "env git push"],
 )

@@ -6,8 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.protocol.actions import Allow
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -22,6 +20,7 @@ from agent_cli.tools.search.grep_glob import Glob, GlobParams, Grep, GrepParams
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.paths import Workspace
 from tests.policy.support import corpus
+from tests.rows import each_row
 
 CASES = corpus("paths.json", "cases")
 _BASE = (
@@ -64,7 +63,7 @@ async def _tried(op: str, path: str, context: ToolContext, permissions: Permissi
         return ""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+@each_row("case", CASES)
 async def test_a_path_leads_nowhere_it_should_not(case: dict[str, Any], tmp_path: Path) -> None:
     root, out, home = tmp_path / "ws", tmp_path / "out", tmp_path / "home"
     home.mkdir()

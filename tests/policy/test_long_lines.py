@@ -3,10 +3,9 @@ hostile file may make it write odd ones."""
 
 from collections.abc import Callable
 
-import pytest
-
 from tests.costs import assert_linear
 from tests.policy.test_authorize import run
+from tests.rows import each_row
 
 from .support import ruled
 
@@ -34,7 +33,7 @@ _READ: dict[str, tuple[Made, int]] = {
 }
 
 
-@pytest.mark.parametrize(("made", "size"), [*_UNREAD.values(), *_READ.values()], ids=[*_UNREAD, *_READ])
+@each_row(("made", "size"), [*_UNREAD.values(), *_READ.values()])
 def test_a_line_costs_no_more_than_its_length(made: Made, size: int) -> None:
     """The largest are about as long as a line that is still read."""
     for given in (ruled(), ruled(mode="yolo", sandboxed=False), ruled(mode="plan")):

@@ -7,6 +7,7 @@ from agent_cli.policy.rule_examples import Example, ExampleError, action_of, che
 from agent_cli.protocol.actions import Allow, CallExternal, Deny, Fetch, ReadPath, RunCommand, Verdict, WritePath
 from tests.policy.support import ruled
 from tests.policy.test_authorize import ROOT
+from tests.rows import each_row
 
 RULES = ruled(
     "allow shell(make *)", "deny write(src/generated/**)", "ask fetch(example.org)", mode="ask", sandboxed=False
@@ -43,7 +44,7 @@ def test_an_example_is_a_kind_and_what_stands_in_its_brackets(text: str, kind: s
     assert read_example(text) == (kind, value)
 
 
-@pytest.mark.parametrize("text", ["shell", "shell()", "shell( )", "bash(x)", "read x", ""])
+@each_row("text", ["shell", "shell()", "shell( )", "bash(x)", "read x", ""])
 def test_what_is_no_example_is_an_error(text: str) -> None:
     with pytest.raises(ExampleError, match="not an example"):
         read_example(text)

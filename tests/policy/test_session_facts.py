@@ -13,7 +13,7 @@ def command(text: str, *, altered: tuple[str, ...] = (), shadowed: tuple[str, ..
     return RunCommand(text, ROOT, altered, shadowed)
 
 
-@pytest.mark.parametrize("text", ["cat a.txt", "git status", "grep x a.txt | cat", "env cat a.txt", "xargs cat"])
+@each_row("text", ["cat a.txt", "git status", "grep x a.txt | cat", "env cat a.txt", "xargs cat"])
 def test_a_reader_that_may_be_another_program_by_now_asks(text: str) -> None:
     plain = authorize(command(text), policy())
     assert isinstance(authorize(command(text, shadowed=("cat", "git", "xargs")), policy()), Ask)
@@ -21,7 +21,7 @@ def test_a_reader_that_may_be_another_program_by_now_asks(text: str) -> None:
     assert kind(authorize(command(text, shadowed=("python",)), policy())) == kind(plain)
 
 
-@pytest.mark.parametrize("name", ["LD_PRELOAD", "GIT_EXTERNAL_DIFF", "BASH_ENV", "PAGER", "IFS", "HOME"])
+@each_row("name", ["LD_PRELOAD", "GIT_EXTERNAL_DIFF", "BASH_ENV", "PAGER", "IFS", "HOME"])
 def test_a_variable_that_makes_readers_run_others_asks(name: str) -> None:
     assert isinstance(authorize(command("git diff"), policy()), Allow)
     assert isinstance(authorize(command("git diff", altered=(name,)), policy()), Ask)
@@ -77,9 +77,7 @@ def test_settings_that_readers_heed_make_them_ask(name: str) -> None:
     assert isinstance(authorize(command("git diff", altered=(name,)), policy()), Ask)
 
 
-@pytest.mark.parametrize(
-    "name", ["NODE_ENV", "DATABASE_URL", "DEBUG", "RUST_LOG", "LANG", "VIRTUAL_ENV", "PS1", "CI"]
-)
+@each_row("name", ["NODE_ENV", "DATABASE_URL", "DEBUG", "RUST_LOG", "LANG", "VIRTUAL_ENV", "PS1", "CI"])
 def test_settings_of_the_users_own_programs_change_nothing(name: str) -> None:
     assert isinstance(authorize(command("git diff", altered=(name,)), policy()), Allow)
 

@@ -13,7 +13,7 @@ def verdict(line: str, mode: str = "ask") -> object:
     return authorize(RunCommand(line, ROOT), ruled(mode=mode, sandboxed=mode == "auto-edit"))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "time git status", "time -p cat a.txt", "time cat a.txt | wc -l", "cd src && time grep x a.txt",
@@ -36,7 +36,7 @@ def test_everything_else_asks(line: str) -> None:
     assert isinstance(verdict(line), Ask)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "time git checkout -- a.txt", "time sh -c 'git checkout -- a.txt'", "time -p git restore .", "time X=1 rm -rf ~/x",

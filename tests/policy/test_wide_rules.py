@@ -1,7 +1,5 @@
 """A rule with a wildcard on a program that is given a program as text does not cover what that text may run."""
 
-import pytest
-
 from agent_cli.protocol.actions import Allow
 from tests.policy.support import ruled
 from tests.policy.test_authorize import run
@@ -20,7 +18,7 @@ RUNS = [
 _ALLOWED = [f"allow shell({name} *)" for name in "awk gawk mawk sed zip gdb vim".split()]
 
 
-@pytest.mark.parametrize("line", COVERED)
+@each_row("line", COVERED)
 def test_ordinary_uses_are_covered(line: str) -> None:
     assert isinstance(run(line, ruled(*_ALLOWED, mode="ask", sandboxed=False)), Allow)
 

@@ -1,7 +1,5 @@
 """In `yolo` a sandbox that was asked for is left only with a yes: by no word of a line, whatever stands beside it."""
 
-import pytest
-
 from agent_cli.protocol.actions import Allow
 from tests.policy.support import ruled
 from tests.policy.test_authorize import run
@@ -22,12 +20,12 @@ def test_a_line_that_needs_more_is_asked_about_as_a_whole(beyond: str, line: str
     assert not isinstance(verdict, Allow) or verdict.reach == "inside", verdict
 
 
-@pytest.mark.parametrize("line", INSIDE)
+@each_row("line", INSIDE)
 def test_what_can_be_done_in_it_runs_there(line: str) -> None:
     assert run(line, ruled(mode="yolo")).reach == "inside"  # type: ignore[union-attr]
     assert isinstance(run(line, ruled(mode="yolo")), Allow)
 
 
-@pytest.mark.parametrize("line", [*INSIDE, "touch /outside/z", "curl example.org"])
+@each_row("line", [*INSIDE, "touch /outside/z", "curl example.org"])
 def test_without_one_all_of_it_runs(line: str) -> None:
     assert isinstance(run(line, ruled(mode="yolo", sandboxed=False)), Allow)

@@ -11,6 +11,7 @@ import pytest
 from agent_cli.protocol import operations as ops
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operation_json import NAMES, OperationError, decode, encode, schema
+from tests.rows import each_row
 
 PICTURE = Image("image/png", base64.b64encode(b"\x89PNG").decode())
 DECISION = ops.Decision("call_1", allow=True, feedback="ok", grant="shell(ls *)", scope="project", hunks=(0, 2))
@@ -37,7 +38,7 @@ EVERY: tuple[ops.Operation, ...] = (
 )
 
 
-@pytest.mark.parametrize("operation", EVERY, ids=lambda each: type(each).__name__)
+@each_row("operation", EVERY)
 def test_an_operation_comes_back_as_it_was(operation: ops.Operation) -> None:
     line = encode(operation)
     assert b"\n" not in line and json.loads(line)["type"] in NAMES
@@ -50,7 +51,7 @@ def test_every_operation_but_the_end_of_the_session_has_a_name() -> None:
     assert len(NAMES) == len(EVERY) and NAMES[:3] == ("user_input", "steer", "take_back")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "why"),
     [
         ({"type": "user_inputs", "text": "x"}, "did you mean `user_input`?"),
@@ -76,7 +77,7 @@ def test_what_is_wrong_is_said_with_what_would_be_right(fields: dict[str, Any], 
     assert why in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         (b"{", "not JSON: Input data was truncated"),
@@ -93,7 +94,7 @@ def test_text_that_is_no_object_is_refused(text: bytes | str, why: str) -> None:
     assert why in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "field",
     [
         field.name

@@ -4,7 +4,6 @@ import re
 from itertools import pairwise
 
 import pyte
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -126,7 +125,7 @@ def test_finished_text_is_not_held_back() -> None:
     assert [stream.feed(piece) for piece in ("he", "llo\x1b", "[1m", " w")] == ["he", "llo", "", " w"]
 
 
-@pytest.mark.parametrize("bomb", ["\x1b]", "\x9d", "\x1b[", "a\u0300", "\u0300", "\r", "a\b", "\u200d", "x\ufe01"])
+@each_row("bomb", ["\x1b]", "\x9d", "\x1b[", "a\u0300", "\u0300", "\r", "a\b", "\u200d", "x\ufe01"])
 def test_no_input_is_slow(bomb: str) -> None:
     def at_once(size: int) -> None:
         clean(bomb * (size // len(bomb)))
@@ -185,7 +184,7 @@ def test_no_bytes_change_the_state_of_a_terminal(pieces: list[bytes], keep_sgr: 
     assert state(screen) == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "least", "ticks"), [("", 3, 3), ("a ``b``", 3, 3), ("```\n````", 3, 5), ("a", 1, 1), ("a`b", 1, 2)]
 )
 def test_nothing_in_a_text_closes_its_fence(text: str, least: int, ticks: int) -> None:

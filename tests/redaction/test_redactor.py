@@ -149,7 +149,7 @@ def test_an_assigned_secret_is_masked_when_asked_for(text: str, masked: str) -> 
     assert NOBODY.mask(text) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "masked"),
     [
         ("DB_PASSWORD=tr0ub4dor&3x", "DB_PASSWORD=[masked: DB_PASSWORD]"),
@@ -183,7 +183,7 @@ def test_each_line_of_a_known_value_is_masked() -> None:
     assert REDACTOR.mask(f"1\t{first}\n2\t{second}") == "1\t[masked: LINES]\n2\t[masked: LINES]"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "",
@@ -280,7 +280,7 @@ def test_masking_twice_is_masking_once(pieces: list[str], assignments: bool) -> 
     assert REDACTOR.mask(masked, assignments) == masked
 
 
-@pytest.mark.parametrize("text", ["Compiling", "....", "53 %", "Continue? [y/n] ", "warning: unused"])
+@each_row("text", ["Compiling", "....", "53 %", "Continue? [y/n] ", "warning: unused"])
 def test_ordinary_output_is_not_held_back(text: str) -> None:
     assert NOBODY.stream(assignments=True).feed(text) == text
 

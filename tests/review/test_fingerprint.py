@@ -3,6 +3,7 @@
 import pytest
 
 from agent_cli.review.fingerprint import enclosing, fingerprint, similarity, title_words
+from tests.rows import each_row
 
 CODE = [
     "import os",
@@ -40,7 +41,7 @@ def test_other_code_another_function_and_another_problem_differ() -> None:
     assert len(ids | {fingerprint(TITLE, "b.py", CODE, 4, 4), fingerprint(TITLE, "a.py", CODE, 4, 4, 1)}) == 6
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "line", "name"),
     [
         (["class A:", "    def b(self):", "        x = 1", "", "        y = 2"], 5, "b"),
@@ -49,7 +50,6 @@ def test_other_code_another_function_and_another_problem_differ() -> None:
         (["def a():", "    pass", "x = 1"], 3, ""),
         ([], 4, ""),
     ],
-    ids=["method", "javascript", "go", "module", "nothing"],
 )
 def test_the_function_around_a_line(lines: list[str], line: int, name: str) -> None:
     assert enclosing(lines)[line - 1 : line] == ([name] if lines else [])

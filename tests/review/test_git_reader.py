@@ -7,6 +7,7 @@ import pytest
 from agent_cli.review.git_reader import ReviewError
 from agent_cli.review.material import Selection
 from tests.review.repository import committed, git, material_of, put, reader
+from tests.rows import each_row
 
 
 def state(folder: Path) -> dict[str, bytes]:
@@ -80,7 +81,7 @@ async def test_submodules_are_not_looked_into(tmp_path: Path) -> None:
     assert [(each.path, each.reason) for each in found.omitted] == [("nested", "a repository of its own")]
 
 
-@pytest.mark.parametrize("ref", ["nothing", "--upload-pack=x", "HEAD:a.py", "a b", ""])
+@each_row("ref", ["nothing", "--upload-pack=x", "HEAD:a.py", "a b", ""])
 async def test_what_is_no_commit(tmp_path: Path, ref: str) -> None:
     committed(tmp_path, {"a.py": "1\n"})
     with pytest.raises(ReviewError, match="no such commit"):

@@ -10,6 +10,7 @@ from agent_cli.review.diff import file_diffs
 from agent_cli.review.git_reader import ReviewError
 from agent_cli.review.material import PART_CHARS, Selection, collect, read_patch
 from tests.review.repository import committed, git, material_of, put, reader
+from tests.rows import each_row
 
 
 async def test_uncommitted_changes_come_first_then_the_branch(tmp_path: Path) -> None:
@@ -79,8 +80,8 @@ ODD_PATCHES: dict[str, bytes] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("applied", [False, True])
-@pytest.mark.parametrize("name", ODD_PATCHES)
+@each_row("applied", [False, True])
+@each_row("name", ODD_PATCHES)
 async def test_odd_patches_before_and_after_they_were_applied(tmp_path: Path, name: str, applied: bool) -> None:
     committed(tmp_path, {"a.py": "1\n", "dos.txt": "1\r\n", "bare": "1", "größe": "1\n"})
     if applied:

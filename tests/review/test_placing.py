@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from agent_cli.review.finding import Finding, Suggestion
 from agent_cli.review.material import Selection, collect
 from agent_cli.review.placing import Placer, ReportedFinding, is_relative
 from tests.review.repository import committed, put, reader, reported
+from tests.rows import each_row
 
 OLD = "def f(x):\n    y = 1\n    return x\n"
 NEW = "def f(x):\n    y = 2\n    return 1 / x\n"
@@ -26,12 +26,11 @@ async def placed(folder: Path, **more: Any) -> Finding:
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "shown"),
     [
         ("a.py", "a.py"), ("./a.py", "a.py"), ("x/../a.py", "a.py"), ("b/a.py", "a.py"), (" a.py ", "a.py"),
     ],
-    ids=["plain", "dot", "up", "prefix", "blanks"],
 )  # fmt: skip
 async def test_ways_to_write_a_path(tmp_path: Path, path: str, shown: str) -> None:
     found = await placed(tmp_path, path=path)
@@ -42,7 +41,7 @@ async def test_an_absolute_path_in_the_repository(tmp_path: Path) -> None:
     assert (await placed(tmp_path, path=str(tmp_path / "work" / "a.py"))).path == "a.py"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["/etc/passwd", "../other/a.py", "missing.py", "", "C:\\a.py", "a\x1b[2J.py", "~/x", "other.py", "."]
 )
 async def test_a_finding_elsewhere_is_kept_and_marked(tmp_path: Path, path: str) -> None:
@@ -50,7 +49,7 @@ async def test_a_finding_elsewhere_is_kept_and_marked(tmp_path: Path, path: str)
     assert not found.in_diff and "\x1b" not in found.path and found.start_line >= 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "kept", "in_diff"),
     [
         ((3, 3), (3, 3), True), ((1, 3), (1, 3), True), ((0, 0), (1, 1), False), ((90, 99), (3, 3), False),
@@ -82,7 +81,7 @@ async def test_numbers_and_texts_are_bounded(tmp_path: Path) -> None:
 LINE = "    return 1 / x"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("original", "replacement", "offered"),
     [
         (LINE, "    return 1 / x if x else 0", "    return 1 / x if x else 0"),
@@ -98,7 +97,6 @@ LINE = "    return 1 / x"
         (LINE, "    return '[masked: API_KEY]'", None),
         (LINE, "    return '\x1b[2J'", None),
     ],
-    ids=["fits", "lines", "another text", "no Python", "no change", "bidi", "masked", "escape"],
 )
 async def test_a_suggestion_is_offered_only_if_it_fits(
     tmp_path: Path, original: str, replacement: str, offered: str | None

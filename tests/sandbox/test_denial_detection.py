@@ -137,12 +137,12 @@ def test_a_refused_write_is_told_with_its_path(output: str, path: str) -> None:
     assert told(1, output) == Denial("write", path)
 
 
-@pytest.mark.parametrize(("output", "path"), READS, ids=[output[:30] for output, path in READS])
+@each_row(("output", "path"), READS)
 def test_a_refused_read_is_told_with_its_path(output: str, path: str) -> None:
     assert told(1, output) == Denial("read", path)
 
 
-@pytest.mark.parametrize(("output", "host"), NETWORK, ids=[output[:30] for output, host in NETWORK])
+@each_row(("output", "host"), NETWORK)
 def test_a_cut_network_is_told_with_its_host(output: str, host: str) -> None:
     assert told(1, output) == Denial("network", host)
 
@@ -154,7 +154,7 @@ def test_an_open_network_is_never_to_blame() -> None:
     )
 
 
-@pytest.mark.parametrize(("code", "output", "kind"), OTHERS, ids=[output[:30] for _, output, _ in OTHERS])
+@each_row(("code", "output", "kind"), OTHERS)
 def test_what_no_sandbox_allows_is_told(code: int, output: str, kind: str) -> None:
     found = told(code, output)
     assert found is not None and found.kind == kind
@@ -216,7 +216,7 @@ async def test_real_failures_are_told_apart(means: trials.Means, tmp_path: Path)
     assert found == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [
         "connect a ",

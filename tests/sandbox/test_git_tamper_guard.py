@@ -13,6 +13,7 @@ from agent_cli.sandbox import git_tamper_guard
 from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, accept_changes, runs_nothing
 from agent_cli.tools.shell.tamper_watch import places_of
 from agent_cli.workspace.git.programs import run_by_git
+from tests.rows import each_row
 
 
 def taken(root: str, before: GitStateSnapshot | None = None, **more: Any) -> GitStateSnapshot:
@@ -191,7 +192,7 @@ def test_a_new_repository_is_only_told_of_when_it_would_run_something(work: Path
     assert guarded.restore() == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     ["[core]\nsshCommand = x", "[core] hooksPath = x", "[alias]\nst = !x", "[include]\npath = x", '[alias]\nst = "!x"',
      "[diff]\nexternal = x", '[filter "x"]\nclean = x', "[credential]\nhelper = x", '[includeIf "gitdir:x"]\npath = y',
@@ -211,7 +212,7 @@ def test_a_repository_made_with_a_program_in_its_settings_is_set_aside(tmp_path:
     assert not (tmp_path / ".git").exists() and (tmp_path / ".git.untrusted" / "config").exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "config",
     [b"\xef\xbb\xbf[core]fsmonitor=x\n", b"[core]\n\tbare = false \\\n fsmonitor = x\n", b"[core]\n\0bare = false",
      b"bare = false", b"[core.x]\nbare = false", b"[core]\nbare = false\n[core", b"[core]\x0bbare = false"],

@@ -10,6 +10,7 @@ from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.probe import _advice, _Field, _objection, _Outcome, _strength, measure
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement, EnforcedLevel
+from tests.rows import each_row
 from tests.sandbox import trials
 from tests.sandbox.test_confinement import ATTACKS, ATTACKS_INSIDE, MUST_WORK
 from tests.sandbox.trials import Place, Setting
@@ -117,7 +118,7 @@ def test_a_mechanism_that_lets_something_through_is_not_used() -> None:
     assert landlock.why.startswith("bubblewrap: x; landlock: commands can end other programs")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "advice"),
     [
         (

@@ -2,14 +2,13 @@
 
 from typing import get_args
 
-import pytest
-
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import CallKind, Usage
 from agent_cli.session.costs import Costs
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize("kind", get_args(CallKind))
+@each_row("kind", get_args(CallKind))
 def test_every_kind_of_call_has_a_row_of_its_own(kind: CallKind) -> None:
     costs = Costs()
     for number, each in enumerate(("main", kind)):

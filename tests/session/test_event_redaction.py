@@ -4,7 +4,6 @@ and what is kept for them alone, has."""
 from typing import get_args
 
 import msgspec
-import pytest
 
 from agent_cli.config.schema import Config, Provider
 from agent_cli.protocol import events as ev
@@ -29,6 +28,7 @@ from agent_cli.session.event_redaction import (
 )
 from tests.costs import assert_cheaper
 from tests.redaction.secrets import ALNUM, some, tokens
+from tests.rows import each_row
 
 SECRET = some(ALNUM, 30, "deploy")
 REDACTOR = Redactor({"DEPLOY": SECRET})
@@ -116,7 +116,7 @@ def test_every_kind_of_event_is_decided_about() -> None:
     assert decided == set(get_args(ev.AnyEvent))
 
 
-@pytest.mark.parametrize("event", WHOLE, ids=lambda event: type(event).__name__)
+@each_row("event", WHOLE)
 async def test_an_event_shows_no_secret(event: ev.AnyEvent) -> None:
     bus = EventBus(redactor=REDACTOR)
     bus.emit(filled(event, f"is {SECRET}."))
@@ -125,7 +125,7 @@ async def test_an_event_shows_no_secret(event: ev.AnyEvent) -> None:
     assert msgspec.structs.replace(found, seq=0, time=0.0) == filled(event, f"is {SHOWN}.")
 
 
-@pytest.mark.parametrize("event", EXACT, ids=lambda event: type(event).__name__)
+@each_row("event", EXACT)
 async def test_what_needs_approval_and_ones_own_words_are_shown_as_they_are_and_logged_masked(
     event: ev.AnyEvent,
 ) -> None:
@@ -248,7 +248,7 @@ def test_the_model_sees_no_secret_of_a_result() -> None:
     assert CONVERSATION[2] == result(1, f"TOKEN={SECRET}\npassword: tr0ub4dor&3x {tokens()['github'][1]}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "is_masked"),
     [("app.yaml", True), ("conf/App.TOML", True), ("db.properties", True), ("app.py", False), ("app.ts", False)],
 )

@@ -39,6 +39,7 @@ from agent_cli.session.history import (
 from agent_cli.session.placeholders import shorten
 from agent_cli.session.projection import Projection
 from agent_cli.session.undo_state import taken_back
+from tests.rows import each_row
 
 
 def visible(records: list[AnyRecord]) -> list[Message]:
@@ -122,9 +123,7 @@ def test_results_come_right_behind_their_message_in_the_order_of_the_calls() -> 
     assert repair(messages) == (user("u"), answer("a", "c1", "c2"), result("c1"), result("c2"), steer)
 
 
-@pytest.mark.parametrize(
-    "arguments", ["", "{", '{"a": 1', "[]", '"text"', "3", "null", "{'a': 1}", '{"a": 1} {"b": 2}']
-)
+@each_row("arguments", ["", "{", '{"a": 1', "[]", '"text"', "3", "null", "{'a': 1}", '{"a": 1} {"b": 2}'])
 def test_arguments_that_are_no_object_are_sent_as_an_empty_one(arguments: str) -> None:
     messages = (user("u"), answer("a", "c1", arguments=arguments), result("c1"))
     assert repair(messages) == (user("u"), answer("a", "c1"), result("c1"))

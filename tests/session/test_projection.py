@@ -4,8 +4,6 @@ import os
 import random
 from pathlib import Path
 
-import pytest
-
 from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     AnyRecord,
@@ -25,6 +23,7 @@ from agent_cli.protocol.records import (
 )
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.projection import Projection
+from tests.rows import each_row
 
 _SESSIONS = int(os.environ.get("AGENT_FUZZ", "0")) or 60
 _FACTS = (
@@ -118,7 +117,7 @@ class Talk:
                 self.messages.append(record)
 
 
-@pytest.mark.parametrize("seed", range(_SESSIONS))
+@each_row("seed", range(_SESSIONS))
 def test_what_is_taken_in_record_by_record_is_what_all_records_say(seed: int) -> None:
     talk = Talk(random.Random(seed))
     root = Path("/work")

@@ -9,6 +9,7 @@ from agent_cli.protocol.usage import Usage
 from agent_cli.session.costs import Costs
 from agent_cli.session.steps import Step, steps_of
 from tests.fuzz import tries
+from tests.rows import each_row
 from tests.telemetry.recorded.made import NOON, answered, called, header, result, sessions
 
 
@@ -48,7 +49,7 @@ def test_estimates_that_exceed_what_was_counted_are_scaled() -> None:
     assert sum(step.parts.values()) == 1_000 and 0 <= step.parts["rest"] < 10
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("between", "now", "why"),
     [
         ((), call(20, 9_500), ""),
@@ -58,7 +59,6 @@ def test_estimates_that_exceed_what_was_counted_are_scaled() -> None:
         ((CompactionSaved(id="f", through="a2", summary="s"),), call(20, 100), "compaction"),
         ((TurnsUndone(id="x", turn_ids=("t0",)),), call(20, 100), "undo or redo"),
     ],
-    ids=["kept", "unexplained", "pause", "model", "compaction", "undo"],
 )
 def test_a_lost_cache_has_a_reason(between: tuple[AnyRecord, ...], now: ModelCalled, why: str) -> None:
     prompt = UserMessage(id="u", turn_id="t1", time=NOON, text="p")

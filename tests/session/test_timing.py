@@ -7,6 +7,7 @@ from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.session.timing import SHARES, Timing, by_turn, percentile, shares_of
 from tests.fuzz import tries
+from tests.rows import each_row
 from tests.telemetry.recorded.made import NOON, a_turn, called, header, result, sessions
 
 
@@ -66,6 +67,6 @@ def test_the_parts_of_every_turn_add_up_to_it(records: list) -> None:  # type: i
         assert sum(shares.values()) == pytest.approx(turn.duration_s, abs=1e-5)
 
 
-@pytest.mark.parametrize(("count", "expected"), [(0, 0), (1, 1), (20, 19), (21, 20), (100, 95)])
+@each_row(("count", "expected"), [(0, 0), (1, 1), (20, 19), (21, 20), (100, 95)])
 def test_the_95th_percentile(count: int, expected: int) -> None:
     assert percentile(range(1, count + 1)) == expected

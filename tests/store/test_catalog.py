@@ -12,6 +12,7 @@ from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, ModelC
 from agent_cli.protocol.usage import Totals, Usage
 from agent_cli.store.catalog import NoSession, SessionInfo, Sessions, describe, totals
 from agent_cli.store.session_file import SessionFile, SessionLocked, StoreError
+from tests.rows import each_row
 
 
 def header(identifier: str, cwd: Path, **changes: Any) -> Header:
@@ -99,7 +100,7 @@ def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
         sessions.find("aaaa")
 
 
-@pytest.mark.parametrize("prefix", ["", "zz", "aaaa1111x", "*", "../"])
+@each_row("prefix", ["", "zz", "aaaa1111x", "*", "../"])
 def test_what_fits_no_session_is_an_error_even_with_only_one_there(tmp_path: Path, prefix: str) -> None:
     sessions = Sessions(tmp_path / "all")
     saved(sessions, tmp_path, "aaaa1111")
@@ -143,7 +144,7 @@ def test_a_session_is_described_from_its_file(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("records", "expected"),
     [
         ([], "(no prompt yet)"),
@@ -154,7 +155,6 @@ def test_a_session_is_described_from_its_file(tmp_path: Path) -> None:
         ([prompt("first"), Named(id="n", title="  ")], "first"),
         ([prompt('a trap: \n{"type":"named","title":"x"}')], "a trap:"),
     ],
-    ids=["none", "long", "hints", "renamed", "twice", "blank", "trap"],
 )
 def test_the_title_is_the_newest_name_or_the_first_prompt(
     tmp_path: Path, records: list[AnyRecord], expected: str
@@ -168,7 +168,7 @@ def test_a_long_system_prompt_and_a_name_given_late_are_both_read(tmp_path: Path
     assert title(saved(Sessions(tmp_path / "all"), tmp_path, "abcd1111", *records, system="s" * 200_000)) == "late"
 
 
-@pytest.mark.parametrize("content", [b"", b"[\n", b"[\n]\n", b"[]", b"\xff\xfe", b'{"type":"session"}', b"[1, 2]"])  # fmt: skip
+@each_row("content", [b"", b"[\n", b"[\n]\n", b"[]", b"\xff\xfe", b'{"type":"session"}', b"[1, 2]"])  # fmt: skip
 def test_what_is_no_session_is_left_out_of_the_list(tmp_path: Path, content: bytes) -> None:
     sessions = Sessions(tmp_path / "all")
     good = saved(sessions, tmp_path, "abcd1111")

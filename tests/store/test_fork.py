@@ -20,6 +20,7 @@ from agent_cli.protocol.records import (
 from agent_cli.store.catalog import Sessions, describe
 from agent_cli.store.fork import NoPrompt, forked
 from agent_cli.store.session_file import SessionFile, StoreError, read_session, write_session
+from tests.rows import each_row
 
 HEADER = Header(
     id="h", seq=1, version=FORMAT_VERSION, session_id="aaaa1111", cwd="/w", model="m/x", mode="ask", created_by="t"
@@ -79,7 +80,7 @@ def test_a_fork_before_what_was_said_while_a_turn_ran_keeps_the_turns_beginning(
     assert ids(forked(records, "bbbb2222", 2)) == ["h", "before1", "u1", "a1"]
 
 
-@pytest.mark.parametrize("at", [0, 4, -1, "t9", ""])
+@each_row("at", [0, 4, -1, "t9", ""])
 def test_a_prompt_that_is_not_there_is_an_error(at: int | str) -> None:
     with pytest.raises(NoPrompt, match=r"`agent sessions show` numbers them"):
         forked(THREE, "bbbb2222", at)

@@ -25,6 +25,7 @@ from agent_cli.store.catalog import Sessions, describe, totals
 from agent_cli.store.export.formats import exported, masked
 from agent_cli.store.import_repair import LARGEST_BYTES, import_session, repair
 from agent_cli.store.session_file import SessionFile, SessionLocked, StoreError, read_session
+from tests.rows import each_row
 from tests.store.talk import records
 from tests.store.test_catalog import prompt, saved
 
@@ -128,7 +129,7 @@ def test_damaged_lines_of_an_import_are_said(tmp_path: Path) -> None:
     assert len(done.problems) == 1 and "is damaged and left out" in done.problems[0]
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"hello", b'{"records": 3}', b"[1, 2]", b"\xff"])
+@each_row("content", [b"", b"[]", b"{}", b"hello", b'{"records": 3}', b"[1, 2]", b"\xff"])
 def test_what_is_no_session_is_not_imported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(StoreError, match="not a session"):

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from agent_cli.protocol.messages import ToolResult, UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, Header
 from agent_cli.store.fork import forked
 from agent_cli.store.migrate import migrate_records, relative
 from agent_cli.store.session_file import SessionFile, read_session, write_session
+from tests.rows import each_row
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "version-1" / "patched-and-started.json"
 
@@ -58,7 +58,7 @@ def test_a_fork_of_a_version_1_session_is_written_as_one_of_today(tmp_path: Path
     assert '"seen":{"/home' not in text and '"seen":{"shop/price.py"' in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "root", "expected"),
     [
         ("/w/a/b.py", "/w", "a/b.py"),

@@ -24,6 +24,7 @@ from agent_cli.store.session_file import (
     write_session,
 )
 from tests.fuzz import tries
+from tests.rows import each_row
 
 HEADER = Header(
     id="h",
@@ -282,7 +283,7 @@ def test_a_removed_file_that_cannot_be_written_anew_is_said_and_tried_again(tmp_
     assert [r.id for r in read_session(path).records] == ["h", "m0", "m8"]
 
 
-@pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "link", "device"])
+@each_row("kind", ["pipe", "socket", "folder", "link", "device"])
 def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "20260101T000000Z-abcd1111.json"
     written(tmp_path / "real.json", 1).close()
@@ -303,7 +304,7 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path, k
         SessionFile.open(path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "given", "expected"),
     [
         ("20260101T000000Z-abcd1111.json", "ffff0000", "abcd1111"),

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from agent_cli.cli.commands.sessions.app import _conversation
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, TurnsRedone, TurnsUndone, encode
@@ -12,6 +10,7 @@ from agent_cli.store.catalog import Sessions
 from agent_cli.store.export.transcript import transcript_of
 from agent_cli.store.session_file import NewSessionFile
 from agent_cli.store.summary import SessionSummary, update_summary
+from tests.rows import each_row
 
 _TURNS = ("t1", "t2", "t3")
 _STEPS: dict[str, tuple[str, ...]] = {
@@ -47,7 +46,7 @@ def records(folder: Path, steps: tuple[str, ...]) -> list[AnyRecord]:
     return made
 
 
-@pytest.mark.parametrize("steps", _STEPS.values(), ids=_STEPS)
+@each_row("steps", _STEPS.values())
 def test_all_readings_of_undo_agree(tmp_path: Path, steps: tuple[str, ...]) -> None:
     given = records(tmp_path, steps)
     undone = taken_back(given).messages

@@ -17,6 +17,7 @@ from agent_cli.telemetry.shares import time_shares
 from agent_cli.telemetry.span import Span, SpanKind
 from agent_cli.telemetry.spans import SpanBuilder
 from agent_cli.telemetry.traceparent import Parent
+from tests.rows import each_row
 
 from .made_events import BEGAN, SESSION, MadeSession, MadeStep, MadeTool, steps
 
@@ -363,7 +364,7 @@ def test_no_text_of_anybody_is_in_a_span_by_default() -> None:
     assert "rule 7" in repr(spans) and "rule 3" in repr(spans)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "attribute"),
     [
         ("prompts", names.INPUT_MESSAGES),

@@ -3,6 +3,7 @@
 import pytest
 
 from agent_cli.telemetry.traceparent import Parent, command_env, parent_in, tool_span_id
+from tests.rows import each_row
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -14,7 +15,7 @@ def test_a_valid_parent_is_taken(value: str) -> None:
     assert parent_in({"TRACEPARENT": value}) == Parent(TRACE, SPAN)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "",

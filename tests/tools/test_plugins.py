@@ -12,6 +12,7 @@ from agent_cli.protocol.actions import CallExternal, ReadPath
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.plugins import Extension, ExtensionError, installed, of_project
 from agent_cli.tools.registry import default_registry
+from tests.rows import each_row
 
 GOOD = b'''
 import msgspec
@@ -62,9 +63,7 @@ def test_a_tool_says_how_its_results_are_shown(kind: str) -> None:
     assert not problems and [tool.result_kind for tool in tools] == [kind, "text"]
 
 
-@pytest.mark.parametrize(
-    ("label", "shown"), [("Shout", "Shout"), ("$", ""), ("● $ ls", ""), ("a\\nb", ""), ("x" * 99, "")]
-)
+@each_row(("label", "shown"), [("Shout", "Shout"), ("$", ""), ("● $ ls", ""), ("a\\nb", ""), ("x" * 99, "")])
 def test_the_word_for_people_cannot_look_like_a_command(label: str, shown: str) -> None:
     source = GOOD.replace(b'name = "shout"', f'name = "shout"; label = "{label}"; counted = "file"'.encode())
     tools, _ = of_project({".agent/tools/loud.py": source}, set())
@@ -104,7 +103,7 @@ def test_libraries_can_still_look_through_all_modules(tmp_path: Path) -> None:
     assert names["found"] is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "why"),
     [
         (b"x = 1", "no list `TOOLS`"),

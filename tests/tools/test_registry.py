@@ -9,6 +9,7 @@ import pytest
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.tools.kit.schema import object_schema
 from agent_cli.tools.registry import PRESETS, default_registry
+from tests.rows import each_row
 
 REGISTRY = default_registry()
 
@@ -111,7 +112,7 @@ def test_arguments_that_are_not_json_are_placed() -> None:
     assert "Nothing was run" in refused("shell", '{"command": "\ud800"}x')
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "kind"),
     [("[]", "an array"), ('"x"', "a string"), ("3", "a number"), ("null", "null"), ("true", "a boolean")],
 )

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAWING = {"rich", "pygments", "markdown_it"}
@@ -20,7 +20,7 @@ def loaded(module: str) -> set[str]:
     return set(names) | {name.split(".")[0] for name in names}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "without"),
     [
         ("agent_cli.ui.headless.runner", DRAWING | NEVER | {"prompt_toolkit"}),

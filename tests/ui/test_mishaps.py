@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
 from tests.ui.session import Session
 
 PASTE = "\x1b[200~%s\x1b[201~"
@@ -115,7 +116,7 @@ def test_undelivered_guidance_stands_before_the_draft(tmp_path: Path) -> None:
         term.leave()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("editor", "said"),
     [
         ("false", "exited with code 1"),

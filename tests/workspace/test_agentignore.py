@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent_cli.workspace.agentignore import AgentIgnore
 from tests.costs import assert_linear
 from tests.fuzz import tries
+from tests.rows import each_row
 
 
 def put(root: Path, files: dict[str, str]) -> AgentIgnore:
@@ -69,7 +70,7 @@ def test_changes_count_at_once(tmp_path: Path) -> None:
     assert ignore.verdict(f"{tmp_path}/g") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "words"),
     [
         (b"a\n\xff\xfe\n", "not UTF-8"),

@@ -16,6 +16,7 @@ from agent_cli.workspace.instructions import (
 )
 from tests.costs import assert_linear
 from tests.fuzz import tries
+from tests.rows import each_row
 
 
 def told(found: tuple[Instruction, ...]) -> tuple[tuple[str, str], ...]:
@@ -234,7 +235,7 @@ def test_an_unchanged_chain_is_not_read_again(tmp_path: Path) -> None:
     assert chain.read() is first
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("piece", "end", "times"),
     [(" ", "x@", 4_000), ("`", "@", 4_000), ("` `` ", "@", 750), ("@", "", 4_000), ('@"', "", 2_000), ("> ", "@", 2_000),
      ("1", ". @", 4_000), ("@a.md", "", 750), ("".join("`" * n + " " for n in range(1, 80)), "@", 1)],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_cli.workspace.memory import MAX_BLOCKS, Block, BlockError, Memory, file_text, put_back
 from tests.fuzz import tries
+from tests.rows import each_row
 
 
 @pytest.fixture
@@ -188,8 +189,8 @@ def test_more_files_than_blocks_are_said(memory: Memory, tmp_path: Path) -> None
     assert f"has {MAX_BLOCKS + 4} files; only the first {MAX_BLOCKS} are blocks" in memory.problems()[0]
 
 
-@pytest.mark.parametrize("before", [None, "old\n"])
-@pytest.mark.parametrize("after", [None, "new\n", ""])
+@each_row("before", [None, "old\n"])
+@each_row("after", [None, "new\n", ""])
 def test_a_change_is_taken_back_and_done_again(tmp_path: Path, before: str | None, after: str | None) -> None:
     path = tmp_path / "memory" / "user.md"
 

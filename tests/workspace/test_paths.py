@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.workspace.paths import PathError, Workspace
+from tests.rows import each_row
 
 
 def test_paths_are_resolved_to_where_they_really_lead(tmp_path: Path) -> None:
@@ -21,7 +22,7 @@ def test_paths_are_resolved_to_where_they_really_lead(tmp_path: Path) -> None:
     assert not workspace.contains(f"{root}-other")
 
 
-@pytest.mark.parametrize("path", ["", "  ", "a\nb", "a\0b", "\x1b[31m"])
+@each_row("path", ["", "  ", "a\nb", "a\0b", "\x1b[31m"])
 def test_impossible_paths_are_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(PathError):
         Workspace(tmp_path).resolve(path)

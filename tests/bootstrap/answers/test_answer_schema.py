@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
+from tests.rows import each_row
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ UNEVALUATED = {
 UNIQUE = {"uniqueItems": True}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("definition", "value", "why"),
     [
         (ORDINARY, {"mail": "me@here.org", "x-1": 1, "name": "n"}, ""),

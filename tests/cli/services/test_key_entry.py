@@ -13,6 +13,7 @@ from tests.cli.test_help import NOTHING
 from tests.e2e.person import Person
 from tests.e2e.world import World
 from tests.model.server import Reply
+from tests.rows import each_row
 
 KEY = "sk-ant-api03-Qx7fLw2Zt9Vb4Nk8Rm3Hd6Js1Pc5Yg0"
 ASKED = r"Paste an API key to continue \(Enter to quit\):"
@@ -271,7 +272,7 @@ def test_a_key_file_that_others_may_read_is_left_alone(tmp_path: Path) -> None:
     assert KEY not in str(caught.value) and path.read_text(encoding="utf-8") == "A_KEY: a\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "provider"),
     [
         (KEY, "anthropic"),
@@ -289,9 +290,7 @@ def test_the_shape_of_a_key_names_its_provider(key: str, provider: str) -> None:
     assert (provider_of(key), problem_of(key)) == (provider, "")
 
 
-@pytest.mark.parametrize(
-    "key", ["", "k-4711", "sk-ant-cut-off-here", "two words in a key", "clé-0123456789abcdef"]
-)
+@each_row("key", ["", "k-4711", "sk-ant-cut-off-here", "two words in a key", "clé-0123456789abcdef"])
 def test_what_can_be_no_key(key: str) -> None:
     assert problem_of(key) and (not key or key not in problem_of(key))
 

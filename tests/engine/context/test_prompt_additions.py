@@ -20,6 +20,7 @@ from agent_cli.engine.context.prompt_parts import (
 from agent_cli.protocol.messages import MemoryChange, Message, ToolResult, UserMessage
 from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory, file_text
+from tests.rows import each_row
 
 
 def branch(root: Path) -> str:
@@ -45,9 +46,7 @@ def test_a_branch_a_commit_and_linked_work_trees_are_named(tmp_path: Path) -> No
     assert branch(root) == f"detached at {git(root, 'rev-parse', 'HEAD')[:10]}"
 
 
-@pytest.mark.parametrize(
-    "content", ["password-of-me", "ref: refs/heads/x y", "ref: refs/heads/\x1b[2J", "", "a" * 41]
-)
+@each_row("content", ["password-of-me", "ref: refs/heads/x y", "ref: refs/heads/\x1b[2J", "", "a" * 41])
 def test_nothing_but_a_branch_or_commit_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text(content, encoding="utf-8")

@@ -14,6 +14,7 @@ from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import Interrupt, UserInput
 from tests.engine.harness import Engine, approve_all, engine, header  # noqa: F401
 from tests.model.scripted import Entry, call, say
+from tests.rows import each_row
 
 
 def results(it: Engine) -> list[tuple[str, str]]:
@@ -35,7 +36,7 @@ def edit(new: str) -> Any:
 READ = call("read_file", path="a.py")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "git push",
@@ -203,7 +204,7 @@ async def test_nothing_is_called_before_what_comes_first(tmp_path: Path) -> None
     assert "shell(true) must be called, and succeed, before anything else (set up)" in found[0][1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "forced"),
     [
         ([{"run_first": "list_dir"}], "list_dir"),
@@ -399,7 +400,7 @@ async def test_only_the_call_named_is_made_first_and_nothing_beside_it(tmp_path:
     assert (tmp_path / "work" / "a.py").exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lines",
     [
         ["cd sub && sh t.sh"], ["cd sub", "sh t.sh"], ["export MAKEFLAGS=-n", "sh t.sh"], ["export MAKEFLAGS=-n && sh t.sh"],

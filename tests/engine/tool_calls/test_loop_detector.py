@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.engine.tool_calls.loop_detector import HINT_AT, LoopDetector
 from agent_cli.protocol.messages import ToolCall, ToolResult
+from tests.rows import each_row
 
 Step = tuple[str, str, str]
 """Tool, its one argument, result."""
@@ -40,7 +41,7 @@ def test_a_cycle_is_hinted_at_when_it_comes_round_and_stopped_soon(length: int, 
     assert hint == len(before) + 2 * length and stop == len(before) + stops_at
 
 
-@pytest.mark.parametrize("length", range(1, 6))
+@each_row("length", range(1, 6))
 def test_a_cycle_whose_results_change_is_none(length: int) -> None:
     polls = [("shell", f"curl localhost/{n}", f"{round_} %") for round_ in range(20) for n in range(length)]
     assert first_alarms(polls) == (None, None)

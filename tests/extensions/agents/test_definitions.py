@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from agent_cli.extensions.agents.find import AgentFile, FoundAgents, agent_files, find_agents
 from agent_cli.extensions.agents.tool_names import own_names
 from agent_cli.extensions.places import Origin, Place, Product
 from agent_cli.protocol.agent_types import AgentType
+from tests.rows import each_row
 
 EDIT = ("edit_file", "apply_patch")
 
@@ -114,7 +113,7 @@ def test_our_own_fields(tmp_path: Path) -> None:
     assert (found.max_cost_usd, found.max_time_s) == (0.5, 60.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("theirs", "ours"),
     [
         ("Bash", ("shell",)), ("Read", ("read_file",)), ("Edit", EDIT), ("MultiEdit", EDIT), ("Write", ("write_file",)),
@@ -128,7 +127,7 @@ def test_names_of_tools_are_translated(theirs: str, ours: tuple[str, ...]) -> No
     assert own_names(theirs) == ours
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "mode"),
     [
         ("permissionMode: default", "ask"),
@@ -148,7 +147,7 @@ def test_the_mode_is_the_narrowest_that_is_named(tmp_path: Path, head: str, mode
     assert made(tmp_path, f"name: a\ndescription: x\n{head}").mode == mode
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("permission", "tools", "without", "ask", "deny"),
     [
         ("deny", (), (), (), ()),
@@ -179,7 +178,7 @@ def test_a_denied_pattern_that_is_no_rule_takes_the_tool_away(tmp_path: Path) ->
     assert any("cannot be denied alone" in note for note in file.notes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "data", "problem"),
     [
         ("a.md", "No head.", "no front matter"),
@@ -199,7 +198,7 @@ def test_what_cannot_be_used_says_why(tmp_path: Path, name: str, data: str | byt
     assert file.type is None and problem in file.problem
 
 
-@pytest.mark.parametrize(
+@each_row(
     "head",
     [
         "name: a\ntools: {[x]: 1}", "name: a\nmaxTurns: .inf\nmax_cost_usd: -3\ntimeout_mins: true",

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from agent_cli.extensions.plugins.effects import part_lines, text_lines
 from agent_cli.extensions.plugins.layouts import read_plugin
 from agent_cli.extensions.skills.find import find_skills
 from agent_cli.extensions.skills.scan import SkillCache
+from tests.rows import each_row
 
 HEAD = "---\nname: look\ndescription: Looks.\nallowed-tools: Bash(*)\n---\n"
 INSERTS = f"{HEAD}!`touch ran`\n"
@@ -43,7 +42,7 @@ def as_the_plugin_itself(root: Path) -> None:
     (root / "SKILL.md").write_text(INSERTS, encoding="utf-8")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "place",
     [in_small_letters, behind_a_link, with_line_ends_of_windows, behind_much_text, as_the_plugin_itself],
 )

@@ -11,6 +11,7 @@ import pytest
 from agent_cli.extensions.plugins.effects import agent_lines, hook_lines, hooks_of, part_lines, text_lines
 from agent_cli.extensions.plugins.layouts import read_plugin
 from agent_cli.extensions.plugins.plugin import PluginError
+from tests.rows import each_row
 
 from .made import claude, codex, gemini, hooks, write
 
@@ -95,7 +96,7 @@ def test_hooks_and_servers_may_stand_in_the_manifest(tmp_path: Path) -> None:
     assert set(found.servers) == {"a", "b", "db"}
 
 
-@pytest.mark.parametrize("written", ["../out", "/etc", "~/x", "a/../../out", "linked", "linked/sub", "..\\out"])
+@each_row("written", ["../out", "/etc", "~/x", "a/../../out", "linked", "linked/sub", "..\\out"])
 def test_a_path_does_not_leave_the_plugin(tmp_path: Path, written: str) -> None:
     outside = write(tmp_path / "out", {"sub/secret.md": "x\n"})
     root = claude(tmp_path / "p", commands=[written], skills=written, agents=written, hooks=written)
@@ -114,7 +115,7 @@ def test_a_usual_part_that_is_a_link_out_is_not_read(tmp_path: Path) -> None:
     assert not (found.hooks or found.commands or found.servers) and len(found.notes) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["../x", "a/b", "", ".", "..", "-x", "x-", "a b", "x" * 65, "ä", "a:b", "user", "Claude", "a\n", "\u202e"],
 )
@@ -126,7 +127,7 @@ def test_a_hostile_name_is_refused(tmp_path: Path, name: str) -> None:
 DEEP = "[" * 100_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "manifest",
     [
         DEEP, "{", "", "[]", "null", '"x"', '{"name": 5}', '{"a":' * 5000 + "1" + "}" * 5000, "\x00", "x" * 2_000_000,
@@ -135,7 +136,6 @@ DEEP = "[" * 100_000
             for value in (5, True, [], {}, [[]], [5, None], {"x": 5}, {"x": {"source": 5}}, "x" * 5000, ["a"] * 5000)
         ),
     ],
-    ids=range(20),
 )  # fmt: skip
 def test_a_hostile_manifest_gives_notes_and_no_failure(tmp_path: Path, manifest: str) -> None:
     root = write(tmp_path / "p", {".claude-plugin/plugin.json": manifest, "skills/a/SKILL.md": "a\n"})
@@ -144,10 +144,8 @@ def test_a_hostile_manifest_gives_notes_and_no_failure(tmp_path: Path, manifest:
     assert list(hook_lines(found)) == []
 
 
-@pytest.mark.parametrize(
-    "content", [DEEP, "{", {"hooks": 5}, {"hooks": {"PreToolUse": 5}}, {"hooks": {"No": [{}]}}]
-)
-@pytest.mark.parametrize("make", [claude, codex, gemini])
+@each_row("content", [DEEP, "{", {"hooks": 5}, {"hooks": {"PreToolUse": 5}}, {"hooks": {"No": [{}]}}])
+@each_row("make", [claude, codex, gemini])
 def test_hostile_files_of_hooks_and_servers(tmp_path: Path, make: Callable[[Path], Path], content: Any) -> None:
     names = ("hooks/hooks.json", "own-hooks.json", ".mcp.json", "servers.json")
     found = read_plugin(write(make(tmp_path), dict.fromkeys(names, content)))

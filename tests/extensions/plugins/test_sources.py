@@ -8,9 +8,10 @@ import pytest
 
 from agent_cli.extensions.plugins.plugin import PluginError
 from agent_cli.extensions.plugins.sources import Source, entry_manifest, entry_source, listed, parse_source
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "place", "ref", "entry"),
     [
         ("github:o/r", "https://github.com/o/r.git", "", ""),
@@ -39,7 +40,7 @@ def test_a_folder_and_back(tmp_path: Path) -> None:
     assert parse_source(str(found), Path("/")) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "says"),
     [
         ("http://h.example/a", "not supported"),
@@ -70,7 +71,7 @@ def entry(source: Any, **more: Any) -> bytes:
     return json.dumps({"name": "m", "plugins": [{"name": "x", "source": source, **more}]}).encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "place", "ref", "path"),
     [
         ("./plugins/x", "https://github.com/m/m.git", "abc", "plugins/x"),
@@ -86,7 +87,7 @@ def test_where_an_entry_lies(written: Any, place: str, ref: str, path: str) -> N
     assert entry_source(entry(written), "x", MARKET) == Source(kind="git", place=place, ref=ref, path=path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         "../x", "/etc", "./a/../../b", 5, None, {"source": "npm", "package": "x"}, {"source": "command"},
@@ -100,9 +101,7 @@ def test_entries_that_are_refused(written: Any) -> None:
         entry_source(entry(written), "x", MARKET)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"[" * 100_000, b'{"plugins": 5}', b'{"plugins": [5, {"name": 5}]}']
-)
+@each_row("data", [b"", b"{", b"[]", b"[" * 100_000, b'{"plugins": 5}', b'{"plugins": [5, {"name": 5}]}'])
 def test_hostile_marketplaces(data: bytes) -> None:
     with pytest.raises(PluginError):
         entry_source(data, "x", MARKET)

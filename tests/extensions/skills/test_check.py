@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from agent_cli.extensions.skills.check import check_skill, skill_files
+from tests.rows import each_row
 
 
 def check(folder: Path, text: str) -> list[tuple[int | None, str]]:
@@ -23,7 +22,7 @@ def test_a_skill_that_keeps_to_the_format(tmp_path: Path) -> None:
     assert check(tmp_path / "größe-1", "---\nname: größe-1\ndescription: x\n---\n") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "found"),
     [
         ("name: a", [(None, "description is missing")]),

@@ -12,6 +12,7 @@ from agent_cli.fleet.batch.pace import Pace
 from agent_cli.fleet.batch.run import batch_exit_code
 from agent_cli.fleet.batch.schedule import Retry, Schedule, picked
 from agent_cli.fleet.task import Task
+from tests.rows import each_row
 
 TASK = Task(id="t", prompt="p", verify="true")
 
@@ -27,7 +28,7 @@ def schedule(*earlier: AttemptResult, task: Task = TASK, retry: Retry = "infra")
     return Schedule([task], "1.0", earlier, retry)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("outcome", "infra", "failed"),
     [
         ("solved", 0, 0), ("done", 0, 0), ("unsolved", 0, 1), ("limit", 0, 1), ("tampered", 0, 1),
@@ -47,7 +48,7 @@ def test_a_changed_task_runs_again_and_more_attempts_add_to_those_there_are() ->
     assert len(schedule(result("unsolved", more), task=more)) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("outcome", "kind", "runs"),
     [
         ("crash", "", 3),

@@ -14,6 +14,7 @@ from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, 
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, ModelCalled
 from agent_cli.protocol.usage import Usage
 from agent_cli.store.session_file import read_session
+from tests.rows import each_row
 from tests.store.talk import picture, records
 
 SCHEMA = json.loads((Path(__file__).parent / "atif_v1_8.json").read_text())
@@ -57,7 +58,7 @@ def _header(name: str, **fields: Any) -> Header:
     )
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@each_row("path", EXAMPLES)
 def test_every_example_session_is_accepted(path: Path) -> None:
     given = read_session(path).records
     made = accepted(trajectory(given))

@@ -4,10 +4,9 @@ import ast
 import json
 from pathlib import Path
 
-import pytest
-
 from agent_cli.fleet.evaluation import harbor_run
 from agent_cli.fleet.evaluation.harbor_run import RunFigures, error_name, figures, trajectory_of_logs
+from tests.rows import each_row
 
 EXCEPTIONS = {
     "AgentAuthenticationError", "ApiConnectionClosedError", "ApiInternalServerError", "ApiOverloadedError",
@@ -17,7 +16,7 @@ EXCEPTIONS = {
 """Of `harbor.agents.installed.base` in harbor 0.25.0, those that are used here."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "kind", "name"),
     [
         (4, "rate_limit", "ApiRateLimitError"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.fleet.evaluation.harbor_tasks import SuiteError, read_suite
+from tests.rows import each_row
 
 from .test_own_tasks import in_tree
 
@@ -57,7 +58,7 @@ def test_a_folder_becomes_a_task(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("test", "code"),
     [
         ('echo 1 >"$VERIFIER_DIR/reward.txt"; exit 5', 0),

@@ -11,6 +11,7 @@ from agent_cli.fleet.input.entries import InputError, read_entries
 from agent_cli.fleet.input.freeze import Freezer
 from agent_cli.fleet.task import Task
 from agent_cli.sandbox.process.runner import ProcessRunner
+from tests.rows import each_row
 
 ONE, TWO = {"id": "one", "prompt": "Do one."}, {"instance_id": "two", "problem_statement": "Do two."}
 
@@ -29,7 +30,7 @@ def written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text"),
     [
         ("t.jsonl", f"{json.dumps(ONE)}\n\n{json.dumps(TWO)}\n"),
@@ -63,7 +64,7 @@ async def test_a_folder_holds_a_folder_for_each_task(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         (

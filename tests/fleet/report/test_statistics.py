@@ -11,9 +11,10 @@ from agent_cli.fleet.report.statistics import (
     sign_test,
     wilson,
 )
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(("n", "c"), [(n, c) for n in range(1, 7) for c in range(n + 1)])
+@each_row(("n", "c"), [(n, c) for n in range(1, 7) for c in range(n + 1)])
 def test_pass_at_k_counts_the_subsets_of_the_attempts(n: int, c: int) -> None:
     attempts = [True] * c + [False] * (n - c)
     for k in range(1, n + 1):
@@ -29,7 +30,7 @@ def test_wilson_is_the_published_interval() -> None:
     assert wilson(1 / 29, 29) == (pytest.approx(0.0061, abs=5e-5), pytest.approx(0.1718, abs=5e-5))
 
 
-@pytest.mark.parametrize(("up", "down"), [(0, 0), (5, 0), (1, 7), (10, 2), (6, 6), (15, 25)])
+@each_row(("up", "down"), [(0, 0), (5, 0), (1, 7), (10, 2), (6, 6), (15, 25)])
 def test_the_sign_test_counts_the_outcomes_that_are_as_extreme(up: int, down: int) -> None:
     assert sign_test(up, down) == sign_test(down, up)
     if up + down <= 12:

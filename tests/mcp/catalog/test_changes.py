@@ -3,10 +3,10 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from agent_cli.mcp.catalog.changes import changed_parts, definition_diff
 from agent_cli.mcp.types.offer import ToolDefinition
+from tests.rows import each_row
 
 TOOL = ToolDefinition(
     "send",
@@ -22,7 +22,7 @@ def changed(**parts: Any) -> ToolDefinition:
     return msgspec.structs.replace(TOOL, **parts)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("now", "parts", "added"),
     [
         (changed(title="Send!"), "title", "+title: Send!"),
@@ -65,7 +65,7 @@ def test_a_renamed_tool_is_a_new_one() -> None:
     assert "new" in changed_parts({"send": TOOL}.get("send2"), changed(name="send2"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hidden", "shown"),
     [
         ("\u200b", "⟨U+200B⟩"),

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from agent_cli.engine.context.token_meter import text_tokens
 from agent_cli.mcp.catalog.tool_selection import allowed_tools, catalogue, entries, model_name
@@ -15,6 +14,7 @@ from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.tools.registry import Registry
 from tests.mcp.catalog.realistic import servers as realistic
 from tests.mcp.known import known_servers
+from tests.rows import each_row
 
 MOST_TOKENS = 1_500
 ROOM = 3_840
@@ -41,7 +41,7 @@ CROWDS: dict[str, Callable[[], Mapping[str, Sequence[ToolDefinition]]]] = {
 }
 
 
-@pytest.mark.parametrize("crowd", CROWDS)
+@each_row("crowd", CROWDS)
 def test_definitions_stay_small(tmp_path: Path, crowd: str) -> None:
     tools = CROWDS[crowd]()
     assert size(known_servers(tmp_path, tools)) <= MOST_TOKENS
@@ -72,7 +72,7 @@ def test_servers_that_do_not_fit_are_counted() -> None:
     assert shown[-1] == f"- and {600 - len(shown) + 1} more servers"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server", "tool", "name"),
     [
         ("demo", "echo", "mcp__demo__echo"),

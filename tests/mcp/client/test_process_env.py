@@ -1,11 +1,10 @@
 """Which of our variables a server gets."""
 
-import pytest
-
 from agent_cli.mcp.client.process import server_env
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("PIP_INDEX_URL", "https://me:pw@index.example/simple"), ("UV_INDEX_URL", "https://tok@index.example/simple"),

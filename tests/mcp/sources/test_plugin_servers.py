@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.sources.discovery import PluginServers, find_servers, plugin_servers
+from tests.rows import each_row
 
 VARIABLES = {"CLAUDE_PLUGIN_ROOT": "/plug", "extensionPath": "/plug", "workspacePath": "/work"}
 
@@ -40,8 +39,8 @@ def test_gemini_and_codex() -> None:
     assert found.headers == {"X": "y"}
 
 
-@pytest.mark.parametrize("product", ["claude", "codex", "gemini"])
-@pytest.mark.parametrize("entry", [5, None, [], {"command": 5}, {"args": {}}, {"command": "${user_config.key}"}])
+@each_row("product", ["claude", "codex", "gemini"])
+@each_row("entry", [5, None, [], {"command": 5}, {"args": {}}, {"command": "${user_config.key}"}])
 def test_what_cannot_be_read_is_noted(entry: Any, product: str) -> None:
     found = read(entry, product)
     assert not [each for each in found.definitions if not each.problem]

@@ -17,6 +17,7 @@ from agent_cli.tools.registry import Registry
 from agent_cli.workspace.paths import Workspace
 from tests.mcp.catalog.realistic import servers as realistic
 from tests.mcp.known import known_servers
+from tests.rows import each_row
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_a_call_is_that_of_the_tool_it_names(tmp_path: Path, written: dict[str, 
     assert tool.name == "mcp__github__get_issue" and params.values == {"owner": "o"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "said"),
     [
         ({}, "needs `name`"),

@@ -1,7 +1,5 @@
 from typing import Any
 
-import pytest
-
 from agent_cli.model.catalog.server_facts import (
     OLLAMA_WINDOW,
     decode_json,
@@ -12,6 +10,7 @@ from agent_cli.model.catalog.server_facts import (
     running_window,
 )
 from agent_cli.model.types.info import Facts, Prices
+from tests.rows import each_row
 
 SHOW = {
     "parameters": 'stop    "<|im_end|>"\ntemperature 0.6',
@@ -45,7 +44,7 @@ def test_prices_that_depend_are_unknown() -> None:
     assert facts is not None and facts.prices == Prices()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "facts"),
     [
         ({"max_model_len": 40_960, "root": "/models/q"}, Facts("server", 40_960)),  # vLLM
@@ -136,9 +135,7 @@ def test_the_context_of_a_running_ollama_model() -> None:
     assert running_window({"models": [{"name": "other", "context_length": 5}]}, "q") is None
 
 
-@pytest.mark.parametrize(
-    "odd", [None, [], {}, "x", 5, {"data": 5}, {"data": [5, None]}, {"models": {}}, {"data": [{}]}]
-)
+@each_row("odd", [None, [], {}, "x", 5, {"data": 5}, {"data": [5, None]}, {"models": {}}, {"data": [{}]}])
 def test_odd_answers_say_nothing(odd: Any) -> None:
     assert from_list(odd, "m") is None
     assert from_props(odd) is None

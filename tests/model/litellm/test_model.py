@@ -26,6 +26,7 @@ from agent_cli.protocol.usage import Usage
 from tests.model import anthropic_streams, litellm_losses, streams
 from tests.model.scenarios import SCENARIOS, Heard, hear
 from tests.model.server import Call, Reply, Server
+from tests.rows import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 ROOT = Path(__file__).parents[3]
@@ -132,17 +133,15 @@ def likened(heard: Heard) -> Heard:
     return heard._replace(calls=tuple(calls), usage=usage)
 
 
-@pytest.mark.parametrize("format", MODELS)
-@pytest.mark.parametrize("name", SCENARIOS)
+@each_row("format", MODELS)
+@each_row("name", SCENARIOS)
 async def test_an_answer_means_what_it_means_to_our_own_clients(name: str, format: str) -> None:
     reply, expected = SCENARIOS[name]
     got = await heard(format, reply)
     assert (got == likened(expected)) == (name not in litellm_losses.SCENARIOS[format]), got
 
 
-@pytest.mark.parametrize(
-    ("format", "name"), [(format, name) for format, (good, _) in RECORDINGS.items() for name in good]
-)
+@each_row(("format", "name"), [(format, name) for format, (good, _) in RECORDINGS.items() for name in good])
 async def test_recordings_mean_what_they_mean_to_our_own_clients(format: str, name: str) -> None:
     text, events = RECORDINGS[format][0][name]
     assembler = Assembler()
@@ -156,9 +155,7 @@ async def test_recordings_mean_what_they_mean_to_our_own_clients(format: str, na
     assert (got == expected) == (name not in litellm_losses.RECORDINGS[format]), got
 
 
-@pytest.mark.parametrize(
-    ("format", "name"), [(format, name) for format, (_, bad) in RECORDINGS.items() for name in bad]
-)
+@each_row(("format", "name"), [(format, name) for format, (_, bad) in RECORDINGS.items() for name in bad])
 async def test_faulty_recordings_are_errors(format: str, name: str) -> None:
     text, kind, _ = RECORDINGS[format][1][name]
     got = await heard(format, Reply(raw=text))
@@ -171,7 +168,7 @@ def test_every_loss_is_one_of_something() -> None:
         assert litellm_losses.SCENARIOS[format].keys() <= SCENARIOS.keys()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "kind"),
     [
         (Reply(status=401, body={"error": {"message": "bad key", "code": "invalid_api_key"}}), "auth"),

@@ -83,7 +83,7 @@ def test_talk_of_calls_stays_text(answer: str) -> None:
     assert seen(fed(answer)) == (answer, [], "stop")
 
 
-@pytest.mark.parametrize("answer", [*(each[0] for each in (*CALLED, *UNREADABLE)), *TALKED])
+@each_row("answer", [*(each[0] for each in (*CALLED, *UNREADABLE)), *TALKED])
 def test_however_an_answer_is_cut_it_is_the_same(answer: str) -> None:
     whole = joined(fed(answer))
     assert joined(fed(*answer)) == whole
@@ -91,7 +91,7 @@ def test_however_an_answer_is_cut_it_is_the_same(answer: str) -> None:
         assert joined(fed(answer[:at], answer[at:])) == whole, at
 
 
-@pytest.mark.parametrize(("answer", "text", "calls"), CALLED, ids=range(len(CALLED)))
+@each_row(("answer", "text", "calls"), CALLED)
 def test_a_call_that_is_cut_off_never_runs(answer: str, text: str, calls: Calls) -> None:
     assert seen(fed(answer, end=Finished("length", "length"))) == (answer, [], "length")
     for at in range(len(answer)):

@@ -23,6 +23,7 @@ from agent_cli.model.wire.chat.dialect import ChatDialect
 from agent_cli.model.wire.dialect import learn_from_refusal
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from tests.model.side_server import SideServer
+from tests.rows import each_row
 
 TOOL = ToolSpec("read", "Reads a file.\n", {"type": "object", "properties": {"path": {"type": "string"}}})
 PICTURE = Image("image/png", "QUJD")
@@ -92,7 +93,7 @@ def test_who_is_told_in_words(source: Source, tools: bool, needed: bool) -> None
     assert not needs_text(LearnedLimits(), ModelInfo("p/m"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "message"),
     [
         (400, "registry.ollama.ai/library/gemma:2b does not support tools"),

@@ -65,7 +65,7 @@ def test_the_wait_is_told() -> None:
     assert "3.9 hours" in next_step(explain(ModelError("rate_limit", "slow", retry_after_s=13_872), "openai"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "told"),
     [
         (0, "Wait 1 s,"),
@@ -113,7 +113,7 @@ def test_a_reason_is_never_missing() -> None:
     assert reason(BaseExceptionGroup("all failed", [OSError(111, "x"), OSError(113, "y")])) == "No route to host"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "what", "step"),
     [
         (no_address("api.x", "unknown", None), "the name api.x cannot be resolved: unknown", "VPN"),
@@ -135,7 +135,6 @@ def test_a_reason_is_never_missing() -> None:
         (too_slow("tcp", "api.x:443", 10, None), "no connection to api.x:443 within 10 s", "HTTPS_PROXY"),
         (too_slow("proxy", "api.x:443", 10, PROXY), "did not answer within 10 s", "ALL_PROXY"),
     ],
-    ids=lambda value: value.hop if isinstance(value, Unreachable) else "",
 )
 def test_each_station_has_its_own_words_and_its_own_next_step(error: Unreachable, what: str, step: str) -> None:
     told = explain(error, "openai/x")

@@ -13,6 +13,7 @@ from agent_cli.model.transport import hops
 from agent_cli.model.transport.byte_stream import ByteStream
 from agent_cli.model.transport.http import Connection, is_local_url
 from agent_cli.model.types.base import ModelError
+from tests.rows import each_row
 
 Serve = Callable[["Peer"], Awaitable[None]]
 
@@ -195,9 +196,7 @@ def test_the_server_of_an_address(url: str, place: str, header: str) -> None:
     assert (target.place, target.host_header) == (place, header)
 
 
-@pytest.mark.parametrize(
-    "url", ["ftp://x/", "http://", "localhost:80", "http://x:port/", "http://a b/", "http://[::1/"]
-)
+@each_row("url", ["ftp://x/", "http://", "localhost:80", "http://x:port/", "http://a b/", "http://[::1/"])
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(ModelError, match="is not a usable address") as found:
         hops.target_of(url)
@@ -268,9 +267,7 @@ async def test_what_has_come_together_is_read_at_once_and_before_what_broke_it_o
     assert caught.value.kind == "connection"
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost:11434", "user:pw@10.0.0.1", "[::1]:8080", "box", "box.local", "192.168.1.2"]
-)
+@each_row("host", ["localhost:11434", "user:pw@10.0.0.1", "[::1]:8080", "box", "box.local", "192.168.1.2"])
 def test_a_server_on_this_network_is_known_by_its_address(host: str) -> None:
     assert is_local_url(f"http://{host}/v1")
 

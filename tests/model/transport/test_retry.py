@@ -20,6 +20,7 @@ from agent_cli.protocol.messages import UserMessage
 from tests.model.scripted import Die, ScriptedModel, fail, hang, say
 from tests.model.scripted import Reply as Scripted
 from tests.model.server import Reply, Server
+from tests.rows import each_row
 
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),))
 FAST = RetryPolicy(base_s=0.001)
@@ -41,9 +42,7 @@ async def test_a_failed_attempt_is_announced_and_tried_again() -> None:
     model.check()
 
 
-@pytest.mark.parametrize(
-    "kind", ["auth", "quota", "bad_request", "context_overflow", "content_filter", "not_found"]
-)
+@each_row("kind", ["auth", "quota", "bad_request", "context_overflow", "content_filter", "not_found"])
 async def test_what_cannot_succeed_later_is_not_tried_again(kind: str) -> None:
     model = ScriptedModel(fail(kind, "no"))
     with pytest.raises(ModelError) as caught:

@@ -40,7 +40,7 @@ def test_the_table_of_real_answers_has_every_family() -> None:
         assert {"auth", "not_found", "context_overflow"} <= kinds and kinds & {"rate_limit", "quota"}, family
 
 
-@pytest.mark.parametrize("phrase", PHRASES, ids=lambda phrase: phrase.source)
+@each_row("phrase", PHRASES)
 def test_every_phrase_was_said_by_someone(phrase: Any) -> None:
     said = [classify(case.status, case.body) for case in REFUSALS]
     assert phrase.source
@@ -121,7 +121,7 @@ def test_the_answer_s_own_words_are_kept() -> None:
     assert len(classify(400, error("x" * 10_000)).message) == 2000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "status", "body"),
     [
         ("server", 500, error("boom")),

@@ -2,6 +2,7 @@ import pytest
 
 from agent_cli.model.types.info import Facts, LongPrompt, ModelInfo, Prices, Rates
 from agent_cli.protocol.usage import Usage
+from tests.rows import each_row
 
 LONG = Prices(2, 12, 0.2, 2.5, long=(LongPrompt(200_000, Rates(4, 18, 0.4)), LongPrompt(500_000, Rates(input=8))))
 INFO = ModelInfo("p/m", prices=LONG)
@@ -39,7 +40,7 @@ def test_the_newer_of_two_equal_sources_counts() -> None:
     assert (info.context_window, info.tools) == (16_000, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "cost"),
     [
         (Usage(input=100_000, output=1_000), 0.212),

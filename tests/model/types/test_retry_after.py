@@ -82,7 +82,7 @@ def test_waits(headers: dict[str, Any], message: str, seconds: float | None) -> 
     assert retry_after_s(headers, message, limited=True) == (seconds and pytest.approx(seconds, rel=0.1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "seconds"),
     [
         ({"resets_in_seconds": 602_705, "resets_at": time.time() + 9}, 602_705),
@@ -123,7 +123,7 @@ def test_limits_are_read_only_when_one_was_reached() -> None:
     assert retry_after_s(headers, "try again in 5s", limited=False) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"),
     [
         ("1h2m3s", 3723), ("1d", 86400), ("20ms", 0.02), ("2 minutes", 120), ("1 hour, 5 min", 3900), ("", None),

@@ -34,6 +34,7 @@ from tests.model import anthropic_streams, responses_streams, streams
 from tests.model.reaching import answer, failure
 from tests.model.replies import Reply
 from tests.model.server import Server
+from tests.rows import each_row
 
 FORMATS: dict[str, tuple[Callable[[], EventStream], list[str]]] = {
     name: (make, [stream for stream, *_ in (*module.STREAMS.values(), *module.FAULTS.values())])
@@ -134,7 +135,7 @@ def dumped(value: Any) -> str:
     return json.dumps(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wire", "stream"),
     [
         ("chat", streams.delta(tool_calls=5)),
@@ -177,7 +178,7 @@ def ascii_only(stream: str) -> bytes:
     return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in stream).encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "count"),
     [
         (0, 0),
@@ -271,7 +272,7 @@ async def test_a_refusal_that_cannot_be_decompressed_keeps_its_status() -> None:
     assert (error.kind, error.status) == ("auth", 401)
 
 
-@pytest.mark.parametrize("place", ["http://[::1", "https://exa mple:port/", "//", "http://other/v2", "x" * 5000])
+@each_row("place", ["http://[::1", "https://exa mple:port/", "//", "http://other/v2", "x" * 5000])
 async def test_a_redirect_is_told_wherever_it_leads(place: str) -> None:
     async with Server(Reply(status=302, headers={"location": place}, body={})) as server:
         error = await failure(server.url)

@@ -1,11 +1,11 @@
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.model.wire.sse import Frame, SseParser
 from tests.costs import assert_linear
+from tests.rows import each_row
 
 
 def parse(*chunks: bytes) -> list[Frame]:
@@ -14,7 +14,7 @@ def parse(*chunks: bytes) -> list[Frame]:
     return frames + list(parser.flush())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stream", "frames"),
     [
         (b"data: a\n\ndata: b\n\n", [Frame("", b"a"), Frame("", b"b")]),

@@ -18,6 +18,7 @@ from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, Tool
 from agent_cli.store.state.learned_limits import LearnedLimitsFile
 from tests.model.scenarios import TOOL, answer, client
 from tests.model.server import Reply, Server
+from tests.rows import each_row
 
 ASK = UserMessage(id="u", text="hi", images=(Image("image/png", "aGk="),))
 ANSWER = AssistantMessage(
@@ -58,7 +59,7 @@ def has(body: dict[str, Any], what: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "message", "gone"),
     [
         (CLAUDE, '"thinking.type.adaptive" is not supported for this model.', ("thinking", "output_config")),
@@ -147,7 +148,7 @@ async def test_the_efforts_a_refusal_names_are_used() -> None:
         assert [received.body[place]["effort"] for received in server.requests] == ["high", "medium"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "message", "blamed"),
     [
         (CLAUDE, "messages.2.content.0.tool_result.content: no", "r"),
@@ -208,8 +209,8 @@ async def told(model: Model) -> list[str]:
     return [event.text async for event in model.stream(REQUEST) if isinstance(event, Adjusted)]
 
 
-@pytest.mark.parametrize("wire", [CLAUDE, GPT, ("openai/gpt-4.1", "chat_completions")])
-@pytest.mark.parametrize(("message", "lasts"), [(BLIND, True), (BROKEN, False)])
+@each_row("wire", [CLAUDE, GPT, ("openai/gpt-4.1", "chat_completions")])
+@each_row(("message", "lasts"), [(BLIND, True), (BROKEN, False)])
 async def test_only_a_model_without_eyes_is_remembered_and_the_user_is_told_once(
     wire: tuple[str, str], message: str, lasts: bool, tmp_path: Path
 ) -> None:

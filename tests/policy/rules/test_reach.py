@@ -50,9 +50,7 @@ def test_a_command_reaches_as_far_as_it_needs(command: str, wanted: Reach, mode:
     assert reach(run(command, given)) == wanted
 
 
-@pytest.mark.parametrize(
-    "command", ["git push", "npm ci", "curl https://x", "docker ps", "cp a /opt/b", "cd /opt && make"]
-)
+@each_row("command", ["git push", "npm ci", "curl https://x", "docker ps", "cp a /opt/b", "cd /opt && make"])
 def test_what_the_sandbox_cannot_give_is_asked_for_in_auto_edit(command: str) -> None:
     verdict = run(command, ruled())
     assert isinstance(verdict, Ask) and verdict.rule == "mode auto-edit" and verdict.reach != "inside"
@@ -134,7 +132,7 @@ def test_what_may_not_leave_runs_inside_when_it_can() -> None:
     assert reach(run("gradle build", ruled("allow outside(gradle *)", "deny outside(gradle *)"))) == "inside"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "line", "wanted"),
     [
         ((), "make", "ask"), (("allow outside(make *)",), "make", "allow"), (("deny outside",), "make", "deny"),
@@ -160,8 +158,8 @@ _SENDING = (
 )
 
 
-@pytest.mark.parametrize("action", _SENDING, ids=str)
-@pytest.mark.parametrize("sandboxed", [True, False])
+@each_row("action", _SENDING)
+@each_row("sandboxed", [True, False])
 def test_after_text_of_strangers_what_leaves_the_workspace_asks_whatever_allows_it(
     action: Fetch | CallExternal | WritePath | RunCommand, sandboxed: bool
 ) -> None:

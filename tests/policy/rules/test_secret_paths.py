@@ -30,7 +30,7 @@ _OPEN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", _SECRETS)
+@each_row("name", _SECRETS)
 def test_a_secret_is_read_only_with_consent(name: str) -> None:
     assert (
         is_secret(f"{ROOT}/{name}")
@@ -51,7 +51,7 @@ def test_a_secret_is_read_only_with_consent(name: str) -> None:
                 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [".env ", ".env\u200b", ".e\u200bnv", ".env\t", ".env\u00a0", ".env\u2060 ", ".ssh /id_work", "a.pem\ufeff", ".env\u00ad"],
 )  # fmt: skip
@@ -74,7 +74,7 @@ def test_what_only_looks_like_a_secret_is_read(name: str) -> None:
     assert isinstance(run(f"cat {name}", ruled(mode="ask", sandboxed=False)), Allow)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["/proc/self/environ", "/proc/1/environ", "/proc/12/mem", "/proc/1/task/2/environ", "/etc/shadow", "/etc/gshadow",
              "/etc/sudoers.d/x", "/etc/ssh/ssh_host_rsa_key", "/proc/kcore"],
 )  # fmt: skip
@@ -114,7 +114,7 @@ def test_a_rule_of_the_users_still_beats_the_lift() -> None:
     assert kind(run("cat .env", ruled("allow read(.env)", "ask read(**/.env)"))) == "ask"
 
 
-@pytest.mark.parametrize("line", ["cat *", "cat .e*", "grep -r x .", "rg --hidden x", "head *.json", "wc -l */*"])
+@each_row("line", ["cat *", "cat .e*", "grep -r x .", "rg --hidden x", "head *.json", "wc -l */*"])
 def test_what_may_stand_for_a_secret_is_the_sandboxs_to_hide(line: str) -> None:
     assert isinstance(run(line, ruled()), Allow)
     assert kind(run("cat .e*", ruled(mode="yolo", sandboxed=False))) == "ask"
@@ -126,9 +126,7 @@ def test_a_glob_that_only_meets_open_patterns_asks_nothing(line: str) -> None:
     assert isinstance(run(line, ruled(mode="ask", sandboxed=False)), Allow)
 
 
-@pytest.mark.parametrize(
-    "line", ["cat id_r*", "cat .env*", "cat client_s*.json", "cat *.pem", "cat .ss*/x", "cat .aws/*"]
-)
+@each_row("line", ["cat id_r*", "cat .env*", "cat client_s*.json", "cat *.pem", "cat .ss*/x", "cat .aws/*"])
 def test_a_glob_that_is_aimed_at_secrets_asks(line: str) -> None:
     assert isinstance(run(line, ruled(mode="yolo", sandboxed=False)), Ask)
 

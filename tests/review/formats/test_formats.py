@@ -14,12 +14,13 @@ from agent_cli.review.finding import PreviousError, as_json, earlier_findings
 from agent_cli.review.formats.all import FORMATS, rendered
 from agent_cli.review.formats.inert import code, fenced, markdown
 from tests.review.formats.reviews import DIFF, FULL, HEAD, HOSTILE, finding, hostile, review
+from tests.rows import each_row
 
 GOLDEN = Path(__file__).parent / "golden"
 INCOMPLETE = review(stop_reason="cost_limit", error="the budget is spent")
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each_row("format", FORMATS)
 def test_a_review_of_every_kind_of_finding(format: str) -> None:
     """Goldens lie beside this file; a change of them is a change of what others read."""
     text = re.sub(r'("version": |"semanticVersion": )"\d[^"]*"', r'\1"VERSION"', rendered(FULL, format), count=1)
@@ -29,19 +30,19 @@ def test_a_review_of_every_kind_of_finding(format: str) -> None:
     assert text == (GOLDEN / f"full.{format}").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each_row("format", FORMATS)
 def test_the_head_is_named(format: str) -> None:
     assert HEAD[:12] in rendered(FULL, format) or format == "gitlab"
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each_row("format", FORMATS)
 def test_an_incomplete_review_is_not_a_clean_one(format: str) -> None:
     text = rendered(INCOMPLETE, format)
     assert (text != rendered(review(), format) and "incomplete" in text.lower()) or '"complete": false' in text
     assert INCOMPLETE.exit_code == 5
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each_row("format", FORMATS)
 def test_nothing_controls_a_terminal(format: str) -> None:
     text = rendered(hostile(), format)
     lines = text.split("\n")
@@ -55,11 +56,10 @@ def test_an_earlier_review_is_read_back() -> None:
     assert (value["type"], value["head"], value["target"]["diff"]) == ("review", HEAD, DIFF)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value"),
     [("id", "--> @everyone"), ("priority", 9), ("priority", -1), ("confidence", 2), ("start_line", 0),
      ("title", "x" * 1_000_000)],
-    ids=["id", "priority", "negative", "confidence", "line", "long"],
 )  # fmt: skip
 def test_a_damaged_or_hostile_earlier_review_is_refused(field: str, value: Any) -> None:
     damaged = as_json(FULL, "1")
@@ -138,14 +138,14 @@ def _html(text: str) -> str:
     return str(markdown_it.MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(text))
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@each_row("text", HOSTILE)
 def test_markdown_shows_a_text_and_does_nothing_else(text: str) -> None:
     html = _html(markdown(text))
     assert set(re.findall(r"<(/?\w+)", html)) <= {"p", "/p", "code", "/code", "br"}
     assert not re.search(r"@\w|#\d|GH-\d|://|www\.", re.sub(r"<code>.*?</code>", "", html))
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@each_row("text", HOSTILE)
 def test_nothing_closes_a_fence_or_a_code_span(text: str) -> None:
     assert _html(fenced(clean(text), "text")).count("<pre>") == 1
     assert re.fullmatch(

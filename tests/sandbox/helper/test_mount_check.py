@@ -15,6 +15,7 @@ from agent_cli.sandbox.helper.spawn import spawn_in_bubblewrap
 from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
+from tests.rows import each_row
 from tests.sandbox import trials
 
 BY_BUBBLEWRAP = [
@@ -57,7 +58,7 @@ def test_what_was_asked_for_and_copies_of_our_own_mounts_are_in_order() -> None:
     assert misplaced_mounts(ASKED, MountTree(INSIDE), MountTree(OUTSIDE)) == b""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "now", "place"),
     [
         (b"/@users/u/work/.git\\040x", b"/@users/u/work/evil", b"/home/u/work/.git x"),
@@ -76,7 +77,7 @@ def test_what_is_elsewhere_or_shows_something_else_is_found(line: bytes, now: by
     assert misplaced_mounts(ASKED, MountTree(INSIDE.replace(line, now)), MountTree(OUTSIDE)) == place
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "place"),
     [
         (b"30 20 8:2 /@users/u/.ssh /home/u/.ssh rw - btrfs /dev/vdb rw", b"/home/u/.ssh"),

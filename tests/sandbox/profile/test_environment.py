@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from agent_cli.redaction.env_names import is_secret, leads_out
 from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, child_env, confined_env
 from tests.redaction.secrets import tokens
@@ -161,7 +159,7 @@ def test_what_only_the_proxy_adds_does_not_outlast_the_command() -> None:
     assert added <= OF_CONFINEMENT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "kind",
     ["docker", "atlassian", "notion", "figma", "fly", "fly-macaroon", "new-relic", "terraform", "pulumi", "supabase",
      "supabase-secret", "vercel", "azure-storage", "azure-bus"],

@@ -8,6 +8,7 @@ import pytest
 from agent_cli.protocol.messages import Image
 from agent_cli.serve.acp.content import PromptReader, file_of
 from agent_cli.serve.jsonrpc.messages import RpcError
+from tests.rows import each_row
 
 
 def reader(folder: Path) -> PromptReader:
@@ -33,7 +34,7 @@ def test_parts_are_joined_as_they_were_written(tmp_path: Path) -> None:
     assert reader(tmp_path).read(blocks).text == 'Compare @"a b.py" with @"c.py".'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "mention"),
     [
         ("file:///other/x.py", '@"/other/x.py"'),
@@ -61,7 +62,7 @@ def test_a_resource_of_the_workspace_is_the_users_and_any_other_is_data(tmp_path
     assert "@" not in given.text
 
 
-@pytest.mark.parametrize("blocks", [[], [text(" ")], [{"type": "video"}], [{}], [{"type": "image", "data": "%"}]])
+@each_row("blocks", [[], [text(" ")], [{"type": "video"}], [{}], [{"type": "image", "data": "%"}]])
 def test_what_cannot_be_used_is_refused(tmp_path: Path, blocks: list[dict[str, Any]]) -> None:
     with pytest.raises(RpcError):
         reader(tmp_path).read(blocks)

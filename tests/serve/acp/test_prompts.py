@@ -6,6 +6,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.serve.acp.prompts import OpenPrompt, OpenPrompts
 from agent_cli.serve.jsonrpc.messages import RpcError
+from tests.rows import each_row
 
 
 def completed(submission: str, reason: StopReason = "end_turn") -> ev.TurnCompleted:
@@ -32,7 +33,7 @@ def guided() -> tuple[OpenPrompts, OpenPrompt, OpenPrompt]:
     return prompts, first, second
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "stop"),
     [
         ("end_turn", "end_turn"),

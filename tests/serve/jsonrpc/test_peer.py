@@ -14,6 +14,7 @@ from agent_cli.serve.jsonrpc import messages
 from agent_cli.serve.jsonrpc.channel import PipeChannel, SocketChannel
 from agent_cli.serve.jsonrpc.messages import Disconnected, RpcError
 from agent_cli.serve.jsonrpc.peer import Peer
+from tests.rows import each_row
 
 
 class Other:
@@ -88,7 +89,7 @@ async def test_requests_are_answered_each_with_its_id() -> None:
         assert asked.calls == [("wait", {}), ("go", {"x": 1})]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "code", "identifier"),
     [
         (b"{", messages.PARSE_ERROR, None),

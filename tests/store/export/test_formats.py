@@ -7,7 +7,6 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +28,7 @@ from agent_cli.store.export.step_charts import (
 from agent_cli.store.export.transcript import Turn, transcript_of
 from agent_cli.store.session_file import read_session
 from tests.fuzz import tries
+from tests.rows import each_row
 from tests.store.talk import HOSTILE, records
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "sessions").glob("*.json"))
@@ -134,8 +134,8 @@ def test_whatever_was_said_does_nothing(text: str) -> None:
     exported(given, "md")
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@each_row("form", FORMATS)
+@each_row("path", EXAMPLES)
 def test_every_example_is_exported_in_every_form(path: Path, form: Format) -> None:
     given = read_session(path).records
     text = exported(given, form)

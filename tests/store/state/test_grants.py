@@ -9,6 +9,7 @@ import pytest
 
 from agent_cli.store.session_file import StoreError
 from agent_cli.store.state.grants import GrantFile
+from tests.rows import each_row
 
 
 def test_without_a_file_there_are_no_rules_and_reading_makes_none(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_the_old_file_is_replaced_and_never_changed_in_place(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.json", "p.json.lock"]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"allow": "shell"}', '{"allow": [1]}', '{"allow": ["a"]'])
+@each_row("content", ["", "{", "[]", '{"allow": "shell"}', '{"allow": [1]}', '{"allow": ["a"]'])
 def test_a_damaged_file_is_an_error_and_is_left_as_it_is(tmp_path: Path, content: str) -> None:
     path = tmp_path / "p.json"
     path.write_text(content, encoding="utf-8")

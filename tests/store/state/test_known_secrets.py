@@ -6,11 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.store.state.known_secrets import KnownSecretsFile
 from tests.redaction.secrets import ALNUM, some
+from tests.rows import each_row
 
 ONE, TWO = some(ALNUM, 24, "one"), some(ALNUM, 24, "two")
 
@@ -47,9 +46,7 @@ def test_two_folders_have_different_hashes(tmp_path: Path) -> None:
     assert len({(tmp_path / name).read_bytes() for name in ("a", "b")}) == 2
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b'{"key":"xy"}', b'{"key":"' + b"z" * 64 + b'"}', b"\xff\xfe", b"[]"]
-)
+@each_row("content", [b"", b"{", b'{"key":"xy"}', b'{"key":"' + b"z" * 64 + b'"}', b"\xff\xfe", b"[]"])
 def test_a_damaged_file_is_begun_anew(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "known.json"
     path.write_bytes(content)

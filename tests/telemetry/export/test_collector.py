@@ -22,6 +22,7 @@ from agent_cli.telemetry.export.otlp_settings import OtlpSettings, Protocol
 from agent_cli.telemetry.export.trace_file import lock_in_place
 from agent_cli.telemetry.span import Span
 from tests.model.network import Tls, authority
+from tests.rows import each_row
 
 from ..collector_server import REJECTED, CollectorServer
 from ..reading import read_requests
@@ -137,11 +138,10 @@ async def after_a_try(server: CollectorServer) -> None:
         await asyncio.sleep(0.005)
 
 
-@pytest.mark.parametrize("meanwhile", [nothing, after_a_try])
-@pytest.mark.parametrize(
+@each_row("meanwhile", [nothing, after_a_try])
+@each_row(
     ("status", "said"),
     [(404, "HTTP status 404"), (401, "HTTP status 401"), (503, "HTTP status 503"), (0, "")],
-    ids=["unknown", "unauthorized", "busy", "hangs"],
 )
 async def test_what_a_collector_does_not_take_is_kept(
     tmp_path: Path, status: int, said: str, meanwhile: Callable[[CollectorServer], object]

@@ -9,9 +9,10 @@ from agent_cli.telemetry.export.otlp_settings import (
     otlp_settings,
     resource_attributes,
 )
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("configured", "env", "wanted"),
     [
         (False, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_TRACES_EXPORTER": "otlp"}, False),
@@ -21,7 +22,6 @@ from agent_cli.telemetry.export.otlp_settings import (
         (True, {"OTEL_SDK_DISABLED": "True"}, False),
         (False, {"AGENT_OTEL": ""}, False),
     ],
-    ids=["variables of others", "variable", "configuration", "variable wins", "disabled", "empty"],
 )
 def test_only_the_user_switches_it_on(configured: bool, env: dict[str, str], wanted: bool) -> None:
     assert is_switched_on(configured, env) is wanted
@@ -59,7 +59,7 @@ def test_variables_for_traces_beat_those_for_all() -> None:
     assert (found.headers, found.protocol) == ({"y": "2"}, "http/protobuf")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "said"),
     [
         ("PROTOCOL", "http/protobuf", "pip install 'agent-cli[otel]'"),

@@ -15,6 +15,7 @@ from agent_cli.telemetry import conventions as names
 from agent_cli.telemetry.export import otlp_json
 from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace
 from agent_cli.telemetry.span import Span, SpanKind
+from tests.rows import each_row
 
 from ..reading import read_requests
 
@@ -96,8 +97,8 @@ def test_a_chrome_trace_that_was_cut_off_lacks_only_its_end(tmp_path: Path) -> N
     assert [each["ph"] for each in json.loads(path.read_text(encoding="utf-8") + "]")] == ["M", "M", "X", "X"]
 
 
-@pytest.mark.parametrize("name", ["t.jsonl", "t.json"])
-@pytest.mark.parametrize("content", ["mine", '{"my": "settings"}', '[\n{"my": "list"}\n]'])
+@each_row("name", ["t.jsonl", "t.json"])
+@each_row("content", ["mine", '{"my": "settings"}', '[\n{"my": "list"}\n]'])
 def test_a_file_that_is_no_trace_is_left_alone(tmp_path: Path, name: str, content: str) -> None:
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")

@@ -16,6 +16,7 @@ from agent_cli.telemetry.recorded.figures import Durations, figures_of
 from agent_cli.telemetry.recorded.spans import Recorded, recorded, spans_of
 from agent_cli.telemetry.recorded.statistics import Grouping, Row, statistics
 from tests.fuzz import tries
+from tests.rows import each_row
 
 from .made import NOON, a_child, a_turn, called, header, result, save, sessions
 
@@ -150,10 +151,10 @@ def test_damaged_files_are_counted_and_what_can_be_read_of_them_counts(tmp_path:
     assert found.total.totals.cost_usd == pytest.approx(0.03)
 
 
-@pytest.mark.parametrize("wrong", [
+@each_row("wrong", [
     {"time": 1e300}, {"time": -1e300}, {"duration_s": 1e308}, {"first_token_s": -1e308}, {"cost_usd": 1e308},
     {"usage": Usage(input=2**62)},
-], ids=lambda wrong: "-".join(wrong))  # fmt: skip
+])  # fmt: skip
 def test_a_figure_that_cannot_be_true_spoils_no_sum(tmp_path: Path, wrong: dict[str, object]) -> None:
     bad = [msgspec.structs.replace(called(number, 2, id=f"x{number}"), **wrong) for number in range(3)]
     sessions = stored(tmp_path, [header("00000001"), *a_turn()[:-1], *bad, a_turn()[-1]])

@@ -12,6 +12,7 @@ import pytest
 from agent_cli.tools.files.file_change import Edit
 from agent_cli.tools.files.replace_text import with_edits
 from agent_cli.tools.kit.base import ToolError
+from tests.rows import each_row
 
 
 class Case(NamedTuple):
@@ -140,7 +141,7 @@ def test_replace_all_takes_whole_words_and_names_the_rest() -> None:
     assert made.note.endswith("Left as they are inside longer words: lines 2, 3.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new"),
     [
         ("你好世界\n", "世界", "朋友"), ("これはペンです\n", "ペン", "本"), ("ภาษาไทย\n", "ไทย", "ลาว"),

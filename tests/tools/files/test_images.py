@@ -14,6 +14,7 @@ from PIL import Image
 
 from agent_cli.tools.files.images import MAX_BYTES, PictureError, fit, picture_kind
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
+from tests.rows import each_row
 from tests.tools.calls import call
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # pytest forgets the filters between tests
@@ -108,7 +109,7 @@ def test_of_an_animation_the_first_frame_is_sent_and_said() -> None:
         assert Image.open(io.BytesIO(fitted.data)).convert("RGB").getpixel((5, 5)) == (255, 0, 0)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16", "I", "CMYK", "F"])
+@each_row("mode", ["1", "L", "LA", "P", "RGBA", "I;16", "I", "CMYK", "F"])
 def test_every_colour_mode_can_be_sent(mode: str) -> None:
     kind = "TIFF" if mode in ("CMYK", "F", "I;16", "I") else "PNG"
     fitted = fit(made(kind, (2000, 10), mode))

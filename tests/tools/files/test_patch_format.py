@@ -41,7 +41,7 @@ _HUNK = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+A\n b\n"
 _ENVELOPE = "*** Begin Patch\n*** Update File: g\n@@\n-a\n+A\n*** End Patch\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "patch",
     [
         _ENVELOPE + "--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",

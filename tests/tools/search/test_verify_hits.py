@@ -9,6 +9,7 @@ from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import ToolContext, ToolError
 from agent_cli.tools.search.matches import collect
 from agent_cli.tools.search.verify_hits import standing, there
+from tests.rows import each_row
 from tests.tools.calls import call
 
 _FOUND = (
@@ -25,7 +26,7 @@ def test_a_line_that_is_not_in_the_file_is_left_out_and_counted(tmp_path: Path) 
     assert (matches.count, matches.lost) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "offset", "raw", "is_so"),
     [
         (b"a\nb\n", 2, b"b\n", True),

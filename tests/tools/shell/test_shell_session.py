@@ -14,6 +14,7 @@ from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.new_context import new_context
 from agent_cli.tools.shell.shell_session import ShellSession, read_report
 from tests.fuzz import tries
+from tests.rows import each_row
 from tests.tools.calls import call
 
 
@@ -138,9 +139,7 @@ async def test_a_path_in_another_order_may_mean_other_programs_everywhere(contex
     assert context.shell.shadowed() == ("*",)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"0 0\n/x\0\0", b"x\n/x\n\0\0\0", b"0\nrelative\n\0\0\0", b"0\n/x\n\0junk\0\0"]
-)
+@each_row("data", [b"", b"0 0\n/x\0\0", b"x\n/x\n\0\0\0", b"0\nrelative\n\0\0\0", b"0\n/x\n\0junk\0\0"])
 def test_a_report_that_is_not_whole_counts_for_nothing(data: bytes) -> None:
     assert read_report(data) is None
 

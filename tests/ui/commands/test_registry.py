@@ -35,6 +35,7 @@ from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
 from agent_cli.ui.services import OwnPrompt, PluginLine, ServerLine
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
+from tests.rows import each_row
 from tests.ui.fake_client import PICTURE, FakeClient, FakeHost
 
 
@@ -101,12 +102,12 @@ async def run(
     return desk
 
 
-@pytest.mark.parametrize("text", ["/usr/bin/python is gone", "hello /help", "//", "/", "/etc/hosts"])
+@each_row("text", ["/usr/bin/python is gone", "hello /help", "//", "/", "/etc/hosts"])
 def test_paths_and_prose_are_no_commands(text: str) -> None:
     assert registry.parse(text) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "operation"),
     [
         ("/undo", Undo(1)),
@@ -156,7 +157,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
     assert [made for _, made in desk.client.submitted] == [operation]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "word"),
     [
         ("/help", "/undo"),
@@ -314,13 +315,13 @@ def test_the_picture_of_the_window_fits_a_narrow_terminal(columns: int) -> None:
     assert "Reclaimable: part number 1 with a name 900, part" in words and "auto-compacts at" in words
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
+@each_row("name", sorted(TABLE))
 async def test_every_command_of_the_table_can_be_run(name: str) -> None:
     desk = await run(f"/{name}")
     assert desk.said or desk.left or desk.offered or desk.client.submitted or desk.proposed[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "picks", "operation"),
     [
         ("/model", ["test/other"], ChangeSettings(model="test/other")),
@@ -335,7 +336,7 @@ async def test_what_is_picked_is_done(line: str, picks: list[str], operation: Op
     assert [made for _, made in desk.client.submitted] == [operation] and len(desk.offered) == len(picks)
 
 
-@pytest.mark.parametrize("line", ["/model", "/mode", "/effort", "/rewind", "/resume", "/sessions", "/theme"])
+@each_row("line", ["/model", "/mode", "/effort", "/rewind", "/resume", "/sessions", "/theme"])
 async def test_picking_nothing_changes_nothing(line: str) -> None:
     desk = await run(line)
     assert desk.offered and not desk.client.submitted and desk.left is None and not desk.said
@@ -451,7 +452,7 @@ make   # with a tab\there
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "copied"),
     [
         ("/copy", ANSWER.rstrip("\n")),
@@ -596,7 +597,7 @@ async def test_help_colours_names() -> None:
     assert f"  {desk.theme.paint('accent', '/undo')} [N] " in desk.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "name"),
     [("?", "keys"), (" ? ", "keys"), ("/", "help"), ("/?", "?"), ("exit", "quit"), ("? why", None)],
 )

@@ -21,6 +21,7 @@ from agent_cli.ui.commands.api import Choice, ExitReason, FirstInput
 from agent_cli.ui.conversation.conversation import Conversation, LooserModeError
 from agent_cli.ui.services import MemoryLine
 from agent_cli.ui.text.theme import NONE, Theme
+from tests.rows import each_row
 from tests.ui.fake_client import FakeClient, FakeHost
 
 IMAGE = Image("image/png", "AAAA")
@@ -130,7 +131,7 @@ async def test_a_note_is_saved_where_the_user_says(line: str) -> None:
     assert front.submitted == [UserInput(line)]
 
 
-@pytest.mark.parametrize("text", ["# Head\n\ntext", "## Head", "#!/bin/sh", "#123", "a # b"])
+@each_row("text", ["# Head\n\ntext", "## Head", "#!/bin/sh", "#123", "a # b"])
 async def test_what_is_no_note_is_a_prompt(text: str) -> None:
     front = Recorder()
     await front.conversation.send(text)

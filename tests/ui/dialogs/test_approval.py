@@ -16,6 +16,7 @@ from agent_cli.ui.dialogs.approval_decisions import split_hunks
 from agent_cli.ui.dialogs.question import QuestionDialog
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, choose
+from tests.rows import each_row
 from tests.ui.tool_events import approval_item
 
 ARGUMENTS = json.dumps({"command": "rm -rf build", "timeout_s": 5})
@@ -49,9 +50,7 @@ def chosen(asking: ApprovalDialog) -> str:
     return "".join(re.findall("❯ (\\S[^·\n]*[^ ·\n])", "\n".join(asking.draw(NONE, 200, 20))))
 
 
-@pytest.mark.parametrize(
-    ("text", "allow"), [("y", True), ("1", True), ("Y", True), ("n", False), ("3", False), ("N", False)]
-)
+@each_row(("text", "allow"), [("y", True), ("1", True), ("Y", True), ("n", False), ("3", False), ("N", False)])
 def test_a_letter_or_a_number_decides_when_it_is_all_there_is(text: str, allow: bool) -> None:
     asking = dialog()
     asking.entered(text)
@@ -105,7 +104,7 @@ def test_arrows_choose_and_enter_takes_it() -> None:
     assert asking.answer == answered(Decision("c1", True, grant="shell(rm -rf build)", scope="session"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "hint"),
     [
         ("y", "runs it once"),
@@ -141,7 +140,7 @@ def test_typed_text_is_a_refusal_with_exactly_that_text() -> None:
     assert asking.answer == answered(Decision("c1", False, "use  `make clean`,\n\tplease ✓ "))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "decision"),
     [
         ("yes", Decision("c1", True)),
@@ -270,7 +269,7 @@ EDIT = msgspec.structs.replace(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "question"),
     [
         (item(), ["? Run  rm -rf build ?"]),
@@ -375,7 +374,7 @@ def test_the_call_in_question_is_among_the_rows_of_a_batch(rows: int) -> None:
         asking.press("right", 1.0)
 
 
-@pytest.mark.parametrize("command", ["/undo", "/undo 2", "/cots", "/mine now", "!ls", " !touch x"])
+@each_row("command", ["/undo", "/undo 2", "/cots", "/mine now", "!ls", " !touch x"])
 def test_a_command_is_no_answer_and_stays_in_the_line(command: str) -> None:
     asking = dialog()
     before = asking.entry
@@ -468,7 +467,7 @@ def test_the_risk_is_told_on_demand_and_the_reach_always() -> None:
 HUNKS = "--- a/f\n+++ b/f\n" + "".join(f"@@ -{at} +{at} @@\n-\told {at}\n+\tnew {at}\n" for at in (1, 20, 40))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "decision"),
     [
         ("yny", Decision("c1", True, hunks=(0, 2))),

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.protocol import events as ev
 from agent_cli.ui.headless.partial_output import PartialAnswer, PartialJson
+from tests.rows import each_row
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -43,7 +43,7 @@ def test_what_is_there_is_a_part_of_the_whole(value: Any, size: int, ascii_only:
     assert found[0] is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("", None),

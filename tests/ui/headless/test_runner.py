@@ -17,6 +17,7 @@ from agent_cli.protocol.operations import ApprovalAnswer, Interrupt, QuestionAns
 from agent_cli.protocol.run_outcome import ChangedFile, Denied
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.headless.runner import RunResult, StopHandle, encode, run_task
+from tests.rows import each_row
 from tests.ui.fake_client import FakeClient
 
 
@@ -192,7 +193,7 @@ SAID = "busy \x1b[31mred\x1b]0;t\x07 \x9b1m \u202e"
 REFUSED = ev.ErrorInfo("overloaded", SAID)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         ev.RetryScheduled(attempt=1, delay_s=1.0, error=REFUSED),
@@ -201,7 +202,6 @@ REFUSED = ev.ErrorInfo("overloaded", SAID)
         ev.Notice(level="warning", text=SAID),
         ev.TextDelta(text=SAID),
     ],
-    ids=lambda event: type(event).__name__,
 )
 def test_what_others_said_is_in_each_line_as_it_came_and_escaped(event: ev.AnyEvent) -> None:
     line = encode(event)

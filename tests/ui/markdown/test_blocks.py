@@ -4,7 +4,6 @@ import random
 import re
 from collections import Counter
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.costs import assert_linear
 from tests.fuzz import tries
+from tests.rows import each_row
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -87,7 +87,7 @@ def test_a_table_with_too_many_columns_becomes_rows_of_names_and_values() -> Non
     ]
 
 
-@pytest.mark.parametrize("width", range(8, 100, 7))
+@each_row("width", range(8, 100, 7))
 def test_no_row_of_a_table_is_wider_than_the_terminal(width: int) -> None:
     source = f"{TABLE}\n| supercalifragilisticexpialidocious | 日本語の長い文章です | ไทย🇩🇪👍🏽 |\n| **x** [y](http://a.b/c) |"
     rows = drawn(source, width)
@@ -177,7 +177,7 @@ def test_words_have_the_looks_they_were_given() -> None:
     assert drawn("**a** `b`") == ["a `b`"], "without colours code keeps its signs"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "2*3*4 = 24",
@@ -197,7 +197,7 @@ def test_a_star_between_letters_or_digits_is_a_star(source: str) -> None:
     assert drawn(source) == [source]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "shown"),
     [("**bold** *a b*, *c*.", "bold a b, c."), ("これは**重要**です", "これは重要です"), ("日本*語*です", "日本語です"),
      ("*a*b*", "a*b"), ("foo**bar**baz", "foobarbaz"), ("**v**2", "v2"), ("**a** x**2 + y**2", "a x**2 + y**2"), ("**API**s", "APIs"), ("[2*3*4](x)", "2*3*4 (x)")],
@@ -206,7 +206,7 @@ def test_emphasis_at_the_edges_of_words_stays_emphasis(source: str, shown: str) 
     assert drawn(source) == [shown]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "formula",
     ["$a *b* c$", "$x_1 _y_ z$", "$\\foo{a}$", "$$\\foo *b* c$$", "$$\na *b*\n= \\foo c$$", "\\(\\foo_1 *y* z\\)",
      "\\[ *a* \\\\[2pt] `b` \\]", "\\[\n\\foo{a}{b} *c*\n\\]", "$<http://a.b>$", "$&amp;$"],
@@ -220,7 +220,7 @@ def test_a_formula_looks_like_code() -> None:
     assert looks("see $a *b* c$ *now*") == "see \x1b[36m$a *b* c$\x1b[0m \x1b[3mnow\x1b[0m"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "shown"),
     [("\\( *a*", "( a"), ("\\[ *a*", "[ a"), ("$ *a*$", "$ a$"), ("$a *b* $", "$a b $"), ("$a *b*$5", "$a b$5"),
      ("$$ *a*", "$$ a"), ("$x\n*a*$", "$x a$"), ("$", "$"), ("\\$a *b*$", "$a b$"),
@@ -287,7 +287,7 @@ def test_a_block_that_cannot_be_drawn_is_shown_as_it_was_written() -> None:
     assert stream.take(80, final=True) == ["**a**", "b", "", "- c"]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_row("seed", range(8))
 def test_no_word_is_lost(seed: int) -> None:
     """Whatever the Markdown around it means."""
     pick = random.Random(seed)
@@ -301,12 +301,11 @@ def test_no_word_is_lost(seed: int) -> None:
         assert not [word for word in words if word not in shown], repr("".join(parts))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "times"),
     [("[", 3_750), ("![[", 1_250), ("[a](", 1_000), ("*a **b ", 600), ("`a ``b ", 600), ("_a", 1_900), ("> ", 1_900),
      ("- ", 600), ("[" * 150 + "]" * 150, 12), ("日", 3_750), ("👩‍👩‍👧‍👦", 400), ("a*b", 1_250),
      ("$a ", 1_250), ("$$a ", 1_000), ("\\(a ", 1_000), ("\\[\\(a ", 600), ("$$a $b", 600)],
-    ids=range(17),
 )  # fmt: skip
 def test_no_text_costs_more_than_its_length(source: str, times: int) -> None:
     assert any(drawn(source * times))
@@ -333,8 +332,8 @@ def test_another_theme_is_used_at_once() -> None:
     assert "\x1b[" in code.line("return")
 
 
-@pytest.mark.parametrize("width", [24, 60])
-@pytest.mark.parametrize(
+@each_row("width", [24, 60])
+@each_row(
     "end",
     [
         "and then **bold text, _both_ and** `code` end it",

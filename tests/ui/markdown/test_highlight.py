@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from agent_cli.ui.markdown.highlight import CodeLines
 from agent_cli.ui.text.theme import NONE, choose
 from tests.costs import assert_linear
 from tests.fuzz import tries
+from tests.rows import each_row
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -27,7 +27,7 @@ def coloured(language: str, text: str) -> list[str]:
     return [code.line(line, DARK) for line in text.split("\n")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("language", "text", "role"),
     [
         ("python", 'x = """a\nif b\nc"""\nif d: pass', STRING),
@@ -52,7 +52,7 @@ def test_what_spans_lines_looks_the_same_on_all_of_them(language: str, text: str
     assert KEYWORD in after, "and it is over where it ends"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("language", "line"),
     [("js", 'x = "/*"'), ("c", 'char *x = "/*";'), ("c", "int x; // /*"), ("python", "x = '\"\"\"'"),
      ("sh", "ls /* `pwd`"), ("js", "x = 1 /* y */ + 2"), ("python", "# '''"), ("yaml", "a: /*")],
@@ -84,7 +84,7 @@ def test_without_colours_code_is_as_it_was() -> None:
     assert code.line('x = """', NONE) == 'x = """'
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@each_row("language", LANGUAGES)
 def test_each_line_costs_the_same(language: str) -> None:
     for line in ("/*" * 100, '"' * 225, "`" * 225, "(/a" * 75, "f'{" * 75, "<a " * 75, "$((" * 75, "x" * 2500):
         coloured(language, line)  # what is loaded once

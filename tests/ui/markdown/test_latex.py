@@ -1,6 +1,5 @@
 """LaTeX in answers: what is simple becomes text that can be read and copied, all else stays as it is."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,9 +7,10 @@ from agent_cli.ui.markdown.blocks import StyledBlocks
 from agent_cli.ui.markdown.latex import readable
 from agent_cli.ui.text.theme import NONE
 from tests.fuzz import tries
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("formula", "text"),
     [
         (r"\(a\)", "a"),
@@ -37,7 +37,7 @@ def test_simple_formulas_can_be_read(formula: str, text: str) -> None:
     assert StyledBlocks(NONE).block(f"see {formula}, *there*", 99, None) == [f"see {text}, there"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "formula",
     [
         r"$\foo{x}$", r"$x^2 + \foo$", r"$$\begin{matrix}1 & 2\end{matrix}$$", r"\(a \\ b\)", r"$\frac12$",

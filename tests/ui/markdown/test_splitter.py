@@ -13,6 +13,7 @@ from agent_cli.ui.markdown.splitter import MarkdownStream, PlainBlocks, language
 from agent_cli.ui.text.theme import NONE, choose
 from tests.costs import assert_linear
 from tests.fuzz import LEVEL, tries
+from tests.rows import each_row
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -60,7 +61,7 @@ def render(text: str, chunks: list[str] | None = None, width: int = 60) -> list[
     return out + stream.take(width, final=True)
 
 
-@pytest.mark.parametrize("name", CORPUS)
+@each_row("name", CORPUS)
 def test_committed_blocks_equal_the_whole_document(name: str) -> None:
     text = CORPUS[name]
     whole = render(text)
@@ -171,7 +172,7 @@ def test_an_open_fence_is_committed_line_by_line() -> None:
     assert stream.take(80) == ["b = 2"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("info", "name"),
     [("py", "py"), (" Python title=x", "python"), ("{.py}", "py"), ("rust,ignore", "rust"), ("ts:src/x.ts", "ts"),
      ("c++", "c++"), ("objective-c", "objective-c"), ("", ""), ("⟨U+202E⟩", "")],
@@ -235,7 +236,7 @@ def test_one_huge_block_costs_as_much_as_it_is_long(head: str, line: str, lines:
     assert_linear(show, lines)
 
 
-@pytest.mark.parametrize("answer", ["8081.", "42.", "1)", "-", "+", "***", "[x]: http://a.b"])
+@each_row("answer", ["8081.", "42.", "1)", "-", "+", "***", "[x]: http://a.b"])
 def test_no_answer_vanishes_for_looking_like_markdown(answer: str) -> None:
     stream = MarkdownStream(StyledBlocks(NONE))
     stream.feed(answer)

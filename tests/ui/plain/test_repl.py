@@ -264,7 +264,7 @@ def test_a_call_is_decided_by_numbers_and_words(typed: list[str], decision: Deci
     assert decided(CALL, *typed)[0] == decision
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "decision"),
     [
         (["5", "1 3"], Decision("c1", True, hunks=(0, 2))),
@@ -301,7 +301,7 @@ async def test_the_end_of_the_input_picks_nothing() -> None:
     assert not client.operations(ChangeSettings) and leaving == ExitReason("quit")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "picked"),
     [
         ("", ""),

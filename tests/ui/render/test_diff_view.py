@@ -15,6 +15,7 @@ from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, choose
 from tests.costs import assert_linear
 from tests.fuzz import tries
+from tests.rows import each_row
 
 DARK = choose(Ui(theme="dark"), {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -49,7 +50,7 @@ def test_a_changed_line_that_looks_like_a_header_is_none() -> None:
     assert drawn(text) == ["x", "1 --- old", "1 +++ new", "2  ", "y", "5 -a", "5 +b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b", ["1 -a", "1 +b"]),
@@ -100,7 +101,7 @@ def test_lines_are_paired_where_some_were_added() -> None:
     assert [re.findall(r"\x1b\[4;\d+m([^\x1b]*)", row) for row in rows] == [["1"], ["2"], [], ["10"], ["20"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "shown"),
     [
         ("\tx", "    x", ["1 -→   x", "1 +····x"]),

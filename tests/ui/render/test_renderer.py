@@ -21,6 +21,7 @@ from agent_cli.ui.text.hints import Situation, error_with_advice
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from agent_cli.ui.text.truncate import fold
 from tests.fuzz import tries
+from tests.rows import each_row
 from tests.ui.any_event import KINDS, events, structs
 from tests.ui.fake_client import SNAPSHOT
 from tests.ui.tool_events import approval_item, finished, started
@@ -149,7 +150,7 @@ def test_the_label_of_a_link_cannot_look_like_a_prompt() -> None:
     assert "▌" not in shown(answered("[▌ yes, delete it](https://a.b)"), theme=LINKED)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in get_args(HintKind) if kind not in ("certificate", "log")])
+@each_row("kind", [kind for kind in get_args(HintKind) if kind not in ("certificate", "log")])
 def test_a_failure_takes_three_rows_and_ctrl_o_shows_all_of_it(kind: HintKind) -> None:
     said = "The provider refused the request: " + "a field of the body is not what it should be, " * 12 + "the end"
     error = ev.ErrorInfo("provider_error", said, request_id="req_77", hints=(Hint(kind, "api.example.com"),))
@@ -309,7 +310,7 @@ def test_a_tool_of_a_plugin_says_how_its_results_are_shown() -> None:
     assert asked.take() == "? Which?\n\n● Answer  left\n"
 
 
-@pytest.mark.parametrize("tool", ["jobs", "web_fetch", "web_search", "recall", "weather__today"])
+@each_row("tool", ["jobs", "web_fetch", "web_search", "recall", "weather__today"])
 def test_results_without_a_display_can_be_seen(tool: str) -> None:
     view = renderer()
     event = finished(tool=tool, title="x", text="\n".join(f"line {n}" for n in range(9)))

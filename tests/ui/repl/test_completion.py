@@ -19,6 +19,7 @@ from agent_cli.ui.text.fuzzy_paths import Fragment, span
 from agent_cli.workspace.path_listing import offered, offered_in
 from tests.costs import assert_linear
 from tests.fuzz import tries
+from tests.rows import each_row
 from tests.ui.fake_client import FakeClient, FakeHost
 
 
@@ -143,7 +144,7 @@ def test_a_pattern_that_never_fits_costs_no_more_than_the_text_is_long() -> None
     assert_linear(search, 200)
 
 
-@pytest.mark.parametrize("sought", ["]", "^", "\\", "a-b", ".*", "[x", "src/^"])
+@each_row("sought", ["]", "^", "\\", "a-b", ".*", "[x", "src/^"])
 def test_letters_with_a_meaning_of_their_own_are_letters(sought: str) -> None:
     assert Fragment(sought).best(["x/y", f"d/z{sought}q", "src/zz"], 30, loosely=True) == [f"d/z{sought}q"]
 

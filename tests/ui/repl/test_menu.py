@@ -15,6 +15,7 @@ from agent_cli.config.schema import Ui
 from agent_cli.ui.repl import menu
 from agent_cli.ui.text.lines import cells
 from agent_cli.ui.text.theme import NONE, choose
+from tests.rows import each_row
 from tests.ui.session import Session
 
 COMMANDS = [("model", "show or change the model"), ("mode", "what is allowed without asking, by mode " * 3)]
@@ -49,7 +50,7 @@ def test_of_paths_none_is_taken_before_one_is_chosen() -> None:
     assert menu.draw(state("see @a", [("a.py", ""), ("b.py", "")], 1), 60, NONE).split("\n")[1] == "❯ /b.py"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "offered", "becomes"),
     [
         ("/mo", ("model", "mode"), "/model"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.rows import each_row
 from tests.ui.terminal import Terminal
 
 PROGRAM = """
@@ -34,7 +35,7 @@ print(repr(text))
 """
 
 
-@pytest.mark.parametrize("keys", ["\x04", "\x03\x03", "lost\x03\x04", "lost\x03\x03\x03", "lost\r\x03\x03"])
+@each_row("keys", ["\x04", "\x03\x03", "lost\x03\x04", "lost\x03\x03\x03", "lost\r\x03\x03"])
 def test_ctrl_d_and_ctrl_c_twice_leave_before_there_is_a_line_editor(keys: str) -> None:
     with Terminal(PROGRAM) as terminal:
         before = terminal.modes()

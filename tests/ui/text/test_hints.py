@@ -23,7 +23,7 @@ EARLY = [
 ]
 
 
-@pytest.mark.parametrize("reason", EARLY)
+@each_row("reason", EARLY)
 def test_every_early_end_says_how_to_go_on(reason: StopReason) -> None:
     told = run_stopped(reason, saved=True, from_outside=False)
     assert told.startswith(f"stopped: {reason}. ") and "To continue: " in told and "/" not in told
@@ -94,7 +94,7 @@ WITH_ERROR: list[ev.TurnFailed | ev.OperationFailed | ev.RetryScheduled | ev.Fel
 ]
 
 
-@pytest.mark.parametrize("event", WITH_ERROR, ids=lambda event: type(event).__name__)
+@each_row("event", WITH_ERROR)
 def test_the_hint_of_an_event_is_worded_by_the_front_end(event: ev.AnyEvent) -> None:
     saved = msgspec.structs.replace(SNAPSHOT, session_path="/s.jsonl")
     unsaved = msgspec.structs.replace(SNAPSHOT, session_path="")

@@ -1,16 +1,15 @@
 """Links that a terminal opens: where they are known to work, and what they may lead to."""
 
-import pytest
-
 from agent_cli.config.schema import Ui
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.links import is_supported, linked, may_link
 from agent_cli.ui.text.theme import choose
+from tests.rows import each_row
 
 VSCODE = {"TERM_PROGRAM": "vscode", "TERM_PROGRAM_VERSION": "1.95.2"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "works"),
     [
         ({}, False),
@@ -44,7 +43,7 @@ def test_terminals_that_are_known_to_open_links(environ: dict[str, str], works: 
     assert is_supported(environ) == works
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "may"),
     [
         ("https://a.b/c?d=e#f@g", True),
@@ -78,7 +77,7 @@ def test_a_link_takes_no_columns() -> None:
     assert lines.plain(linked("text", "https://a.b")) == "text"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "environ", "has"),
     [
         (Ui(), VSCODE, True),

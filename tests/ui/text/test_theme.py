@@ -10,6 +10,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.render.renderer import Renderer
 from agent_cli.ui.text.theme import NONE, Role, Theme, choose
+from tests.rows import each_row
 from tests.ui.fake_client import SNAPSHOT
 from tests.ui.tool_events import approval_item
 
@@ -173,8 +174,8 @@ READ = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("event", "words"), READ, ids=lambda value: type(value).__name__)
-@pytest.mark.parametrize("name", BACKGROUNDS)
+@each_row(("event", "words"), READ)
+@each_row("name", BACKGROUNDS)
 def test_sentences_are_neither_dim_nor_coloured(name: str, event: ev.AnyEvent, words: str) -> None:
     view = Renderer(theme(name), Ui(), lambda: 80, lambda: SNAPSHOT)
     view.handle(event)

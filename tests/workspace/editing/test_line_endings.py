@@ -1,12 +1,12 @@
 """An edit changes no character outside its span, whatever the line ends are."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.workspace.editing.line_endings import LineView, line_end_of
 from agent_cli.workspace.files.encoding import Codec, decode
 from tests.costs import assert_linear
+from tests.rows import each_row
 
 _WORDS = st.text(st.sampled_from("ab \té漢🎉\x0c\u2028"), max_size=6)
 _ENDS = st.sampled_from(["\n", "\r\n"])
@@ -88,7 +88,7 @@ def test_each_of_many_new_line_ends_costs_the_same() -> None:
     assert_linear(replace, 2_000)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "wanted"),
     [
         ("one\ntwo\nthree\r\nfour\n", "three", "three\nnew", "one\ntwo\nthree\r\nnew\r\nfour\n"),

@@ -1,15 +1,15 @@
 """Merging keeps both sides' changes, and calls it a conflict when they meet."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.workspace.editing.three_way import merge_texts
+from tests.rows import each_row
 
 _BASE = "a\nb\nc\nd\ne\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ours", "theirs", "both"),
     [
         ("A\nb\nc\nd\ne\n", "a\nb\nc\nd\nE\n", "A\nb\nc\nd\nE\n"),

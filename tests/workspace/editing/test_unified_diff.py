@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_cli.workspace.editing.unified_diff import Diff, unified_diff, with_hunks
 from tests.fuzz import tries
+from tests.rows import each_row
 
 _LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "é\n"]), max_size=25).map("".join)
 
@@ -119,7 +120,7 @@ def test_hunks_are_chosen_one_by_one(kept: set[int]) -> None:
     assert with_hunks("".join(lines), "".join(changed), kept) == "".join(wanted)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "shown"),
     [
         ("a\r\nb\r\n", "a\r\nc\r\n", [" a", "-b", "+c"]),

@@ -11,6 +11,7 @@ import pytest
 from agent_cli.workspace.files.atomic_write import write_atomic
 from agent_cli.workspace.files.encoding import Codec, decode
 from agent_cli.workspace.files.reader import FileError, content_hash, read_bytes, read_text, stamp_of
+from tests.rows import each_row
 
 
 def put(path: Path, data: bytes) -> str:
@@ -18,7 +19,7 @@ def put(path: Path, data: bytes) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "name", "text"),
     [
         (b"plain\n", "utf-8", "plain\n"),
@@ -56,7 +57,7 @@ def test_what_is_not_declared_is_a_guess(data: bytes, name: str | None) -> None:
     assert name is None or found[1].name == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "name"),
     [
         (b"# coding: latin-1\n", "latin-1"),
@@ -83,7 +84,7 @@ def test_utf_8_with_a_wrong_byte_is_no_other_encoding() -> None:
     assert found[1].damage == "byte 0x81 at offset 34" and found[1].shown == "damaged utf-8"
 
 
-@pytest.mark.parametrize("name", ["rot13", "base64", "undefined", "no-such", "idna", "utf-7"])
+@each_row("name", ["rot13", "base64", "undefined", "no-such", "idna", "utf-7"])
 def test_a_declared_encoding_that_is_none_does_no_harm(name: str) -> None:
     data = f"# coding: {name}\nx\xe9".encode("latin-1")
     found = decode(data)
@@ -132,7 +133,7 @@ def test_too_large_a_file_is_not_loaded(tmp_path: Path) -> None:
     assert len(read_bytes(put(tmp_path / "f", b"x" * 1000), "f", max_bytes=1000)[0]) == 1000
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o640, 0o4755])
+@each_row("mode", [0o600, 0o644, 0o755, 0o640, 0o4755])
 def test_a_write_keeps_the_mode(tmp_path: Path, mode: int) -> None:
     path = put(tmp_path / "f", b"old")
     os.chmod(path, mode)
@@ -193,7 +194,7 @@ def test_the_hash_names_the_content() -> None:
     assert len(content_hash(b"")) == 32
 
 
-@pytest.mark.parametrize("name", ["raw_unicode_escape", "unicode-escape", "utf-7", "punycode", "idna"])
+@each_row("name", ["raw_unicode_escape", "unicode-escape", "utf-7", "punycode", "idna"])
 def test_a_declaration_that_names_no_encoding_of_files_is_not_believed(name: str) -> None:
     found = decode(f"# coding: {name}\nx = '\\ud800'\n".encode())
     assert found is not None and found[1].name == "utf-8" and "\ud800" not in found[0]

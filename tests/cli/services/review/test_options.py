@@ -7,6 +7,7 @@ import pytest
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.cli.services.review.options import FORMATS, OPTIONS, typed_options
 from agent_cli.review.formats import all as formats
+from tests.rows import each_row
 
 
 def test_every_format_is_offered() -> None:
@@ -17,7 +18,7 @@ def test_neither_mode_nor_tools_can_be_chosen() -> None:
     assert not {"mode", "tools", "sandbox", "continue", "resume"} & {option.key for option in OPTIONS}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "values"),
     [
         ("", {"positional": ""}),

@@ -260,7 +260,7 @@ def test_every_model_has_a_row() -> None:
     assert {thinking_of(name).kind for name in ("claude-2.1", "claude-instant-1")} == {"none"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "chars", "most"),
     [
         ("claude-sonnet-4-20250514", 400, 64_000),

@@ -27,6 +27,7 @@ from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, 
 from agent_cli.protocol.usage import Usage
 from tests.model.server import Call, Reply, Server
 from tests.model.streams import FAULTS, STREAMS
+from tests.rows import each_row
 
 TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {}})
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),), tools=(TOOL,))
@@ -79,14 +80,14 @@ async def test_an_answer_with_text_reasoning_and_calls() -> None:
     assert not asked.complaint
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each_row("name", STREAMS)
 async def test_recorded_streams_over_a_socket_byte_by_byte(name: str) -> None:
     text, expected = STREAMS[name]
     async with Server(Reply(raw=text, split=1)) as server, client(server) as model:
         assert await collect(model) == expected
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each_row("name", FAULTS)
 async def test_faulty_streams_over_a_socket(name: str) -> None:
     text, kind, _ = FAULTS[name]
     error = await failure(Server(Reply(raw=text, headers={"x-request-id": "req_9"})))
@@ -146,7 +147,7 @@ async def test_a_port_nobody_listens_on() -> None:
     assert caught.value.kind == "connection"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "kind"),
     [
         ({"base_url": "nonsense"}, "not_found"),
@@ -164,7 +165,7 @@ async def test_settings_that_cannot_work(fields: dict[str, object], kind: str) -
     assert "sk-" not in str(caught.value) and "sk-" not in repr(route)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "kind", "words"),
     [
         (Reply(body={"error": {"message": "model not loaded", "code": 500}}), "server", "model not loaded"),
@@ -278,7 +279,7 @@ async def test_unusable_proxy_settings_are_told(monkeypatch: pytest.MonkeyPatch)
     assert caught.value.kind == "unsupported"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "seconds"),
     [
         ("https://api.openai.com/v1", 120),

@@ -32,6 +32,7 @@ from agent_cli.model.wire.chat.ollama import OllamaDialect, OllamaReader
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.usage import Usage
 from tests.model.side_server import SideServer
+from tests.rows import each_row
 
 TOOL = ToolSpec(
     "read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -117,7 +118,7 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 64])
+@each_row("size", [0, 1, 2, 3, 7, 64])
 def test_an_answer_however_it_is_cut(size: int) -> None:
     assert read(FULL, size) == EXPECTED
 
@@ -157,7 +158,7 @@ def test_errors_in_the_middle_of_a_stream(error: str, kind: str) -> None:
     assert caught.value.limit_tokens == (4096 if kind == "context_overflow" else None)
 
 
-@pytest.mark.parametrize("data", [b"<html>\n", b'{"message": \n', b"[1]\n", b'{"x": 1}\n', b"\xff\xfe\n"])
+@each_row("data", [b"<html>\n", b'{"message": \n', b"[1]\n", b'{"x": 1}\n', b"\xff\xfe\n"])
 def test_what_is_no_answer_is_an_error(data: bytes) -> None:
     with pytest.raises(ModelError):
         read(data)
@@ -229,7 +230,7 @@ def test_the_context_asked_for() -> None:
     assert body(msgspec.structs.replace(ASK, max_output_tokens=99))["options"]["num_predict"] == 99
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("effort", "facts", "model", "think"),
     [
         ("", Facts("server"), "q", None),
@@ -265,7 +266,7 @@ def test_a_request_that_cannot_fit_is_not_sent() -> None:
     assert body(long, info=INFO.plus(Facts("configuration", 131_072)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "counts", "told"),
     [
         (35_000, {"prompt_eval_count": 16_400}, True),  # half of the context is left of it

@@ -22,6 +22,7 @@ from agent_cli.protocol.messages import (
     UserMessage,
 )
 from tests.model.strict import complaint
+from tests.rows import each_row
 
 TOOL = ToolSpec("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
 PICTURE = Image("image/png", "aGk=")
@@ -195,7 +196,7 @@ def test_lone_surrogates_are_replaced() -> None:
     assert msgspec.json.decode(encode(body))["messages"][1]["content"] == "a\ufffdb"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "known", "sent"),
     [
         ("", ("low",), ""),

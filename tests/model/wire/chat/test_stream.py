@@ -9,6 +9,7 @@ from agent_cli.model.types.base import Finished, ModelError, ModelEvent, TextPie
 from agent_cli.model.wire.chat.stream import ChatStream, read_usage
 from agent_cli.protocol.usage import Usage
 from tests.model.streams import calls, delta, entry
+from tests.rows import each_row
 
 
 def events(*chunks: bytes) -> list[ModelEvent]:
@@ -25,7 +26,7 @@ def test_an_error_carries_the_usage_known_by_then() -> None:
     assert caught.value.usage == Usage(input=7, output=1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "read"),
     [
         ({"prompt_tokens": 10, "completion_tokens": 2}, Usage(input=10, output=2)),
