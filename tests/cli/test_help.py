@@ -90,7 +90,7 @@ def test_help_is_found_behind_other_words_but_not_behind_two_dashes(world: World
 
 
 NONE = (
-    "no session begins with '{}' or is called so; `agent sessions list --all` shows them all, and "
+    "there is no session with the ID or name '{}'; `agent sessions list --all` shows them all, and "
     "`agent sessions search WORD` finds one by what was said"
 )
 WRONG = (

@@ -53,10 +53,13 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
 
 def _banner(event: ev.SessionStarted, theme: Theme, width: int) -> list[str]:
     name = theme.paint("strong", f"agent {lines.one_line(event.version, 40)}")
-    facts = f"{lines.one_line(event.model, 80)} · {event.mode} · sandbox {lines.one_line(event.sandbox, 40)}"
-    resumed = f" · resumed {lines.one_line(event.session_id, 40)}" if event.resumed else ""
-    where = f"{lines.one_line(event.cwd, 200)}  /help for commands"
-    return lines.wrap(f"{name}  {facts}{resumed}\n{where}", width)
+    sandbox = lines.one_line(event.sandbox, 40)
+    first = f"{name}  {lines.one_line(event.model, 80)} · {event.mode} · sandbox {sandbox}"
+    if lines.cells(first) > width:
+        first = first.removesuffix(sandbox) + sandbox.partition(" (")[0]  # /status names the mechanism too
+    resumed = f"resumed {lines.one_line(event.session_id, 40)} · " if event.resumed else ""
+    where = f"{lines.one_line(event.cwd, 200)}  {resumed}/help for commands"
+    return lines.wrap(f"{first}\n{where}", width)
 
 
 def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
@@ -64,7 +67,7 @@ def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
 
     rows = render_report(event, theme, width)
     if any(conflict.decidable for conflict in event.report.conflicts):
-        rows += note("/resolve mine, old or merge decides on them.", width)
+        rows += note("/resolve mine, /resolve old or /resolve merge settles it.", width)
     return rows
 
 

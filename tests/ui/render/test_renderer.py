@@ -22,7 +22,7 @@ from agent_cli.ui.text.theme import NONE, Theme, choose
 from agent_cli.ui.text.truncate import fold
 from tests.fuzz import tries
 from tests.ui.any_event import KINDS, events, structs
-from tests.ui.fake_client import SNAPSHOT
+from tests.ui.fake_client import SNAPSHOT, STARTED
 from tests.ui.tool_events import approval_item, finished, started
 
 DARK = choose(Ui(theme="dark"), {})
@@ -575,3 +575,11 @@ def test_what_is_not_attached_is_said_once() -> None:
     assert out == "· file a.bin: not attached: it is no text\n"
     assert "12 tokens; cut" in shown(ev.Attached(name="a", kind="file", tokens=12, note="cut"))
     assert shown(ev.Attached(name="a", kind="file", tokens=0)) == "· file a: not attached\n"
+
+
+def test_the_banner_leaves_the_mechanism_out_where_a_row_is_too_short() -> None:
+    started = msgspec.structs.replace(STARTED, sandbox="read-only (bubblewrap)", resumed=True)
+    second = "/work/project  resumed abc123 · /help for commands\n"
+    assert shown(started) == f"agent 9.9  test/model · ask · sandbox read-only (bubblewrap)\n{second}"
+    longer = msgspec.structs.replace(started, model="anthropic/model")
+    assert shown(longer) == f"agent 9.9  anthropic/model · ask · sandbox read-only\n{second}"
