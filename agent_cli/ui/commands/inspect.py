@@ -67,7 +67,8 @@ async def review(context: CommandContext, argument: str) -> None:
 
 async def plan(context: CommandContext, argument: str) -> None:
     """`/plan`: show the model's plan."""
-    context.say("\n".join(lines.plan(context.client.snapshot().plan, context.theme)) or "There is no plan.")
+    rows = lines.plan(context.client.snapshot().plan, context.theme, context.columns)
+    context.say("\n".join(rows) or "There is no plan.")
 
 
 async def jobs(context: CommandContext, argument: str) -> None:

@@ -312,13 +312,15 @@ def line_counts(added: int, removed: int) -> str:
     return f" +{added} −{removed}" if added or removed else ""
 
 
-def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
-    """Return the plan as a check list."""
+def plan(items: tuple[PlanItem, ...], theme: Theme, width: int) -> list[str]:
+    """Return the plan as a check list, in rows of at most `width` columns."""
     marks = {"pending": "☐", "in_progress": "▸", "done": "☑"}
     roles: dict[str, Role] = {"pending": "muted", "in_progress": "strong", "done": "ok"}
-    return [
-        f"  {theme.paint(roles[item.status], marks[item.status])} {one_line(item.text, 300)}" for item in items
-    ]
+    rows = []
+    for item in items:
+        first, *rest = wrap(one_line(item.text, 300), width - 4)
+        rows += [f"  {theme.paint(roles[item.status], marks[item.status])} {first}", *(f"    {row}" for row in rest)]
+    return rows
 
 
 def error(info: ErrorInfo, theme: Theme, width: int = 100, most: int = 0, more: str = "") -> str:

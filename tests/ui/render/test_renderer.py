@@ -583,3 +583,8 @@ def test_the_banner_leaves_the_mechanism_out_where_a_row_is_too_short() -> None:
     assert shown(started) == f"agent 9.9  test/model · ask · sandbox read-only (bubblewrap)\n{second}"
     longer = msgspec.structs.replace(started, model="anthropic/model")
     assert shown(longer) == f"agent 9.9  anthropic/model · ask · sandbox read-only\n{second}"
+
+
+def test_a_long_step_of_the_plan_keeps_its_indent() -> None:
+    out = shown(ev.PlanUpdated(items=(PlanItem("word " * 15), PlanItem("two"))))
+    assert out == f"Plan\n  ☐ {'word ' * 11}".rstrip() + "\n    word word word word\n  ☐ two\n"
