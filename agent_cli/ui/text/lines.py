@@ -319,7 +319,8 @@ def plan(items: tuple[PlanItem, ...], theme: Theme, width: int) -> list[str]:
     rows = []
     for item in items:
         first, *rest = wrap(one_line(item.text, 300), width - 4)
-        rows += [f"  {theme.paint(roles[item.status], marks[item.status])} {first}", *(f"    {row}" for row in rest)]
+        mark = theme.paint(roles[item.status], marks[item.status])
+        rows += [f"  {mark} {first}", *(f"    {row}" for row in rest)]
     return rows
 
 

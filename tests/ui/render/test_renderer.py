@@ -456,6 +456,22 @@ def test_retries_are_one_live_line_and_one_line_at_the_end() -> None:
     assert any("Retry 1 in " in row for row in view.frame((), 20)), "the next call counts anew"
 
 
+def test_an_answer_that_breaks_off_again_has_not_recovered() -> None:
+    view = renderer()
+    for attempt in (2, 3):
+        view.handle(ev.TextDelta(text="half"))
+        view.handle(ev.RetryScheduled(attempt=attempt, delay_s=100, error=LIMITED, discarded_chars=4))
+        (row,) = [row for row in view.frame((), 20) if "↻" in row]
+        assert f"Retry {attempt - 1} in " in row
+    view.handle(ev.TextDelta(text="done"))
+    assert not any("↻" in row for row in view.frame((), 20)), "it is answering"
+    view.handle(SERVED)
+    out = view.take()
+    assert "Recovered" not in out and out.count("Partial answer discarded.") == 2 and out.endswith("done\n")
+    view.handle(ev.RetryScheduled(attempt=2, delay_s=100, error=LIMITED))
+    assert any("Retry 1 in " in row for row in view.frame((), 20)), "the next call counts anew"
+
+
 def test_a_screen_without_a_live_area_gets_the_first_retry_and_the_end() -> None:
     view = renderer(plain=True)
     for attempt in (2, 3, 4):
