@@ -223,14 +223,17 @@ _COST_HEADS = {
 }
 
 
-def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
-    """Return a table of costs by cause and model. A count that no call reported has no column; a count that some
-    calls did not report is shown as `?`."""
+def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None, width: int) -> list[str]:
+    """Return a table of costs by cause and model, with model names cut to fit `width` columns. A count that no
+    call reported has no column; a count that some calls did not report is shown as `?`."""
     fields = [field for field in _COST_HEADS if getattr(totals, field) is not None]
     rows: list[tuple[str, ...]] = [("", "", "calls", *(_COST_HEADS[field] for field in fields), "cost")]
     rows += [_cost_row(part.cause, one_line(part.model, 26), part.totals, fields) for part in parts]
     rows.append(_cost_row("total", "", totals, fields))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    beyond = sum(widths) + 2 * len(widths) - width
+    widths[1] = max(min(widths[1], 4), widths[1] - max(0, beyond))
+    rows = [(cause, one_line(model, widths[1]), *more) for cause, model, *more in rows]
     aligned = [
         "  ".join(cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(row, widths, strict=True)) for row in rows)
