@@ -193,7 +193,8 @@ def render_report(event: Restored, theme: Theme, width: int) -> list[str]:
     """Return the effects of an undo or redo, file by file."""
     done = event.report
     head = f"{_DONE[event.kind]} {lines.number(event.turns, 'turn')}: {lines.one_line(event.prompt, 80)}"
-    head = "Resolved conflicts" if event.kind == "resolve" else head
+    if event.kind == "resolve":
+        head = "Resolved" if done.restored or not done.conflicts else "Not resolved"
     out = [theme.paint("strong", row) for row in lines.wrap(head, width)]
     shown = done.restored[:_MAX_FILES]
     for file in shown:

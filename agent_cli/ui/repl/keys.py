@@ -116,7 +116,8 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
         if screen.controller.stop():
             return
         if screen.draft.text:
-            screen.draft.reset()
+            screen.clear_draft()
+            _hint(screen, "Up brings it back")
         elif time.monotonic() - last[0] <= _TWICE_S:
             screen.controller.exit_repl()
         else:

@@ -56,6 +56,24 @@ def test_an_answer_is_printed_once_and_the_draft_stays(tmp_path: Path) -> None:
         term.leave()
 
 
+def test_a_line_that_ctrl_c_has_cleared_comes_back(tmp_path: Path) -> None:
+    """The key may have been meant for a turn that has just ended."""
+    pasted = "\n".join(f"row {n}" for n in range(5_000))
+    with Session(tmp_path, "hang") as term:
+        term.wait("(?m)^>$")
+        term.send(f"see \x1b[200~{pasted}\x1b[201~")
+        term.wait("> see .paste 1: 5000 lines")
+        term.send("\x03")
+        term.wait("Up brings it back")
+        term.wait("(?m)^>$")
+        term.send("\x1b[A")
+        term.wait("(?m)^  row 4999$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert not term.history.exists(), "so long a text is kept in this session only"
+
+
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_esc_and_ctrl_c_stop_the_turn_and_keep_the_draft(tmp_path: Path, key: str) -> None:
     with Session(tmp_path, "hang") as term:
