@@ -72,4 +72,4 @@ async def export(context: CommandContext, argument: str) -> None:
 async def bug(context: CommandContext, argument: str) -> None:
     """`/bug`: write a bug report to a file; nothing is sent."""
     context.say("Writing a report; nothing is sent…")
-    context.say(clean(await context.host.bug({"colours": "yes" if context.theme.colour else "no"})))
+    context.say(clean(await context.host.bug({"colours": "yes" if context.theme.colour else "no"})), wrap=False)

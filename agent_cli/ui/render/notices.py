@@ -57,9 +57,10 @@ def _banner(event: ev.SessionStarted, theme: Theme, width: int) -> list[str]:
     first = f"{name}  {lines.one_line(event.model, 80)} · {event.mode} · sandbox {sandbox}"
     if lines.cells(first) > width:
         first = first.removesuffix(sandbox) + sandbox.partition(" (")[0]  # /status names the mechanism too
-    resumed = f"resumed {lines.one_line(event.session_id, 40)} · " if event.resumed else ""
-    where = f"{lines.one_line(event.cwd, 200)}  {resumed}/help for commands"
-    return lines.wrap(f"{first}\n{where}", width)
+    resumed = f" · resumed {lines.one_line(event.session_id, 40)}" if event.resumed else ""
+    where, more = lines.one_line(event.cwd, 200), f"/help for commands{resumed}"
+    gap = "  " if lines.cells(where) + lines.cells(more) + 2 <= width else "\n"
+    return lines.wrap(f"{first}\n{where}{gap}{more}", width)
 
 
 def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:

@@ -595,7 +595,7 @@ def test_what_is_not_attached_is_said_once() -> None:
 
 def test_the_banner_leaves_the_mechanism_out_where_a_row_is_too_short() -> None:
     started = msgspec.structs.replace(STARTED, sandbox="read-only (bubblewrap)", resumed=True)
-    second = "/work/project  resumed abc123 · /help for commands\n"
+    second = "/work/project  /help for commands · resumed abc123\n"
     assert shown(started) == f"agent 9.9  test/model · ask · sandbox read-only (bubblewrap)\n{second}"
     longer = msgspec.structs.replace(started, model="anthropic/model")
     assert shown(longer) == f"agent 9.9  anthropic/model · ask · sandbox read-only\n{second}"
