@@ -137,7 +137,9 @@ def serve(arguments: Sequence[str]) -> int:
         code = getattr(error, "exit_code", None)
         if code is None or not hasattr(error, "format_message"):
             raise
-        print(f"agent: {_complaint(error, int(code))}", file=sys.stderr)
+        message = str(error.format_message())
+        is_help = message.startswith("Usage: ")  # a group of commands without one
+        print(message if is_help else f"agent: {_complaint(error, message, int(code))}", file=sys.stderr)
         return int(code)
     return result if isinstance(result, int) else 0
 
@@ -150,9 +152,8 @@ def assemble(command: str = "") -> Any:
     return typer.main.get_command(app)
 
 
-def _complaint(error: Any, code: int) -> str:
+def _complaint(error: Any, message: str, code: int) -> str:
     """Return the message of an error, with a reference to the help."""
-    message = str(error.format_message())
     context = getattr(error, "ctx", None)
     if context is None or code != USAGE or "Did you mean" in message:
         return message

@@ -220,7 +220,6 @@ class Turn:
                 return self._continue_cut_off(answer)
             case "content_filter":
                 self._pieces.append(answer.text)
-                self.scope.notice("The provider's content filter stopped the answer.")
                 return "content_filter"
             case "stop" | "tool_calls" | "interrupted":
                 pass
@@ -269,17 +268,11 @@ class Turn:
         else:
             self._pieces.append(answer.text)
             self._say("hint", CONTINUE)
-        if self._truncated > MAX_CONTINUATIONS:
-            self.scope.notice("The answer was cut off repeatedly.")
-            return "length_limit"
-        return None
+        return "length_limit" if self._truncated > MAX_CONTINUATIONS else None
 
     def _no_answer(self) -> StopReason | None:
         self._empty += 1
-        if self._empty < 2:
-            return None
-        self.scope.notice("The model gave an empty answer twice.")
-        return "no_answer"
+        return None if self._empty < 2 else "no_answer"
 
     async def _check_for_loop(self) -> StopReason | None:
         alarm = self._guard.check()

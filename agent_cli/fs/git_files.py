@@ -1,6 +1,7 @@
-"""Parse git's own files without running git: configuration and index. Pure, on bytes, because packages that do not
-import each other check the same files."""
+"""Recognize and parse git's own files without running git: configuration and index. Parsing is pure, on bytes,
+because packages that do not import each other check the same files."""
 
+import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -21,6 +22,21 @@ _LENGTH = 0xFFF
 """Flag bits with the length of an entry's path; all set for longer paths."""
 GITLINK = 0o160000
 """Mode of a nested repository."""
+SETTINGS_FILES = ("config", "config.worktree", "commondir", "info/attributes")
+"""Files of a repository that control what git runs, besides the hooks."""
+_DATA = ("HEAD", "objects", "refs")
+
+
+def is_repository(folder: str) -> bool:
+    """Return True if a folder is itself the data of a repository, as a bare one is: git obeys `config` and `hooks`
+    in it."""
+    return all(os.path.lexists(f"{folder}/{name}") for name in _DATA)
+
+
+def may_be_repository(folder: str) -> bool:
+    """Return True if a folder has a `HEAD`, as a repository's data: with two folders more it is one."""
+    head = f"{folder}/HEAD"
+    return os.path.lexists(head) and not os.path.isdir(head)
 
 
 def settings(data: bytes, *, strict: bool = False) -> Iterator[tuple[str, str]]:

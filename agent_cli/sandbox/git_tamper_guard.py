@@ -17,10 +17,10 @@ from itertools import islice
 import msgspec
 
 from agent_cli.fs.files import replace_file
-from agent_cli.fs.git_files import INERT, settings
+from agent_cli.fs.git_files import INERT, SETTINGS_FILES, is_repository, may_be_repository, settings
 from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 
-_OF_GIT = ("config", "config.worktree", "commondir", "info/attributes", "HEAD")
+_OF_GIT = (*SETTINGS_FILES, "HEAD")
 _FOLDERS = ("hooks", "info")
 _INNER = ("modules", "worktrees")
 """Folders of a repository that hold further repositories."""
@@ -28,8 +28,6 @@ _USUAL = b"../.."
 """The content of `commondir` in a linked working tree."""
 _OWN_FILES = re.compile(r"\.\./\.\./\.\./[^.].*")
 """A `core.worktree` value as a submodule has it."""
-_BARE = ("HEAD", "objects", "refs")
-"""The entries that make a folder a repository, in which git reads `config`."""
 _MOST_BYTES = 256 * 1024
 _MOST_FILES = 1000
 """Limit for one watched folder of files that other programs run or obey."""
@@ -41,8 +39,8 @@ _LED_ELSEWHERE = re.compile(r'"?-|.*::')
 """URL values that git takes for an option or for the name of a program."""
 
 Places = Callable[[], Iterable[str]]
-"""Callback that returns further watched paths, relative to the root, existing or not: nested repositories (`.git`)
-and files that other programs run or obey."""
+"""Callback that returns further watched paths, relative to the root, existing or not: nested repositories (`.git`,
+or the `HEAD` of a bare one) and files that other programs run or obey."""
 FileStamp = tuple[int, int, int, int, int]
 """Mode, inode, size, mtime and ctime in ns; a file with an equal mark was not touched."""
 
@@ -69,7 +67,7 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         now = _marks(self.root, self.git, self.is_outer, self.places)
         found = {path for path in self.marks.keys() | now.keys() if self.marks.get(path) != now.get(path)}
         kept = {path for path in found if not self._is_harmless(path, now)}
-        if not self.is_outer and _is_bare(self.root) and not self.is_bare:
+        if not self.is_outer and is_repository(self.root) and not self.is_bare:
             kept.add("HEAD")
         return tuple(sorted(kept))
 
@@ -82,7 +80,8 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
     def _is_harmless(self, path: str, now: dict[str, FileStamp]) -> bool:
         """Return True if a file was only touched, or if a new file runs nothing."""
         folder, is_ = _repository(path), now.get(path)
-        if _is_in_git(path) and not _is_in(path, self.git) and folder not in now:
+        is_nested = (_is_in_git(path) or f"{folder}/HEAD" in self.marks) and not _is_in(path, self.git)
+        if is_nested and folder not in now:
             return True  # a nested repository is gone with all its content
         if _is_head(path) and (path not in self.marks or folder not in now):
             return True  # without HEAD there is no repository; its content changes with every branch
@@ -164,7 +163,8 @@ def take_git_state(
             contents[path] = before.contents[path]
         elif mark[2] <= _MOST_BYTES and (content := _read(root, path)) is not None:
             contents[path] = content
-    return GitStateSnapshot(root, git, is_outer, places, own, marks, contents, not is_outer and _is_bare(root))
+    is_bare = not is_outer and is_repository(root)
+    return GitStateSnapshot(root, git, is_outer, places, own, marks, contents, is_bare)
 
 
 def accept_changes(guarded: GitStateSnapshot, paths: Iterable[str]) -> GitStateSnapshot:
@@ -174,7 +174,7 @@ def accept_changes(guarded: GitStateSnapshot, paths: Iterable[str]) -> GitStateS
     for path in paths:
         marks.pop(path, None)
         marks.update({path: now[path]} if path in now else {})
-    is_bare = guarded.is_bare or (not guarded.is_outer and _is_bare(guarded.root))
+    is_bare = guarded.is_bare or (not guarded.is_outer and is_repository(guarded.root))
     return msgspec.structs.replace(guarded, marks=marks, is_bare=is_bare)
 
 
@@ -212,7 +212,11 @@ def _watched(root: str, git: str, is_outer: bool, places: Places) -> Iterator[st
     if is_outer:
         return
     for path in places():
-        if os.path.basename(path) != ".git":
+        folder, name = os.path.split(path)
+        if name.lower() == "head":
+            if folder and may_be_repository(f"{root}/{folder}"):
+                yield from _in_repository(root, folder)
+        elif name != ".git":
             yield path
             yield from islice(_files(root, path), _MOST_FILES)
         elif path != git:
@@ -264,10 +268,6 @@ def _mark(root: str, path: str) -> FileStamp | None:
     if _is_head(path):  # rewritten by every `git switch`
         return (stat.S_IFMT(is_.st_mode) | 0o644, 0, 0, 0, 0)
     return (is_.st_mode, is_.st_ino, is_.st_size, is_.st_mtime_ns, is_.st_ctime_ns)
-
-
-def _is_bare(root: str) -> bool:
-    return all(os.path.lexists(f"{root}/{name}") for name in _BARE)
 
 
 def _is_head(path: str) -> bool:

@@ -150,7 +150,7 @@ class Sessions:
             return found[0]
         if not found:
             raise NoSession(
-                f"no session begins with {name!r} or is called so; `agent sessions list --all` shows them all, "
+                f"there is no session with the ID or name {name!r}; `agent sessions list --all` shows them all, "
                 "and `agent sessions search WORD` finds one by what was said"
             )
         raise NoSession(f"{name!r} is not unique: {', '.join(sorted(map(id_in, found))[:8])}; give more of the id")

@@ -354,8 +354,8 @@ class FrontEndServices(Protocol):
         result."""
         ...
 
-    def doctor(self) -> AsyncGenerator[str, None]:
-        """Yield the results of the checks of `agent doctor`, line by line."""
+    def doctor(self, width: int) -> AsyncGenerator[str, None]:
+        """Yield the results of the checks of `agent doctor`, in rows of at most `width` columns."""
         ...
 
     def review(self, argument: str) -> AsyncGenerator[str, None]:

@@ -83,6 +83,12 @@ def test_each_command_has_help(world: World) -> None:
         assert [word for word in words.split() if word.lower() not in done.out.lower()] == [], command
 
 
+@pytest.mark.parametrize("group", ["config", "sessions", "batch"])
+def test_a_group_without_a_command_shows_its_help_alone(world: World, group: str) -> None:
+    done = world.run(group)
+    assert (done.code, done.out) == (2, "") and done.err == world.run(group, "--help").out
+
+
 def test_help_is_found_behind_other_words_but_not_behind_two_dashes(world: World) -> None:
     assert world.run("a prompt", "-h").out.startswith("Usage: agent [OPTIONS]")
     assert world.run("run", "a task", "--quiet", "-h").out.startswith("Usage: agent run [OPTIONS] [TASK]")
@@ -90,7 +96,7 @@ def test_help_is_found_behind_other_words_but_not_behind_two_dashes(world: World
 
 
 NONE = (
-    "no session begins with '{}' or is called so; `agent sessions list --all` shows them all, and "
+    "there is no session with the ID or name '{}'; `agent sessions list --all` shows them all, and "
     "`agent sessions search WORD` finds one by what was said"
 )
 WRONG = (

@@ -37,6 +37,26 @@ def test_what_a_job_does_after_the_last_command_is_put_back_and_told_at_the_end_
     assert ".vscode/tasks.json, which may run later" in notices
 
 
+PLANT = """
+import os
+for name in ("sub/objects", "sub/refs"):
+    os.makedirs(name)
+open("sub/config", "w").write("[core]\\nfsmonitor = touch pwned\\nworktree = ..\\n")
+open("sub/HEAD", "w").write("ref: refs/heads/x\\n")
+"""
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_a_folder_that_a_program_has_turned_into_a_repository_is_told(
+    world: World, before: tuple[str, ...]
+) -> None:
+    (world.work / "plant.py").write_text(PLANT, encoding="utf-8")
+    world.script(shell("python3 plant.py"), Reply(text="done"))
+    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json", before=before)
+    assert "it changed sub/config, which may run later" in str(done.lines)
+
+
 def test_a_command_outside_the_sandbox_may_change_what_it_likes_beside_a_job(world: World) -> None:
     subprocess.run(["git", "init", "-q"], cwd=world.work, check=True)
     job = Reply(calls=(Call("shell", {"command": "sleep 60", "background": True}),))

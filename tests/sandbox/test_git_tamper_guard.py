@@ -192,6 +192,36 @@ def test_a_new_repository_is_only_told_of_when_it_would_run_something(work: Path
     assert guarded.restore() == ()
 
 
+@pytest.mark.parametrize("path", ["sub/pl/config", "sub/pl/hooks/post-commit"])
+def test_a_repository_without_a_git_folder_is_told_of_too(work: Path, path: str) -> None:
+    """Git takes any folder with `HEAD`, `objects` and `refs` for a repository."""
+    guarded = taken(str(work))
+    git(work, "init", "-q", "--bare", "--template=", "sub/pl")
+    git(work, "clone", "-q", "--bare", "--no-hardlinks", ".", "copy.git")
+    assert guarded.changed() == ()
+    before = taken(str(work), guarded)
+    write(work / path, "[core]\nfsmonitor = evil\nworktree = /\n")
+    assert guarded.changed() == before.changed() == (path,)
+    assert guarded.restore() == ()
+    shutil.rmtree(work / "sub/pl")
+    assert taken(str(work)).changed() == () and before.changed() == ()
+
+
+def test_settings_beside_a_new_head_are_told_of_before_the_repository_is_whole(work: Path) -> None:
+    write(work / "sub/pl/config", "[core]\nfsmonitor = evil\n")
+    guarded = taken(str(work))
+    write(work / "sub/pl/HEAD", "ref: refs/heads/x\n")
+    assert guarded.changed() == ("sub/pl/config",)
+
+
+def test_settings_of_a_bare_repository_as_the_workspace_are_put_back(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare")
+    before = (tmp_path / "config").read_bytes()
+    guarded = taken(str(tmp_path))
+    write(tmp_path / "config")
+    assert guarded.restore() == ("config",) and (tmp_path / "config").read_bytes() == before
+
+
 @each_row(
     "line",
     ["[core]\nsshCommand = x", "[core] hooksPath = x", "[alias]\nst = !x", "[include]\npath = x", '[alias]\nst = "!x"',

@@ -339,6 +339,6 @@ async def test_the_events_of_another_session(machine: Machine) -> None:
         await second.run("another prompt")
         prompts = [each.text for each in second.replay(first_id) if isinstance(each, TurnStarted)]
         own = [each.text for each in second.replay() if isinstance(each, TurnStarted)]
-        with pytest.raises(AgentError, match="no session begins with 'nothing'"):
+        with pytest.raises(AgentError, match="no session with the ID or name 'nothing'"):
             second.replay("nothing")
     assert prompts == ["the first prompt", "the second prompt"] and own == ["another prompt"]

@@ -104,7 +104,7 @@ def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
 def test_what_fits_no_session_is_an_error_even_with_only_one_there(tmp_path: Path, prefix: str) -> None:
     sessions = Sessions(tmp_path / "all")
     saved(sessions, tmp_path, "aaaa1111")
-    with pytest.raises(NoSession, match="no session begins with"):
+    with pytest.raises(NoSession, match="no session with the ID or name"):
         sessions.find(prefix)
 
 

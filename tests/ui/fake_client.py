@@ -371,7 +371,7 @@ class FakeHost:
     async def bug(self, facts: Mapping[str, str]) -> str:
         return f"Report written, nothing sent: /state/bug.zip {dict(facts)}"
 
-    async def doctor(self) -> AsyncGenerator[str, None]:
+    async def doctor(self, width: int) -> AsyncGenerator[str, None]:
         yield "ok    git: git version 2"
         yield "A task could run here."
 

@@ -68,7 +68,7 @@ def test_a_paste_whose_end_never_comes_can_be_left(tmp_path: Path) -> None:
 def test_a_signal_while_a_list_is_open_ends_the_program(tmp_path: Path, number: signal.Signals) -> None:
     with Session(tmp_path) as term:
         term.send("/theme\r")
-        term.wait("Enter select")
+        term.wait("⏎ select")
         os.kill(term.process.pid, number)
         assert term.finish() == 0
 

@@ -17,7 +17,7 @@ from agent_cli.engine.undo.turn_checkpoints import Saved
 from agent_cli.engine.undo.turn_undo import NothingToRestore, TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.operations import Choice, Rewound
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.event_bus import EventBus
 from agent_cli.session.session import Session
@@ -230,13 +230,13 @@ async def _settle(asked: _UndoOptions, history: TurnUndo, title: str, report: Re
 def _tell(title: str, report: RestoreReport) -> int:
     print(title)
     for change in report.restored:
-        print(f"  {change.kind:9} {clean(change.path)}")
+        print(f"  {change.kind:9} {_one_row(change.path)}")
     return _tell_rest(report, "skipped")
 
 
 def _tell_rest(report: RestoreReport, verb: str) -> int:
     for conflict in report.conflicts:
-        print(f"  {verb} {clean(conflict.path)}: {clean(conflict.reason)}")
+        print(f"  {verb} {_one_row(conflict.path)}: {clean(conflict.reason)}")
     for note in report.notes:
         print(f"  note: {clean(note)}")
     return 1 if report.conflicts or report.notes else 0
@@ -279,9 +279,14 @@ async def _rehearse(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> in
         prompt, report = await history.would_redo()
     print(f"Would {asked.word}{_PART[asked.what]}: {_first_line(prompt)}")
     for change in report.restored:
-        print(f"  {change.kind:9} {clean(change.path)}  +{change.added} -{change.removed}")
+        print(f"  {change.kind:9} {_one_row(change.path)}  +{change.added} -{change.removed}")
     _tell_rest(report, "would leave alone")
     return 0
+
+
+def _one_row(path: str) -> str:
+    """Return a path for a list with one row each, so that no name can pass for further rows."""
+    return visible(path).replace("\n", "^J").replace("\t", "^I")
 
 
 def _first_line(prompt: str) -> str:

@@ -114,7 +114,7 @@ def _written(setup: Setup, redactor: Redactor, session: ReportedSession, facts: 
     return "\n".join([f"Report written, nothing sent: {path}", *rows, _READ_IT])
 
 
-_READ_IT = "Known secrets are masked, but the conversation is included: read the file before you share it."
+_READ_IT = "Known secrets are masked, but the conversation is included.\nRead the file before you share it."
 
 
 def _parts(

@@ -37,9 +37,9 @@ Three ways to go on:
 the beginning. Every provider and variable: `agent help providers`."""
 _NO_KEY = """\
 agent: {error}
-`export` the variable, or write it with its key into keys.yaml beside the
-configuration; --model takes a model of another provider. `agent doctor` checks
-this machine, and `agent help providers` has every variable."""
+Export the variable, or put it into keys.yaml beside the configuration file;
+--model chooses another provider. `agent doctor` checks this machine, and
+`agent help providers` lists every variable."""
 
 
 def end_early(arguments: Sequence[str], error: BaseException) -> int | None:

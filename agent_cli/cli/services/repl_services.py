@@ -216,14 +216,14 @@ class SessionHost:
 
         return current_branch(self._setup.root)
 
-    async def doctor(self) -> AsyncGenerator[str, None]:
+    async def doctor(self, width: int) -> AsyncGenerator[str, None]:
         from .doctor.checks import findings, shown, summary
 
         failed = 0
         async with aclosing(findings(self._setup)) as found:
             async for finding in found:
                 failed += finding.verdict == "FAIL"
-                for row in shown(finding, None):
+                for row in shown(finding, width):
                     yield row
         yield summary(failed)
 

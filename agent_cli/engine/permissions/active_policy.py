@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from agent_cli.fs.files import read_regular
+from agent_cli.fs.git_files import may_be_repository
 from agent_cli.policy.authorize import Policy, authorize, combine, may_leave
 from agent_cli.policy.rules.path_verdict import watched
 from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, parse_rule
@@ -215,6 +216,7 @@ class Permissions:
             searched=self._searched,
             plain_git=self._plain_git,
             run_by_git=self._run_by_git,
+            may_be_repository=may_be_repository,
             git_aliases=_git_aliases,
             untrusted=self._untrusted_source(),
             untrusted_sources=self._untrusted(),

@@ -329,9 +329,10 @@ class TurnUndo:
         except CheckpointError as error:
             raise NothingToRestore(f"the files cannot be restored: {error}") from error
         if any(each.reason == os.strerror(errno.ENOSPC) for each in report.conflicts):
+            done, count = len(report.restored), len(report.restored) + len(report.conflicts)
             raise NothingToRestore(
-                f"the disk is full: {len(report.restored)} files are restored, {len(report.conflicts)} are not. "
-                "Free some space and try again: files already restored stay restored"
+                f"the disk is full: {done} of {count} file{'s' * (count != 1)} restored. Free some space and try "
+                "again: what is restored stays so"
             )
         self._left_alone = _decidable(report)
         if not memory:

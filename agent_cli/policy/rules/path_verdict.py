@@ -15,6 +15,8 @@ from .secret_paths import is_secret, names_a_secret, seen_path
 _INVISIBLE = lazy_regex(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 """Characters that make a name look like another. Joiners, which some scripts and emoji need, are not included."""
 
+_BARE_SETTINGS = ("config", "config.worktree", "commondir")
+
 
 class Policy(msgspec.Struct, frozen=True):
     """Everything a decision depends on."""
@@ -66,6 +68,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns True if git runs no program named in the settings of the repositories around a folder."""
     run_by_git: Callable[[], tuple[str, ...]] = lambda: ()
     """Returns the real paths in the workspace to which git's settings lead: hooks, filters, included settings."""
+    may_be_repository: Callable[[str], bool] = lambda folder: False
+    """Returns True if a folder has a `HEAD`, as a bare repository has."""
     git_aliases: Callable[[str, str], tuple[str, ...]] = lambda folder, name: ()
     """Returns what a git alias stands for in a folder, by the settings of its repository and of the user."""
     has_hosts: bool = False
@@ -222,7 +226,19 @@ def is_obeyed(path: str, policy: Policy) -> bool:
     around = max((root for root in policy.roots if is_inside(path, (root,))), key=len, default="")
     if not around:
         return False
-    return has_autorun_name(path[len(around) :]) or is_inside(path, policy.run_by_git())
+    if has_autorun_name(path[len(around) :]) or is_inside(path, policy.run_by_git()):
+        return True
+    return _controls_bare_repository(path, policy)
+
+
+def _controls_bare_repository(path: str, policy: Policy) -> bool:
+    """Return True if a file makes its folder a repository without `.git`, or is a setting or hook of one."""
+    folder, name = os.path.split(path)
+    if name.lower() == "head":
+        return True
+    if os.path.basename(folder).lower() in ("hooks", "info"):
+        return policy.may_be_repository(os.path.dirname(folder))
+    return name.lower() in _BARE_SETTINGS and policy.may_be_repository(folder)
 
 
 def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict:

@@ -188,7 +188,7 @@ def places_of(root: str) -> Places:
 
 def _runs_later(path: str) -> bool:
     name = os.path.basename(path).lower()
-    return name == ".git" or name in AUTORUN_NAMES
+    return name in (".git", "head") or name in AUTORUN_NAMES
 
 
 def _below(root: str, paths: Iterable[str]) -> tuple[str, ...]:

@@ -158,13 +158,13 @@ async def rewind(context: CommandContext, argument: str) -> None:
     points = context.client.rewind_points()
     number, _, what = argument.partition(" ")
     if not points:
-        context.say("There is no prompt to go back to.")
+        context.say("There is no prompt to go back to yet.")
         return
     if not number:
         number = await context.pick("Go back to before which prompt?", choices(points))
         if number:
             picks = [Choice(value, meaning) for value, meaning in _WHATS.items()]
-            what = await context.pick("Take back what came since:", picks)
+            what = await context.pick("What should go back?", picks)
         if not number or not what:
             return
     chosen = next((each for each in _WHATS if each == (what.strip() or "both")), None)

@@ -9,6 +9,8 @@ from ..text import lines
 from ..text.theme import Theme
 
 _BAR = 30
+_LEAST_BAR = 8
+_LONGEST_NAME = 42
 _MOST_BARS = 12
 _PROMPT_PARTS = (
     ("cache_read", "█", "from the cache"),
@@ -17,12 +19,12 @@ _PROMPT_PARTS = (
 )
 
 
-def render_chart(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
-    """Return the rows of the chart; none if nothing that is known can be drawn."""
-    return [*_bars(totals, parts, theme), *_prompts(totals, theme)]
+def render_chart(totals: Totals, parts: Sequence[CostLine], theme: Theme, width: int) -> list[str]:
+    """Return the rows of the chart, for `width` columns; none if nothing that is known can be drawn."""
+    return [*_bars(totals, parts, theme, width), *_prompts(totals, theme, width)]
 
 
-def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
+def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme, width: int) -> list[str]:
     by_money = not totals.unpriced and bool(totals.cost_usd)
     sizes = [(part.totals.cost_usd or 0.0) if by_money else float(_tokens(part.totals)) for part in parts]
     whole = sum(sizes)
@@ -30,11 +32,13 @@ def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
         return []
     shown = sorted(zip(parts, sizes, strict=True), key=lambda pair: -pair[1])
     shown, rest = shown[:_MOST_BARS], shown[_MOST_BARS:]
-    names = [f"{part.cause} {lines.one_line(part.model, 30)}".strip() for part, _ in shown]
-    width = max(lines.cells(name) for name in names)
+    longest = max(_LEAST_BAR, min(_LONGEST_NAME, width - _LEAST_BAR - 10))
+    names = [lines.one_line(f"{part.cause} {part.model}", longest) for part, _ in shown]
+    widest = max(lines.cells(name) for name in names)
+    most = max(_LEAST_BAR, min(_BAR, width - widest - 10))
     rows = [theme.paint("muted", f"  By {'money' if by_money else 'tokens, since not every price is known'}:")]
     rows += [
-        f"  {name}{' ' * (width - lines.cells(name))}  {_bar(size / whole):<{_BAR}}  {_share(size / whole)}"
+        f"  {name}{' ' * (widest - lines.cells(name))}  {_bar(size / whole, most):<{most}}  {_share(size / whole)}"
         for name, (_, size) in zip(names, shown, strict=True)
     ]
     if rest:
@@ -42,7 +46,7 @@ def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme) -> list[str]:
     return rows
 
 
-def _prompts(totals: Totals, theme: Theme) -> list[str]:
+def _prompts(totals: Totals, theme: Theme, width: int) -> list[str]:
     """Return the chart of the prompt tokens by cache use; nothing if no cache use was reported."""
     counts = [getattr(totals, field) or 0 for field, _, _ in _PROMPT_PARTS]
     whole = sum(counts)
@@ -55,7 +59,9 @@ def _prompts(totals: Totals, theme: Theme) -> list[str]:
         for (_, mark, name), count in zip(_PROMPT_PARTS, counts, strict=True)
         if count
     )
-    return [theme.paint("muted", "  Of what was sent:"), f"  {bar}  {legend}"]
+    row = f"  {bar}  {legend}"
+    rows = [row] if lines.cells(row) <= width else [f"  {bar}", *lines.wrap(f"  {legend}", width)]
+    return [theme.paint("muted", "  Of what was sent:"), *rows]
 
 
 def _tokens(totals: Totals) -> int:
@@ -63,8 +69,8 @@ def _tokens(totals: Totals) -> int:
     return sum(count or 0 for count in fields)
 
 
-def _bar(share: float) -> str:
-    return "▪" * max(1, round(_BAR * share)) if share > 0 else ""
+def _bar(share: float, most: int) -> str:
+    return "▪" * max(1, round(most * share)) if share > 0 else ""
 
 
 def _share(share: float) -> str:

@@ -88,6 +88,6 @@ async def show_keys(context: CommandContext, argument: str) -> None:
 async def doctor(context: CommandContext, argument: str) -> None:
     """`/doctor`: run the checks of `agent doctor`, and print each line as it comes."""
     context.say("Checking…")
-    async with aclosing(context.host.doctor()) as found:
+    async with aclosing(context.host.doctor(context.columns)) as found:
         async for line in found:
             context.say(clean(line))

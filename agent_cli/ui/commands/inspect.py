@@ -39,9 +39,10 @@ async def cost(context: CommandContext, argument: str) -> None:
     """`/cost`: show tokens and money so far, as a table and as a chart."""
     from .cost_chart import render_chart
 
-    now = context.client.snapshot()
-    picture = render_chart(now.totals, now.costs, context.theme)
-    context.say("\n".join([*lines.costs(now.totals, now.costs, now.spent_today_usd), *picture]), wrap=False)
+    now, width = context.client.snapshot(), context.columns
+    table = lines.costs(now.totals, now.costs, now.spent_today_usd, width)
+    picture = render_chart(now.totals, now.costs, context.theme, width)
+    context.say("\n".join([*table, *picture]), wrap=False)
 
 
 async def diff(context: CommandContext, argument: str) -> None:
@@ -67,7 +68,8 @@ async def review(context: CommandContext, argument: str) -> None:
 
 async def plan(context: CommandContext, argument: str) -> None:
     """`/plan`: show the model's plan."""
-    context.say("\n".join(lines.plan(context.client.snapshot().plan, context.theme)) or "There is no plan.")
+    rows = lines.plan(context.client.snapshot().plan, context.theme, context.columns)
+    context.say("\n".join(rows) or "There is no plan.")
 
 
 async def jobs(context: CommandContext, argument: str) -> None:

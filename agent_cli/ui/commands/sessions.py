@@ -110,7 +110,7 @@ async def fork(context: CommandContext, argument: str) -> None:
     """`/fork [N]`: continue in a copy, from here or from before a prompt."""
     now, points = context.client.snapshot(), context.client.rewind_points()
     if not now.session_path or not points:
-        context.say("There is nothing to go another way from yet.")
+        context.say("There is nothing to fork yet: this session has no prompt.")
     elif not argument:
         context.exit_repl(ExitReason("fork", now.session_id))
     elif found := find_point(points, argument):

@@ -19,7 +19,7 @@ from .base import Entry, Guard, move_selection
 _ids = itertools.count(1)
 _MOST_ROWS = 10
 """A list that fills the whole window would push its context off the screen."""
-_KEYS = "↑↓ or type to search · Enter select · Esc cancel"
+_KEYS = "↑↓ or type to search · ⏎ select · Esc cancel"
 _LETTER_KEYS = "a letter, or ↑↓ and Enter · Esc cancel"
 
 

@@ -131,8 +131,8 @@ class Live:
 
     def _waiting(self, spinner: str, now: float, width: int) -> list[str]:
         out = []
-        if self.retry:
-            text = lines.truncate(self.retry.line(now), width - 2)
+        if self.retry and (said := self.retry.line(now)):
+            text = lines.truncate(said, width - 2)
             out.append(f"{self._theme.paint('warning', '↻')} {text}")
         if self.silent_since is not None:
             silent = lines.seconds(now - self.silent_since)

@@ -23,7 +23,7 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
         case ev.SessionStarted():
             return _banner(event, theme, width)
         case ev.PlanUpdated():
-            return [theme.paint("strong", "Plan"), *lines.plan(event.items, theme)]
+            return [theme.paint("strong", "Plan"), *lines.plan(event.items, theme, width)]
         case ev.Notice():
             return warning(event.text, theme, width) if event.level == "warning" else note(event.text, width)
         case ev.Restored():
@@ -53,10 +53,14 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
 
 def _banner(event: ev.SessionStarted, theme: Theme, width: int) -> list[str]:
     name = theme.paint("strong", f"agent {lines.one_line(event.version, 40)}")
-    facts = f"{lines.one_line(event.model, 80)} · {event.mode} · sandbox {lines.one_line(event.sandbox, 40)}"
+    sandbox = lines.one_line(event.sandbox, 40)
+    first = f"{name}  {lines.one_line(event.model, 80)} · {event.mode} · sandbox {sandbox}"
+    if lines.cells(first) > width:
+        first = first.removesuffix(sandbox) + sandbox.partition(" (")[0]  # /status names the mechanism too
     resumed = f" · resumed {lines.one_line(event.session_id, 40)}" if event.resumed else ""
-    where = f"{lines.one_line(event.cwd, 200)}  /help for commands"
-    return lines.wrap(f"{name}  {facts}{resumed}\n{where}", width)
+    where, more = lines.one_line(event.cwd, 200), f"/help for commands{resumed}"
+    gap = "  " if lines.cells(where) + lines.cells(more) + 2 <= width else "\n"
+    return lines.wrap(f"{first}\n{where}{gap}{more}", width)
 
 
 def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
@@ -64,7 +68,7 @@ def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
 
     rows = render_report(event, theme, width)
     if any(conflict.decidable for conflict in event.report.conflicts):
-        rows += note("/resolve mine, old or merge decides on them.", width)
+        rows += note("/resolve mine, /resolve old or /resolve merge settles it.", width)
     return rows
 
 

@@ -30,6 +30,7 @@ from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
     from ..markdown.blocks import StyledBlocks
+    from ..text.retries import RetryProgress
     from .tool_results import RenderedResult, Whole
 
     _Folded = tuple[str, Whole]
@@ -40,7 +41,8 @@ Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
 _FROM_ELSEWHERE = (ev.ToolOutput, ev.AgentEvent, ev.AgentChanged)
 """Events that do not show that the model's server is sending."""
 _GOT_THROUGH = (ev.TextDelta, ev.ReasoningDelta, ev.AnswerCompleted, ev.Compacted)
-"""Events of a model call that show that an attempt succeeded."""
+"""Events of a model call that show that an attempt got through."""
+_ATTEMPT_ENDED = (ev.AnswerCompleted, ev.Compacted)
 _PROMPT_LINES = 20
 _EARLIER_ROWS = 1_000
 """Approximate number of rows of earlier turns drawn at once."""
@@ -200,7 +202,7 @@ class Renderer:
         if not isinstance(event, _FROM_ELSEWHERE):
             self.live.silent_since = None
         if self.live.retry and isinstance(event, _GOT_THROUGH):
-            self._recovered()
+            self._recovered(self.live.retry, isinstance(event, _ATTEMPT_ENDED))
         match event:
             case ev.TextDelta():
                 self._text(event.text)
@@ -407,10 +409,14 @@ class Renderer:
         if said:
             self._print("other", warning(said, self._theme, self._width(), "↻"))
 
-    def _recovered(self) -> None:
-        """Record that a model call succeeded after retries."""
-        retry, self.live.retry = self.live.retry, None
-        if retry and not (self._settings.plain and retry.count == 1):
+    def _recovered(self, retry: "RetryProgress", has_ended: bool) -> None:
+        """Record that a model call got through after retries. After an answer that broke off, only the end of the
+        next one shows that; it needs no words then."""
+        if retry.broke_off and not has_ended:
+            retry.answers = True
+            return
+        self.live.retry = None
+        if not (retry.broke_off or (self._settings.plain and retry.count == 1)):
             self._print("other", note(retry.ended(), self._width()))
 
     def _void(self) -> bool:

@@ -62,7 +62,8 @@ def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: 
     fits = bool(body.glance) and lines.cells(alone) + lines.cells(body.glance) + 3 <= width
     glance = body.glance if fits else ""
     if body.glance and not fits:
-        body = msgspec.structs.replace(body, text=(body.glance, *body.text), rows=body.rows + bool(body.text))
+        below = body.glance.removeprefix("Denied: ")  # the row of the call says so
+        body = msgspec.structs.replace(body, text=(below, *body.text), rows=body.rows + bool(body.text))
     shown, is_folded = _Page(theme, width, hint).rows(body, event.exit_code)
     is_cut = lines.cells(alone) > width or "\n" in event.command.strip()
     whole = _whole(body, event if is_cut else None) if is_folded or is_cut else None
@@ -192,11 +193,13 @@ def render_report(event: Restored, theme: Theme, width: int) -> list[str]:
     """Return the effects of an undo or redo, file by file."""
     done = event.report
     head = f"{_DONE[event.kind]} {lines.number(event.turns, 'turn')}: {lines.one_line(event.prompt, 80)}"
-    head = "Resolved conflicts" if event.kind == "resolve" else head
+    if event.kind == "resolve":
+        head = "Resolved" if done.restored or not done.conflicts else "Not resolved"
     out = [theme.paint("strong", row) for row in lines.wrap(head, width)]
     shown = done.restored[:_MAX_FILES]
     for file in shown:
-        out.append(f"  {file.kind} {lines.one_line(file.path)}{lines.line_counts(file.added, file.removed)}")
+        row = f"  {file.kind} {lines.one_line(file.path)}{lines.line_counts(file.added, file.removed)}"
+        out.append(lines.truncate(row, width))
     if len(done.restored) > len(shown):
         out.append(f"  … and {len(done.restored) - len(shown)} more")
     for conflict in done.conflicts:

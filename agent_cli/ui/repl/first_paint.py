@@ -115,11 +115,12 @@ class FirstPaint:
 
     def say(self, text: str) -> None:
         """Print lines permanently, on standard error, below the banner."""
-        if self._live:
-            self._write(_OVER_IT_ALL)
-        print(text, file=sys.stderr, flush=True)
-        if self._live:
-            self._write(self._live)
+        if not self._live:
+            print(text, file=sys.stderr, flush=True)
+            return
+        self._write(_OVER_IT_ALL)
+        print("\n".join(lines.wrap(text, _size()[0])), file=sys.stderr, flush=True)
+        self._write(self._live)
 
     def give_way(self) -> None:
         """Erase the prompt and the status line, which the screen will draw; the banner stays."""

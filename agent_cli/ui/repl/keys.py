@@ -5,12 +5,14 @@ import time
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_mode
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition, has_selection, is_searching, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from ..commands.registry import is_command, is_note, parse
 from ..dialogs.picker import Picker
+from ..text import lines
 from .first_paint import AGAIN_QUITS
 from .terminal import FOCUS_IN, FOCUS_OUT
 
@@ -23,12 +25,47 @@ _TWICE_S = 1.0
 def bindings(screen: "Screen") -> KeyBindings:
     """Return all bindings; other keys keep prompt_toolkit's defaults."""
     keys = KeyBindings()
+    _bind_graphemes(keys)
     _bind_input(keys, screen)
     _bind_always(keys, screen)
     _bind_terminal(keys, screen)
     _bind_dialog(keys, screen)
     _bind_picker(keys, screen)
     return keys
+
+
+def _bind_graphemes(keys: KeyBindings) -> None:
+    """Bind the keys that move over or delete one character: code points that are drawn as one sign, such as an
+    emoji sequence, count as one."""
+    typing = ~is_searching & ~has_selection & (~vi_mode | vi_insert_mode)
+    beyond_ascii = typing & Condition(lambda: not get_app().current_buffer.document.current_line.isascii())
+
+    @keys.add("left", filter=beyond_ascii)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.cursor_position -= _grapheme_before(event.current_buffer)
+
+    @keys.add("right", filter=beyond_ascii)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.cursor_position += _grapheme_after(event.current_buffer)
+
+    @keys.add("backspace", filter=beyond_ascii)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.delete_before_cursor(_grapheme_before(event.current_buffer) or 1)
+
+    @keys.add("delete", filter=beyond_ascii)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.delete(_grapheme_after(event.current_buffer) or 1)
+
+
+def _grapheme_before(buffer: Buffer) -> int:
+    """Return the length of the grapheme before the cursor; 0 at the beginning of a line."""
+    found = [grapheme for grapheme, _ in lines.graphemes(buffer.document.current_line_before_cursor)]
+    return len(found[-1]) if found else 0
+
+
+def _grapheme_after(buffer: Buffer) -> int:
+    """Return the length of the grapheme after the cursor; 0 at the end of a line."""
+    return next((len(grapheme) for grapheme, _ in lines.graphemes(buffer.document.current_line_after_cursor)), 0)
 
 
 def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
@@ -116,7 +153,8 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
         if screen.controller.stop():
             return
         if screen.draft.text:
-            screen.draft.reset()
+            screen.clear_draft()
+            _hint(screen, "Up brings it back")
         elif time.monotonic() - last[0] <= _TWICE_S:
             screen.controller.exit_repl()
         else:

@@ -322,7 +322,7 @@ class Screen:
         stays = bool(proposal) and typed != text and is_command(typed)
         if stays:
             text = typed.strip()
-        if text.strip() and len(text) < 20_000:
+        if text.strip() and len(text) <= _REMEMBERED_CHARS:
             self.draft.text = text
             self.draft.append_to_history()
         self.draft.reset()
@@ -331,6 +331,12 @@ class Screen:
         if stays:
             self.prefill(proposal)
         return text
+
+    def clear_draft(self) -> None:
+        """Empty the draft. It goes to the history, because the key may have been meant for a turn that has just
+        ended."""
+        self._proposal = ""
+        self.take_draft()
 
     def _expanded(self, text: str) -> str:
         if not self._chips:
@@ -431,6 +437,7 @@ class Screen:
 
 
 _MAX_BYTES = 1 << 20
+_SAVED_CHARS = 20_000
 
 
 class InputHistory(History):
@@ -461,9 +468,12 @@ class InputHistory(History):
                 yield entry
 
     def store_string(self, string: str) -> None:
-        """Append an entry; the file is created with mode 0600."""
+        """Append an entry, unless it is so long that a few of them would crowd out the others; the file is created
+        with mode 0600."""
         import json
 
+        if len(string) > _SAVED_CHARS:
+            return
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

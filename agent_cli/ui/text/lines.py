@@ -223,14 +223,17 @@ _COST_HEADS = {
 }
 
 
-def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None) -> list[str]:
-    """Return a table of costs by cause and model. A count that no call reported has no column; a count that some
-    calls did not report is shown as `?`."""
+def costs(totals: Totals, parts: tuple[CostLine, ...], today_usd: float | None, width: int) -> list[str]:
+    """Return a table of costs by cause and model, with model names cut to fit `width` columns. A count that no
+    call reported has no column; a count that some calls did not report is shown as `?`."""
     fields = [field for field in _COST_HEADS if getattr(totals, field) is not None]
     rows: list[tuple[str, ...]] = [("", "", "calls", *(_COST_HEADS[field] for field in fields), "cost")]
     rows += [_cost_row(part.cause, one_line(part.model, 26), part.totals, fields) for part in parts]
     rows.append(_cost_row("total", "", totals, fields))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    beyond = sum(widths) + 2 * len(widths) - width
+    widths[1] = max(min(widths[1], 4), widths[1] - max(0, beyond))
+    rows = [(cause, one_line(model, widths[1]), *more) for cause, model, *more in rows]
     aligned = [
         "  ".join(cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(row, widths, strict=True)) for row in rows)
@@ -312,13 +315,16 @@ def line_counts(added: int, removed: int) -> str:
     return f" +{added} −{removed}" if added or removed else ""
 
 
-def plan(items: tuple[PlanItem, ...], theme: Theme) -> list[str]:
-    """Return the plan as a check list."""
+def plan(items: tuple[PlanItem, ...], theme: Theme, width: int) -> list[str]:
+    """Return the plan as a check list, in rows of at most `width` columns."""
     marks = {"pending": "☐", "in_progress": "▸", "done": "☑"}
     roles: dict[str, Role] = {"pending": "muted", "in_progress": "strong", "done": "ok"}
-    return [
-        f"  {theme.paint(roles[item.status], marks[item.status])} {one_line(item.text, 300)}" for item in items
-    ]
+    rows = []
+    for item in items:
+        first, *rest = wrap(one_line(item.text, 300), width - 4)
+        mark = theme.paint(roles[item.status], marks[item.status])
+        rows += [f"  {mark} {first}", *(f"    {row}" for row in rest)]
+    return rows
 
 
 def error(info: ErrorInfo, theme: Theme, width: int = 100, most: int = 0, more: str = "") -> str:

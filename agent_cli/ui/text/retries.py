@@ -16,17 +16,21 @@ class RetryProgress:
 
     def __init__(self) -> None:
         self.count = 0
+        self.answers = False
+        """True while an attempt sends an answer after one that broke off, which says nothing about its end yet."""
         self._latest: RetryScheduled | None = None
         self._until = 0.0
 
     def scheduled(self, event: RetryScheduled, now: float) -> None:
         """Record a further retry; `now` is a monotonic time."""
         self.count += 1
+        self.answers = False
         self._latest, self._until = event, now + event.delay_s
 
     def line(self, now: float) -> str:
-        """Return the failure and the time of the next attempt; empty before the first retry."""
-        if self._latest is None:
+        """Return the failure and the time of the next attempt; empty before the first retry and while one
+        answers."""
+        if self._latest is None or self.answers:
             return ""
         left_s = self._until - now
         when = f"in {lines.seconds(left_s)}" if not left_s <= 0 else "now"
@@ -41,6 +45,11 @@ class RetryProgress:
         discarded = " Partial answer discarded." if latest.discarded_chars else ""
         why = _sentence(lines.one_line(latest.error.message) or lines.one_line(latest.error.kind, 80))
         return f"{why}. {self._what(latest, f'in {lines.seconds(latest.delay_s)}')}.{discarded}"
+
+    @property
+    def broke_off(self) -> bool:
+        """True if the attempt before had sent a part of an answer."""
+        return self._latest is not None and bool(self._latest.discarded_chars)
 
     def discarded(self) -> str:
         """Return the permanent line about a partial answer that was discarded."""

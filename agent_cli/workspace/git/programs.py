@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from agent_cli.fs.files import read_regular
-from agent_cli.fs.git_files import settings
+from agent_cli.fs.git_files import SETTINGS_FILES, is_repository, settings
 
 from .repository import GitFolder, git_folder
 
@@ -33,8 +33,10 @@ _CONFIGURED = {
 
 def run_by_git(root: str) -> tuple[str, ...]:
     """Return the real paths below a workspace folder that the hooks and configuration of its repository and the
-    user's configuration refer to. Hooks, configuration, and the configuration of programs in hooks need not exist
-    yet."""
+    user's configuration refer to; in a bare repository, its own settings and hooks. Hooks, configuration, and the
+    configuration of programs in hooks need not exist yet."""
+    if is_repository(root):
+        return tuple(sorted(os.path.join(os.path.realpath(root), name) for name in (*SETTINGS_FILES, "hooks")))
     try:
         place = git_folder(root)
     except (OSError, ValueError):

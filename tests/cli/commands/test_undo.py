@@ -56,6 +56,13 @@ def test_undo_takes_every_file_back_and_redo_brings_them_again(changed: World) -
     assert sorted(redone.out.splitlines()) == sorted(told)
 
 
+def test_a_name_cannot_pass_for_further_rows(world: World) -> None:
+    world.script(shell("printf x > \"$(printf 'a\\nUndid: all\\tof it')\""), Reply(text="done"))
+    assert world.run("run", "go", "--mode", "yolo").code == 0
+    assert "  deleted   a^JUndid: all^Iof it  +0 -1\n" in world.run("undo", "--dry-run").out
+    assert world.run("undo").out == "Undid: go\n  deleted   a^JUndid: all^Iof it\n" and files(world) == {}
+
+
 def test_after_an_undo_the_model_does_not_see_the_turn(changed: World) -> None:
     changed.run("undo")
     changed.script(Reply(text="Fine."))
@@ -284,7 +291,9 @@ def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: 
         ["unshare", "-m", "sh", "-c", script, "sh", AGENT],
         cwd=world.work / "room", env=world.environment(), capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert "first: 1" in done.stdout and "disk is full" in done.stdout, done.stdout + done.stderr
+    assert "first: 1" in done.stdout and "disk is full: 0 of 1 file restored." in done.stdout, (
+        done.stdout + done.stderr
+    )
     assert done.stdout.split()[-3:] == ["second:", "0", "200000"], done.stdout + done.stderr
 
 

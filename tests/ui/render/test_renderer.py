@@ -23,7 +23,7 @@ from agent_cli.ui.text.truncate import fold
 from tests.fuzz import tries
 from tests.rows import each_row
 from tests.ui.any_event import KINDS, events, structs
-from tests.ui.fake_client import SNAPSHOT
+from tests.ui.fake_client import SNAPSHOT, STARTED
 from tests.ui.tool_events import approval_item, finished, started
 
 DARK = choose(Ui(theme="dark"), {})
@@ -457,6 +457,22 @@ def test_retries_are_one_live_line_and_one_line_at_the_end() -> None:
     assert any("Retry 1 in " in row for row in view.frame((), 20)), "the next call counts anew"
 
 
+def test_an_answer_that_breaks_off_again_has_not_recovered() -> None:
+    view = renderer()
+    for attempt in (2, 3):
+        view.handle(ev.TextDelta(text="half"))
+        view.handle(ev.RetryScheduled(attempt=attempt, delay_s=100, error=LIMITED, discarded_chars=4))
+        (row,) = [row for row in view.frame((), 20) if "↻" in row]
+        assert f"Retry {attempt - 1} in " in row
+    view.handle(ev.TextDelta(text="done"))
+    assert not any("↻" in row for row in view.frame((), 20)), "it is answering"
+    view.handle(SERVED)
+    out = view.take()
+    assert "Recovered" not in out and out.count("Partial answer discarded.") == 2 and out.endswith("done\n")
+    view.handle(ev.RetryScheduled(attempt=2, delay_s=100, error=LIMITED))
+    assert any("Retry 1 in " in row for row in view.frame((), 20)), "the next call counts anew"
+
+
 def test_a_screen_without_a_live_area_gets_the_first_retry_and_the_end() -> None:
     view = renderer(plain=True)
     for attempt in (2, 3, 4):
@@ -576,3 +592,16 @@ def test_what_is_not_attached_is_said_once() -> None:
     assert out == "· file a.bin: not attached: it is no text\n"
     assert "12 tokens; cut" in shown(ev.Attached(name="a", kind="file", tokens=12, note="cut"))
     assert shown(ev.Attached(name="a", kind="file", tokens=0)) == "· file a: not attached\n"
+
+
+def test_the_banner_leaves_the_mechanism_out_where_a_row_is_too_short() -> None:
+    started = msgspec.structs.replace(STARTED, sandbox="read-only (bubblewrap)", resumed=True)
+    second = "/work/project  /help for commands · resumed abc123\n"
+    assert shown(started) == f"agent 9.9  test/model · ask · sandbox read-only (bubblewrap)\n{second}"
+    longer = msgspec.structs.replace(started, model="anthropic/model")
+    assert shown(longer) == f"agent 9.9  anthropic/model · ask · sandbox read-only\n{second}"
+
+
+def test_a_long_step_of_the_plan_keeps_its_indent() -> None:
+    out = shown(ev.PlanUpdated(items=(PlanItem("word " * 15), PlanItem("two"))))
+    assert out == f"Plan\n  ☐ {'word ' * 11}".rstrip() + "\n    word word word word\n  ☐ two\n"

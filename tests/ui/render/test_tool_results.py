@@ -181,6 +181,8 @@ def test_a_refusal_is_one_line_with_the_words_of_the_user_and_says_denied_once()
     assert shown(msgspec.structs.replace(refused, display="denied")) == "⊘ $ rm x  denied\n"
     by_rule = msgspec.structs.replace(refused, display="", text="Denied: plan mode changes nothing.")
     assert shown(by_rule) == "⊘ $ rm x  Denied: plan mode changes nothing.\n"
+    long = msgspec.structs.replace(by_rule, title="rm " + "x" * 70)
+    assert shown(long).endswith("denied\n  plan mode changes nothing.\n")
 
 
 def test_a_call_that_the_user_has_changed_says_so() -> None:

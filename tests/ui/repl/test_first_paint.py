@@ -60,6 +60,11 @@ def test_what_is_said_stands_between_banner_and_prompt() -> None:
     assert rows[:6] == [*BANNER, "one", "two", "", "> here"]
 
 
+def test_what_is_said_breaks_between_words() -> None:
+    rows = shown("paint.show(now); paint.say('sentence ' * 12)")
+    assert rows[2:4] == [" ".join(["sentence"] * 9), " ".join(["sentence"] * 3)]
+
+
 def test_the_banner_stays_when_the_screen_takes_over() -> None:
     assert shown("paint.show(now); paint.give_way(); paint.give_way()") == [*BANNER, "here"]
 

@@ -56,6 +56,39 @@ def test_an_answer_is_printed_once_and_the_draft_stays(tmp_path: Path) -> None:
         term.leave()
 
 
+def test_keys_treat_an_emoji_sequence_as_one_character(tmp_path: Path) -> None:
+    family, accent = "\U0001f469\u200d\U0001f469\u200d\U0001f467", "e\u0301"
+    with Session(tmp_path, "hang") as term:
+        term.wait("(?m)^>$")
+        term.send(f"日{family}{accent}x")
+        term.send("\x1b[D" * 2 + "\x7f")  # before the accented letter, and back over the family
+        term.send("\x1b[C" + "1" + "\x1b[D" * 2 + "\x1b[3~" + "2\r")
+        term.wait("tick 1")
+        term.send("\x03")
+        term.wait("Interrupted")
+        term.leave()
+        rows = json.loads(term.log_file.read_text(encoding="utf-8"))["submitted"]
+    assert "日21x" in str(rows)
+
+
+def test_a_line_that_ctrl_c_has_cleared_comes_back(tmp_path: Path) -> None:
+    """The key may have been meant for a turn that has just ended."""
+    pasted = "\n".join(f"row {n}" for n in range(5_000))
+    with Session(tmp_path, "hang") as term:
+        term.wait("(?m)^>$")
+        term.send(f"see \x1b[200~{pasted}\x1b[201~")
+        term.wait("> see .paste 1: 5000 lines")
+        term.send("\x03")
+        term.wait("Up brings it back")
+        term.wait("(?m)^>$")
+        term.send("\x1b[A")
+        term.wait("(?m)^  row 4999$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert not term.history.exists(), "so long a text is kept in this session only"
+
+
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_esc_and_ctrl_c_stop_the_turn_and_keep_the_draft(tmp_path: Path, key: str) -> None:
     with Session(tmp_path, "hang") as term:

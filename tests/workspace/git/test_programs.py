@@ -48,6 +48,12 @@ def test_included_settings_are_read_too(work: Path) -> None:
     assert run_by_git(str(work)) == (f"{work}/hooks of ours", f"{work}/shared.cfg")
 
 
+def test_a_bare_repository_leads_to_its_own_settings_and_hooks(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "--bare"], cwd=tmp_path, check=True)
+    names = ("commondir", "config", "config.worktree", "hooks", "info/attributes")
+    assert run_by_git(str(tmp_path)) == tuple(f"{os.path.realpath(tmp_path)}/{name}" for name in names)
+
+
 def test_a_folder_without_a_repository_has_none(tmp_path: Path) -> None:
     assert run_by_git(str(tmp_path)) == ()
 

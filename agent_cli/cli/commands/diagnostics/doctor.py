@@ -34,7 +34,8 @@ def list_files(*, as_json: bool) -> int:
         tokens = f", {each.tokens:,} token{'' if each.tokens == 1 else 's'}" if each.tokens else ""
         print(f"{each.state:6}  {path}{' ' * (width - lines.cells(path))}  {clean(each.what)}{tokens}")
     total = sum(each.tokens for each in found)
-    print(f"\n{len(found)} entries; together they add about {total:,} tokens to every request.")
+    entries = lines.number(len(found), "entry", "entries")
+    print(f"\n{entries}; together they add about {total:,} tokens to every request.")
     return 0
 
 

@@ -39,6 +39,8 @@ from .endpoint import Finding, examine
 
 _ENOUGH_MB = 100
 _INDENT = " " * 6
+_KEPT = ("held", "asks, held", "refused")
+"""How a promise may be kept such that nothing more needs to be said about it."""
 
 
 class Problem(Exception):
@@ -270,14 +272,18 @@ async def _sandbox(setup: Setup, strength: EnforcedLevel) -> str:
 
 
 def _promises(setup: Setup, strength: EnforcedLevel) -> str:
-    """Return the guarantees against programs that commands run, in the configured mode."""
+    """Return how many of the promises of the docs are kept here in the configured mode, and name the others."""
     from agent_cli.sandbox.promises import promises
 
     wanted = wanted_for(setup)
     here = EnforcedLevel("none") if wanted.level == "off" else strength
     found = promises(here, setup.config.mode, wanted.asked_for and wanted.level != "off")
-    listed = "; ".join(f"{cell}: {', '.join(texts)}" for cell, texts in found.items())
-    return f"mode {setup.config.mode}, against programs that commands run: {listed}" if listed else ""
+    if not found:
+        return ""
+    kept = sum(len(texts) for cell, texts in found.items() if cell in _KEPT)
+    others = [f"{cell}: {', '.join(texts)}" for cell, texts in found.items() if cell not in _KEPT]
+    count = f"{kept} of {sum(map(len, found.values()))} kept in mode {setup.config.mode}"
+    return "; ".join([f"{count} (`agent help security` lists them)", *others])
 
 
 async def _terminal() -> str:
