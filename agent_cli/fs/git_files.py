@@ -20,6 +20,13 @@ _STAT_BYTES = 40
 _EXTENDED = 0x4000
 _LENGTH = 0xFFF
 """Flag bits with the length of an entry's path; all set for longer paths."""
+BARE_CONFIG = {
+    "sha1": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    "sha256": "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n",
+}
+"""Configuration of an empty repository, by object format."""
+RAW_ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
+"""Attributes with which git neither converts a file nor takes it for binary by a setting."""
 GITLINK = 0o160000
 """Mode of a nested repository."""
 SETTINGS_FILES = ("config", "config.worktree", "commondir", "info/attributes")

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import read_regular
-from agent_cli.fs.git_files import settings
+from agent_cli.fs.git_files import BARE_CONFIG, RAW_ATTRIBUTES, settings
 from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit
@@ -39,11 +39,6 @@ _LARGEST_SETTINGS = 1_000_000
 _LARGEST_REFS = 50_000_000
 _MOST_PATHS = 400
 """Maximum number of paths in a command line."""
-_ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
-_FORMATS = {
-    "sha1": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
-    "sha256": "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n",
-}
 _REF = lazy_regex(r"(?!-)[^\x00-\x20\x7f:?*\[\\]+")
 _ODD = lazy_regex(r"""[\x00-\x1f\x7f"\\]""")
 """Characters that make git quote a path."""
@@ -266,7 +261,7 @@ def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
     """
     common, own = Path(place.common), Path(place.own)
     known = dict(settings(read_regular(common / "config", _LARGEST_SETTINGS)))
-    format = _FORMATS.get(known.get("extensions.objectformat", "sha1").lower())
+    format = BARE_CONFIG.get(known.get("extensions.objectformat", "sha1").lower())
     objects = common / "objects"
     if format is None or "extensions.refstorage" in known or "\n" in str(objects):
         raise ReviewError(f"{common} keeps objects or refs in a way that is not known here")
@@ -274,7 +269,7 @@ def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
     (twin / "info").mkdir()
     (twin / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
     (twin / "config").write_text(format, encoding="utf-8")
-    (twin / "info" / "attributes").write_text(_ATTRIBUTES, encoding="utf-8")
+    (twin / "info" / "attributes").write_text(RAW_ATTRIBUTES, encoding="utf-8")
     (twin / "refs").symlink_to(common / "refs")
     copied = ((own, "HEAD"), (common, "packed-refs"), (common, "shallow"), (common, "info/exclude"))
     for folder, name in copied:

@@ -14,7 +14,7 @@ from .restore import NESTED, Entry
 from .scan import parents_of
 
 _NO_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-_DIFF = ("diff-tree", "-r", "-z", "--no-renames")
+_DIFF = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
 _MOST_NAMED = 500
 
 
@@ -28,15 +28,18 @@ class Comparison:
         self._ends = (left, right)
         self._was = was
         self._becomes = becomes
+        self._raw: list[tuple[str, list[bytes]]] | None = None
+        """Path prefix and output of `git diff-tree --raw`, by tree."""
         self._files: Pairs | None = None
 
     async def files(self) -> Pairs:
         """Return path → state before and after, for all files that differ."""
         if self._files is None:
             found: Pairs = {}
-            for prefix, left, right in self._trees():
-                raw = await self._git(*_DIFF, "--raw", "--no-abbrev", left, right)
-                self._read_raw(raw, prefix, found)
+            if self._raw is None:
+                self._raw = [(prefix, await self._fields(*ends)) for prefix, *ends in self._trees()]
+            for prefix, fields in self._raw:
+                self._read_raw(fields, prefix, found)
             await self._add_modes(found)
             self._add_heads(found)
             self._files = {
@@ -60,15 +63,22 @@ class Comparison:
         return folder_differences(self._was, self._becomes, await self.files())
 
     async def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Return path → lines added and removed."""
+        """Return path → lines added and removed. The files are then known too: both are in one output of git, the
+        raw lines first."""
         counts: dict[str, tuple[int, int]] = {}
-        for prefix, left, right in self._trees():
-            for item in (await self._git(*_DIFF, "--numstat", "--text", left, right)).split(b"\0"):
-                fields = item.split(b"\t", 2)
-                if len(fields) == 3:
-                    added, removed = (int(n) if n.isdigit() else 0 for n in fields[:2])
-                    counts[prefix + os.fsdecode(fields[2])] = (added, removed)
+        self._raw = []
+        for prefix, *ends in self._trees():
+            fields = await self._fields(*ends, "--numstat", "--text")
+            end = next((at for at in range(0, len(fields), 2) if not fields[at].startswith(b":")), len(fields))
+            self._raw.append((prefix, fields[:end]))
+            for item in fields[end:]:
+                added, removed, path = item.split(b"\t", 2)
+                counts[prefix + os.fsdecode(path)] = (_number(added), _number(removed))
         return counts
+
+    async def _fields(self, left: str, right: str, *options: str) -> list[bytes]:
+        """Return the fields that `git diff-tree` prints for two trees."""
+        return (await self._git(*_DIFF, *options, left, right)).split(b"\0")[:-1]
 
     async def diff(self) -> str:
         """Return a unified diff."""
@@ -114,9 +124,8 @@ class Comparison:
             if all(ends) and ends[0] != ends[1]:
                 yield f"{path}/", ends[0], ends[1]
 
-    def _read_raw(self, raw: bytes, prefix: str, found: Pairs) -> None:
-        fields = raw.split(b"\0")
-        for meta, name in zip(fields[0::2], fields[1::2], strict=False):
+    def _read_raw(self, fields: Sequence[bytes], prefix: str, found: Pairs) -> None:
+        for meta, name in zip(fields[0::2], fields[1::2], strict=True):
             path = prefix + os.fsdecode(name)
             old_kind, new_kind, old_blob, new_blob, _ = meta.decode().lstrip(":").split(" ")
             old, new = entry(old_kind, old_blob, path, self._was), entry(new_kind, new_blob, path, self._becomes)
@@ -152,6 +161,10 @@ class Comparison:
         if path in self._was.nested or path in self._becomes.nested:
             return True
         return self._was.is_out(path) is None and self._becomes.is_out(path) is None
+
+
+def _number(text: bytes) -> int:
+    return int(text) if text.isdigit() else 0  # a dash for what is no text, such as another repository
 
 
 class Touched:

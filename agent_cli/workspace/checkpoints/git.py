@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from agent_cli.fs.files import replace_file
+from agent_cli.fs.git_files import BARE_CONFIG, RAW_ATTRIBUTES
 from agent_cli.fs.which import RunProgram, outside, program
 
 from .types import CheckpointError
@@ -18,11 +20,16 @@ _OPTIONS = (
     "-c", "core.precomposeUnicode=false", "-c", "core.trustctime=true", "-c", "index.version=2",
     "-c", "user.name=agent-cli", "-c", "user.email=agent-cli@localhost", "-c", "commit.gpgSign=false",
 )  # fmt: skip
-_ATTRIBUTES = "* -text -filter -ident !diff -working-tree-encoding -merge\n"
 _FULL = re.compile(rb"No space left on device|Disk quota exceeded")
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
-_PARTS = ("HEAD", "config", "objects", "refs")
-"""Parts of a store; without all of them git does not recognize it."""
+_FOLDERS = ("objects", "refs", "info")
+_FILES = {
+    "config": BARE_CONFIG["sha1"].encode(),
+    "HEAD": b"ref: refs/heads/none\n",
+    "info/attributes": RAW_ATTRIBUTES.encode(),
+}
+"""Folders and files of a store. It is created without `git init`, which takes longer, and whose hash and reference
+formats depend on the version."""
 _MAGIC_PATHSPECS = ("check-ignore", "--pathspec-from-file=-")
 """Commands that do not support literal pathspecs and fail if told to use them."""
 
@@ -90,21 +97,20 @@ class PrivateGit:
             self._version = (int(found[1]), int(found[2])) if found else (0, 0)
         return self._version >= (2, 38)
 
-    async def prepare(self, exclusions: bytes) -> None:
+    def prepare(self, exclusions: bytes) -> None:
         """Create the store if it does not exist. `exclusions` are lines as in an ignore file.
 
         Raises:
             CheckpointError: it cannot be written.
         """
         try:
-            if not all((self.folder / name).exists() for name in _PARTS):  # or complete a killed attempt
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                await self("init", "--quiet", "--bare", "--template=", str(self.folder))
-            info = self.folder / "info"
-            info.mkdir(exist_ok=True)
-            for name, lines in (("attributes", _ATTRIBUTES.encode()), ("exclude", exclusions)):
-                if not (info / name).exists() or (info / name).read_bytes() != lines:
-                    (info / name).write_bytes(lines)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in _FOLDERS:
+                (self.folder / name).mkdir(exist_ok=True)
+            for name, content in {**_FILES, "info/exclude": exclusions}.items():
+                path = self.folder / name
+                if not path.exists() or (name.startswith("info/") and path.read_bytes() != content):
+                    replace_file(path, content)
         except OSError as error:
             raise CheckpointError(f"{self.folder} cannot be written: {error.strerror}") from error
 

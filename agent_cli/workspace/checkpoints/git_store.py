@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # loaded with the first checkpoint, which may never be taken
     from .restore_folders import Folders
     from .scan import Inode
 
+_Taken = tuple[str, str, "SnapshotMetadata | None"]
 _TRIES = 3
 _MOST_NAMED = 20
 _LONGEST_EXCLUDE = 1_000_000
@@ -84,8 +85,10 @@ class Checkpoints:
         self._timeout_s = timeout_s
         self._lock = asyncio.Lock()
         self._usual: DefaultModes | None = None
-        self._last: tuple[str, str, SnapshotMetadata | None] = ("", "", None)
+        self._last: _Taken = ("", "", None)
         """Id, tree (empty if unknown) and metadata of the newest checkpoint."""
+        self._before: _Taken = self._last
+        """The same of the one before, with which the newest is compared at the end of a turn."""
         self.left_out: tuple[str, ...] = ()
         """Display paths of files missing in the last checkpoint because they are larger than `LARGEST_BYTES`."""
         self.uncovered: tuple[str, ...] = ()
@@ -127,7 +130,7 @@ class Checkpoints:
     async def _take(self) -> str:
         from .metadata import most_common_modes
 
-        await self._git.prepare(self._exclusions())
+        self._git.prepare(self._exclusions())
         maintenance.mark(self._store, self._session_id)
         if self._usual is None:
             await self._take_up()
@@ -197,7 +200,7 @@ class Checkpoints:
         options = [word for parent in dict.fromkeys(parents) for word in ("-p", parent)]
         commit = (await self._git("commit-tree", tree, *options, input=encode_metadata(kept))).decode().strip()
         maintenance.name_newest(self._store, self._session_id, commit)
-        self._last = (commit, tree, kept)
+        self._before, self._last = self._last, (commit, tree, kept)
         return commit
 
     async def cover(self, path: str, checkpoint: str) -> str:
@@ -376,8 +379,9 @@ class Checkpoints:
     async def _read(self, checkpoint: str) -> "SnapshotMetadata":
         from .metadata import decode_metadata
 
-        if checkpoint == self._last[0] and self._last[2] is not None:
-            return self._last[2]
+        for known, _, kept in (self._last, self._before):
+            if checkpoint == known and kept is not None:
+                return kept
         raw = await self._git("cat-file", "commit", checkpoint)
         try:
             return decode_metadata(raw.partition(b"\n\n")[2])

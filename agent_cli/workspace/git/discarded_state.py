@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agent_cli.fs.files import replace_file
+from agent_cli.fs.git_files import BARE_CONFIG
 from agent_cli.fs.nofollow import dir_entry, open_folder
 from agent_cli.fs.which import RunProgram, outside, program
 
@@ -25,11 +26,8 @@ _LARGEST_INDEX = 100_000_000
 _LARGEST_REFS = 20_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _STASHED = re.compile(rf"{_COMMIT.pattern} ({_COMMIT.pattern}) [^\t\n]*\t(.*)")
-_FORMATS = {
-    40: "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
-    64: "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n",
-}
-"""Configuration of an empty repository, by length of object names in hex digits."""
+_FORMATS = {40: "sha1", 64: "sha256"}
+"""Object formats, by length of object names in hex digits."""
 
 
 async def named_state(run: RunProgram, folder: Path, roots: Iterable[Path] = ()) -> str:
@@ -131,7 +129,7 @@ def _twin(place: GitFolder, length: int) -> Iterator[str]:
         (twin / "objects" / "info").mkdir(parents=True)
         (twin / "refs").mkdir()
         (twin / "HEAD").write_text("ref: refs/heads/none\n", encoding="utf-8")
-        (twin / "config").write_text(_FORMATS[length], encoding="utf-8")
+        (twin / "config").write_text(BARE_CONFIG[_FORMATS[length]], encoding="utf-8")
         (twin / "index").write_bytes(index)
         (twin / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
         yield folder

@@ -65,7 +65,7 @@ class SnapshotStore:
         try:
             make_private(self.folder)
             async with hold_lock(lock_of(self.folder, STORE_LOCK)):
-                await self._git.prepare(exclude)
+                self._git.prepare(exclude)
                 if "\n" not in objects and os.path.isdir(objects):
                     alternates = self.folder / "objects" / "info" / "alternates"
                     alternates.parent.mkdir(parents=True, exist_ok=True)
