@@ -116,7 +116,8 @@ class Comparison:
 
     def _trees(self) -> Iterator[tuple[str, str, str]]:
         """Yield (path prefix, tree before, tree after) of everything that differs."""
-        yield "", *self._ends
+        if self._ends[0] != self._ends[1]:
+            yield "", *self._ends
         for path in sorted(self._was.nested.keys() | self._becomes.nested.keys()):
             ends = [
                 kept.nested[path].tree if path in kept.nested else _NO_TREE for kept in (self._was, self._becomes)
