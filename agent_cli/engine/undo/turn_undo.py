@@ -43,6 +43,9 @@ from .turn_checkpoints import (
 )
 
 _MOST_NAMED = 5
+_SILENT_S = 1.0
+"""Seconds after which the user is told what the turn waits for."""
+_SAVING = "Saving the workspace for undo; a large one takes a while the first time."
 
 
 class TurnUndo:
@@ -88,7 +91,7 @@ class TurnUndo:
         if self._before.get(turn_id) == "":
             return
         try:
-            checkpoint = self._before.get(turn_id) or await self._snapshots.take()
+            checkpoint = self._before.get(turn_id) or await self._take(scope)
         except CheckpointError as error:
             self._before[turn_id] = ""
             scope.notice(f"This turn cannot be undone: {error}.")
@@ -106,6 +109,14 @@ class TurnUndo:
         if self._before.get(turn_id) != checkpoint or len(beyond) > known:
             self._before[turn_id] = checkpoint
             self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
+
+    async def _take(self, scope: TurnScope) -> str:
+        """Take a checkpoint. If it takes long, as the first one of a large workspace does, say so."""
+        telling = asyncio.get_running_loop().call_later(_SILENT_S, scope.notice, _SAVING, "info")
+        try:
+            return await self._snapshots.take()
+        finally:
+            telling.cancel()
 
     async def changed_since(self, turn_id: str, mark: str) -> tuple[str, tuple[FileChange, ...]]:
         """Return the current state, and the files that differ from an earlier one (empty: before the first side

@@ -75,6 +75,34 @@ async def test_a_turn_that_a_crash_tore_is_closed_although_the_first_try_was_int
     assert checkpointing.saved("t1") == "whole"
 
 
+class SlowStore(Store):
+    """Takes a checkpoint once the user was told that it takes long."""
+
+    def __init__(self, told: asyncio.Event) -> None:
+        super().__init__()
+        self.told = told
+
+    async def take(self, about: Sequence[Move] = ()) -> str:
+        await asyncio.wait_for(self.told.wait(), 60)
+        return await super().take(about)
+
+
+async def test_a_checkpoint_that_takes_long_is_announced_and_a_quick_one_is_not() -> None:
+    told: list[AnyEvent] = []
+    heard = asyncio.Event()
+
+    def hear(event: AnyEvent) -> None:
+        told.append(event)
+        heard.set()
+
+    await TurnUndo(session(), Store, hear).before_effect(TurnScope(hear, turn_id="t1"), ())
+    assert told == []
+    await TurnUndo(session(), lambda: SlowStore(heard), hear).before_effect(TurnScope(hear, turn_id="t2"), ())
+    assert [event.text for event in told if isinstance(event, Notice)] == [
+        "Saving the workspace for undo; a large one takes a while the first time."
+    ]
+
+
 async def test_files_that_are_too_large_are_named_once() -> None:
     told: list[AnyEvent] = []
     store = Store()
