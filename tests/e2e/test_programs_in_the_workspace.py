@@ -82,3 +82,16 @@ def test_an_environment_that_nobody_changed_stays_first_outside(world: World, pr
     done = world.run("run", "go", *how, before=("/usr/bin/env",), env=env)  # a process that begins now
     (said,) = [line["text"] for line in done.lines if line["type"] == "tool_call_finished"]
     assert said.startswith("ours")
+
+
+def test_a_worktree_uses_no_program_of_the_checkout(world: World, programs: Path) -> None:
+    always = ("git", "-c", "user.name=n", "-c", "user.email=e@e")
+    for words in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "one")):
+        subprocess.run([*always, *words], cwd=world.work, check=True, capture_output=True)
+    for name in ("git", "rg"):
+        (programs / name).write_text(f"#!/bin/sh\ntouch {world.home / 'ran'}\nexit 1\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    edit = Call("write_file", {"path": "new", "content": "x"})
+    world.script(Reply(calls=(edit, Call("grep", {"pattern": "x"}))), Reply(text="done"))
+    done = world.run("run", "-w", "one", "go", "--mode", "auto-edit", env=activated(world, programs))
+    assert done.code == 0 and not (world.home / "ran").exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import create_file, read_regular
+from agent_cli.fs.which import with_checkouts
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
@@ -90,7 +91,7 @@ class ShellSession:
         """`scratch` returns the folder for temporary files; None for the system's. `roots` are the folders of the
         workspace."""
         self._root = root
-        self._roots = tuple(os.path.realpath(each) for each in (root, *roots))
+        self._roots = with_checkouts((root, *roots))
         self._scratch = scratch
         self._launch = dict(env)
         self._folder: Path | None = None
