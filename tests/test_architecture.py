@@ -41,6 +41,7 @@ STANDS_ALONE = {
     "hooks/rewrites.py": "loaded for the first hook that changes a call",
     "model/transport/content_coding.py": "loaded for an answer that is compressed only",
     "review/formats/github.py": "one format, beside the others",
+    "sandbox/git_continuation.py": "formats of git's own, and pure",
     "sdk/output.py": "loaded for an answer as data only",
     "serve/acp/buffers.py": "the files of the editor, apart from its sessions",
     "serve/mcp/stdio.py": "the transport, as the MCP SDK has it",

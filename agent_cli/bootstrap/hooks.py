@@ -7,7 +7,7 @@ import msgspec
 
 from agent_cli.config.dirs import home_dir
 from agent_cli.extensions.hook_files import FoundHooks, find_hooks, words_of
-from agent_cli.fs.named_files import named_files
+from agent_cli.fs.named_files import named_files, programs_inside
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.engine import HookEngine, HookSession
 from agent_cli.redaction.env_names import is_secret
@@ -67,13 +67,15 @@ def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> Hook
 
 
 class _Pinned:
-    """Checks that the workspace files named by a hook are unchanged since the session began: the agent may have
-    written to them, and a hook is not sandboxed. Files of a plug-in must be those that the user approved."""
+    """Checks that the workspace files named by a hook, by a path or as programs of an activated environment, are
+    unchanged since the session began: the agent may have written to them, and a hook is not sandboxed. Files of a
+    plug-in must be those that the user approved."""
 
     def __init__(self, hooks: tuple[Hook, ...], setup: Setup) -> None:
-        self._root = root = setup.workspace.root
+        self._root = setup.workspace.root
         self._setup = setup
-        self._before = {hook: named_files(words_of(hook, root), root) for hook in hooks}
+        self._search_path = os.environ.get("PATH", os.defpath)
+        self._before = {hook: self._now(hook) for hook in hooks}
 
     def __call__(self, hook: Hook) -> str:
         """Return the changed file; empty if none has changed."""
@@ -82,8 +84,12 @@ class _Pinned:
 
             if changed := changed_plugin(self._setup, hook.root):
                 return changed
-        before, now = self._before[hook], named_files(words_of(hook, self._root), self._root)
+        before, now = self._before[hook], self._now(hook)
         return next((name for name in {**before, **now} if before.get(name) != now.get(name)), "")
+
+    def _now(self, hook: Hook) -> dict[str, str]:
+        words = words_of(hook, self._root)
+        return named_files(words, self._root) | programs_inside(words, self._root, self._search_path)
 
 
 def _environment() -> dict[str, str]:

@@ -14,6 +14,7 @@ _MAX_BYTES = 200_000_000
 _MAX_FOLDERS = 16
 _BETWEEN = re.compile(r"(?:\$\{?\w+|[\s=,;:&|<>(){}'\"`])+")
 """Separators of names within a word: shell metacharacters, and variables."""
+_INTERPRETERS = frozenset("sh bash dash zsh pwsh env python python3 node deno bun ruby perl".split())
 _MODULE = re.compile(r"[\w.]+")
 
 
@@ -32,6 +33,30 @@ def named_files(words: Iterable[str], root: Path, folder: Path | None = None) ->
     paths = {path for piece in pieces for path in _places(piece, starts) if os.path.isfile(path)}
     found = {name: path for path in paths if (name := _name(path, real_root))}
     return {name: _hash(found[name]) for name in sorted(found)}
+
+
+def programs_inside(words: Iterable[str], root: Path, search_path: str) -> dict[str, str]:
+    """Return path relative to `root` → state, for the programs below `root` that the PATH finds for a command
+    line: those that words name, and shells and interpreters, which scripts start."""
+    real_root = os.path.realpath(root)
+    folders = {each for each in search_path.split(os.pathsep) if _name(os.path.join(root, each or "."), real_root)}
+    if not folders:
+        return {}
+    names = {piece for word in words for piece in _pieces(word) if "/" not in piece} | _INTERPRETERS
+    paths = (os.path.join(root, folder, name) for folder in sorted(folders) for name in sorted(names))
+    return {os.path.relpath(path, root): _state(path) for path in paths if os.path.lexists(path)}
+
+
+def _state(path: str) -> str:
+    """Return the state of a program and of what it links to, without reading it: an interpreter is large."""
+    found = [os.path.realpath(path)]
+    for stat in (os.lstat, os.stat):
+        try:
+            is_ = stat(path)
+        except OSError:
+            continue
+        found += map(str, (is_.st_mode, is_.st_ino, is_.st_size, is_.st_mtime_ns, is_.st_ctime_ns))
+    return "\0".join(found)
 
 
 def _pieces(word: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from agent_cli.fs.inline_python import safe_path
 from agent_cli.protocol.records import storable_json
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner, shell_program
 
@@ -264,6 +265,8 @@ class HookEngine:
     def _environment(self, hook: Hook) -> dict[str, str]:
         root = str(self._session.root)
         env = {**self._session.environment, "CLAUDE_PROJECT_DIR": root, "CLAUDE_CODE_REMOTE": "false"}
+        line = hook.command
+        env |= safe_path((line,) if isinstance(line, str) else line, self._session.root)
         if hook.dialect == "gemini":
             env |= {"GEMINI_PROJECT_DIR": root, "GEMINI_SESSION_ID": self._session.session_id, "GEMINI_CWD": root}
         if hook.root:

@@ -112,6 +112,7 @@ def _with_facts(action: RunCommand, policy: Policy) -> Policy:
         altered=action.altered,
         shadowed=frozenset(action.shadowed),
         functions=frozenset(action.functions),
+        local=frozenset(action.local),
     )
 
 

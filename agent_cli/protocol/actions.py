@@ -47,6 +47,8 @@ class RunCommand(msgspec.Struct, frozen=True):
     """Programs whose names may resolve to different files since PATH was changed; `*` means all."""
     functions: tuple[str, ...] = ()
     """Command names that earlier commands have defined as shell functions; `*` means all."""
+    local: tuple[str, ...] = ()
+    """Programs that the PATH finds in the workspace, where the agent may have written them; `*` means all."""
 
 
 class SendInput(msgspec.Struct, frozen=True):

@@ -20,14 +20,26 @@ from agent_cli.fs.files import replace_file
 from agent_cli.fs.git_files import INERT, SETTINGS_FILES, is_repository, may_be_repository, settings
 from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 
+from .git_continuation import CONTINUATIONS, continues_alike, without_new_programs
+
 _OF_GIT = (*SETTINGS_FILES, "HEAD")
 _FOLDERS = ("hooks", "info")
+_LISTED = ("hooks", "remotes", "branches")
+"""Folders in which each file counts: hooks, and the two old places for the address of a remote."""
+_LINKED = {
+    "": 1, "objects": 1, "objects/info": 1, "objects/pack": 1, "info": 1, "sequencer": 1,
+    "rebase-merge": 1, "rebase-apply": 1,
+    "logs": 9, "refs": 9, "hooks": 1, "remotes": 1, "branches": 1, "modules": 1, "worktrees": 1,
+}  # fmt: skip
+"""Folders of a repository in which git opens files for writing by name → levels. git makes no links there; through
+one, it would write elsewhere."""
 _INNER = ("modules", "worktrees")
 """Folders of a repository that hold further repositories."""
 _USUAL = b"../.."
 """The content of `commondir` in a linked working tree."""
 _OWN_FILES = re.compile(r"\.\./\.\./\.\./[^.].*")
 """A `core.worktree` value as a submodule has it."""
+_HAS_PROC = os.path.isdir("/proc/self/fd")
 _MOST_BYTES = 256 * 1024
 _MOST_FILES = 1000
 """Limit for one watched folder of files that other programs run or obey."""
@@ -43,6 +55,10 @@ Places = Callable[[], Iterable[str]]
 or the `HEAD` of a bare one) and files that other programs run or obey."""
 FileStamp = tuple[int, int, int, int, int]
 """Mode, inode, size, mtime and ctime in ns; a file with an equal mark was not touched."""
+_CLOSED = "/."
+"""Ending of the watched path that stands for the unknown content of a folder that is closed to us."""
+_UNSEEN: FileStamp = (0, 0, 0, 0, 0)
+"""The mark of a file in a folder that is closed to us."""
 
 
 class GitStateSnapshot(msgspec.Struct, frozen=True):
@@ -64,12 +80,25 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
 
     def changed(self) -> tuple[str, ...]:
         """Return the paths relative to the root that were changed, created or deleted, sorted."""
-        now = _marks(self.root, self.git, self.is_outer, self.places)
+        now = self._now()
         found = {path for path in self.marks.keys() | now.keys() if self.marks.get(path) != now.get(path)}
         kept = {path for path in found if not self._is_harmless(path, now)}
         if not self.is_outer and is_repository(self.root) and not self.is_bare:
             kept.add("HEAD")
         return tuple(sorted(kept))
+
+    def reopen(self) -> tuple[str, ...]:
+        """Open the folders of git that were closed to us, so that their content can be compared; return them."""
+        opened: list[str] = []
+        while new := [path for path in self.changed() if self._is_closed_in_git(path) and path not in opened]:
+            opened += new
+            for path in new:
+                _open_folder(self.root, path)
+        return tuple(path.removesuffix(_CLOSED) for path in opened)
+
+    def _is_closed_in_git(self, path: str) -> bool:
+        is_ours = _is_in(path, self.git) or _is_in_git(path) or any(_is_in(path, own) for own in self.own)
+        return is_ours and path.endswith(_CLOSED)
 
     def restore(self) -> tuple[str, ...]:
         """Restore git's own files and remove those that did not exist; return the paths of `changed` that are as
@@ -77,9 +106,29 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         programs is renamed out of the way."""
         return tuple(path for path in self.changed() if self._restored(path))
 
+    def _now(self) -> dict[str, FileStamp]:
+        """Return the current marks. What was there before is looked at in its place, because `places` may no
+        longer find it: folders can be closed, and there may be too many."""
+        known = [path for path in self.marks if os.path.basename(path) == ".git" and not _is_in(path, self.git)]
+        now = _marks(self.root, self.git, self.is_outer, lambda: (*self.places(), *known))
+        for path in self.marks.keys() - now.keys():
+            if mark := _mark(self.root, path):
+                now[path] = mark
+        return now
+
+    def _is_new_link(self, path: str, is_: FileStamp | None) -> bool:
+        """Return True for a new link in the data of a repository that is not new."""
+        if is_ is None or not stat.S_ISLNK(is_[0]) or path in self.marks:
+            return False
+        return _is_in(path, self.git) or (_is_in_git(path) and _git_above(path) in self.marks)
+
     def _is_harmless(self, path: str, now: dict[str, FileStamp]) -> bool:
         """Return True if a file was only touched, or if a new file runs nothing."""
         folder, is_ = _repository(path), now.get(path)
+        if self._is_new_link(path, is_) or path.endswith(_CLOSED):
+            return is_ is None
+        if path.endswith(CONTINUATIONS) and (is_ is None or stat.S_ISREG(is_[0])):
+            return is_ is None or continues_alike(path, self.contents.get(path), _read(self.root, path))
         is_nested = (_is_in_git(path) or f"{folder}/HEAD" in self.marks) and not _is_in(path, self.git)
         if is_nested and folder not in now:
             return True  # a nested repository is gone with all its content
@@ -99,8 +148,11 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
     def _restored(self, path: str) -> bool:
         if path == "HEAD" and path not in self.marks:
             return _removed(self.root, path)
-        if _mark(self.root, path) == self.marks.get(path):
+        is_ = _mark(self.root, path)
+        if is_ == self.marks.get(path):
             return True
+        if self._is_new_link(path, is_):
+            return _removed(self.root, path)
         folder = _repository(path)
         if any(_is_in(path, own) for own in self.own):
             return self._restored_own(path)
@@ -111,8 +163,17 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
         if os.path.basename(path) == ".git" or path == self.git:
             return self._entry_restored(path)
         if path in self.marks and stat.S_ISDIR(self.marks[path][0]):
-            return _set_aside(self.root, path) and _made(self.root, path)
+            is_link = is_ is not None and stat.S_ISLNK(is_[0])
+            is_free = _removed(self.root, path) if is_link else _set_aside(self.root, path)
+            return is_free and _made(self.root, path)
+        if path.endswith(CONTINUATIONS) and (content := _read(self.root, path)) is not None:
+            return self._continuation_restored(path, content)
         return self._file_restored(path) if path in self.marks else _removed(self.root, path)
+
+    def _continuation_restored(self, path: str, content: bytes) -> bool:
+        """Take out what the command added: the old content may be of a step that is done."""
+        kept = without_new_programs(path, self.contents.get(path), content)
+        return _removed(self.root, path) if kept is None else _written(self.root, path, kept, 0o644)
 
     def _restored_own(self, path: str) -> bool:
         """Restore a file that git's settings name. A new one is only renamed, because it may be the user's
@@ -225,19 +286,41 @@ def _watched(root: str, git: str, is_outer: bool, places: Places) -> Iterator[st
 
 def _files(root: str, path: str) -> Iterator[str]:
     """Yield the files below a path; none if the path is not a folder."""
-    for folder, _, names in os.walk(f"{root}/{path}"):
+    failed: list[OSError] = []
+    for folder, _, names in os.walk(f"{root}/{path}", onerror=failed.append):
         yield from (f"{folder}/{name}"[len(root) + 1 :] for name in names if not name.endswith(_ASIDE))
+    closed = (error.filename for error in failed if isinstance(error, PermissionError))
+    yield from (f"{folder}{_CLOSED}"[len(root) + 1 :] for folder in closed)
 
 
 def _in_repository(root: str, folder: str, *, is_inner: bool = False) -> Iterator[str]:
     yield folder
-    yield from (f"{folder}/{name}" for name in (*_OF_GIT, *_FOLDERS))
-    hooks = _names(f"{root}/{folder}/hooks")
-    yield from (f"{folder}/hooks/{name}" for name in hooks if not name.endswith((".sample", _ASIDE)))
+    yield from (f"{folder}/{name}" for name in (*_OF_GIT, *_FOLDERS, *CONTINUATIONS))
+    for listed in _LISTED:
+        names = _names(f"{root}/{folder}/{listed}")
+        yield from (f"{folder}/{listed}/{name}" for name in names if not name.endswith((".sample", _ASIDE)))
+    for name, levels in _LINKED.items():
+        yield from _links(root, f"{folder}/{name}".rstrip("/"), levels)
     if not is_inner:
         for inner in _INNER:
             for name in _repositories(f"{root}/{folder}/{inner}", _DEEPEST_NAME):
                 yield from _in_repository(root, f"{folder}/{inner}/{name}", is_inner=True)
+
+
+def _links(root: str, folder: str, levels: int) -> Iterator[str]:
+    """Yield the links in a folder and in those below it, and the folders that cannot be looked at."""
+    below = []
+    if os.path.isdir(f"{root}/{folder}") and not os.access(f"{root}/{folder}", os.R_OK | os.X_OK):
+        yield f"{folder}{_CLOSED}"
+        return
+    with suppress(OSError), os.scandir(f"{root}/{folder}") as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield f"{folder}/{entry.name}"
+            elif levels > 1 and entry.is_dir(follow_symlinks=False):
+                below.append(entry.name)
+    for name in below:
+        yield from _links(root, f"{folder}/{name}", levels - 1)
 
 
 def _repositories(folder: str, depth: int) -> Iterator[str]:
@@ -261,6 +344,8 @@ def _names(folder: str) -> list[str]:
 def _mark(root: str, path: str) -> FileStamp | None:
     try:
         is_ = os.lstat(f"{root}/{path}")
+    except PermissionError:
+        return _UNSEEN
     except OSError:
         return None
     if stat.S_ISDIR(is_.st_mode):  # its content is watched separately, and its times change with every commit
@@ -278,6 +363,12 @@ def _is_in_git(path: str) -> bool:
     return ".git" in path.split("/")
 
 
+def _git_above(path: str) -> str:
+    """Return the topmost `.git` of a path."""
+    parts = path.split("/")
+    return "/".join(parts[: parts.index(".git") + 1])
+
+
 def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + "/")
 
@@ -286,9 +377,11 @@ def _repository(path: str) -> str:
     """Return the repository of a path, including those of submodules and linked working trees; the path itself if
     it is in none."""
     folder = path.rpartition("/")[0]
-    if folder.endswith("/hooks"):
-        return folder.removesuffix("/hooks")
-    ending = next((ending for ending in (*_OF_GIT, *_FOLDERS) if path.endswith(f"/{ending}")), "")
+    for listed in _LISTED:
+        if folder.endswith(f"/{listed}"):
+            return folder.removesuffix(f"/{listed}")
+    endings = (*_OF_GIT, *_FOLDERS, *CONTINUATIONS)
+    ending = next((ending for ending in endings if path.endswith(f"/{ending}")), "")
     return path.removesuffix(f"/{ending}") if ending else path
 
 
@@ -323,6 +416,13 @@ def _written(root: str, path: str, content: bytes, mode: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _open_folder(root: str, path: str) -> None:
+    """Let the owner list and search a folder again; `path` is the folder with `/.`."""
+    with suppress(OSError), _entry(root, path) as at:
+        mode = stat.S_IMODE(os.fstat(at.folder).st_mode) | stat.S_IRWXU
+        os.chmod(f"/proc/self/fd/{at.folder}" if _HAS_PROC else at.folder, mode)
 
 
 def _removed(root: str, path: str) -> bool:

@@ -45,9 +45,12 @@ class HiddenFiles:
         most_folders: int = MAX_FOLDERS,
         *,
         links: bool = False,
+        unseen: bool = False,
     ) -> None:
-        """`links`: also check symbolic links by their own names."""
+        """`links`: also check symbolic links by their own names. `unseen`: a folder whose content cannot be looked
+        at, although a command could open it, counts as closed."""
         self._links = links
+        self._unseen = unseen
         self._most_folders = most_folders
         self._roots = tuple(str(root) for root in roots)
         self._is_closed = is_closed
@@ -82,13 +85,16 @@ class HiddenFiles:
         self._seen.clear()
 
     def _folder(self, path: str) -> _Folder | None:
-        """Return the current state of a folder; None if it cannot be listed, since a command with our permissions
-        cannot list it either."""
+        """Return the current state of a folder; None if it cannot be looked at."""
         try:
             status = os.stat(path)
             changed = (status.st_mtime_ns, status.st_ctime_ns)
             known = self._seen.get(path)
-            return known if known is not None and known.changed == changed else self._look(path, changed)
+            if known is not None and known.changed == changed:
+                return known
+            if self._unseen and _is_unseen(path, status):
+                return _Folder(changed, (), (path,), ())
+            return self._look(path, changed)
         except OSError:
             return None
 
@@ -102,9 +108,20 @@ class HiddenFiles:
                     closed.append(entry.path)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                elif (status := entry.stat(follow_symlinks=False)).st_nlink > 1:
-                    linked.append((entry.path, (status.st_dev, status.st_ino)))
+                else:
+                    with suppress(FileNotFoundError):  # a command may delete files meanwhile
+                        status = entry.stat(follow_symlinks=False)
+                        if status.st_nlink > 1:
+                            linked.append((entry.path, (status.st_dev, status.st_ino)))
         return _Folder(changed, tuple(folders), tuple(closed), tuple(linked))
+
+
+def _is_unseen(path: str, status: os.stat_result) -> bool:
+    """Return True if we cannot look into a folder but a command can: names that it knows suffice where folders may
+    be searched, and an owner can open the folder again."""
+    if os.access(path, os.R_OK | os.X_OK):
+        return False
+    return status.st_uid == os.geteuid() or os.access(path, os.X_OK)
 
 
 def _files_of(path: str) -> set[Same]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.person import GUARD_S, Person
-from tests.e2e.world import World, until
+from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Reply
 
 
@@ -311,6 +311,38 @@ def test_nothing_of_hooks_is_loaded_where_none_is_defined(world: World, has_hook
     )
     found = sorted(name for name in loaded if name.startswith(of_hooks))
     assert bool(found) is has_hooks, found
+
+
+@pytest.mark.parametrize(
+    "command", ["python3 -c 'import json'", ["python3", "-c", "import json"], "checker", "/usr/bin/env checker"]
+)
+def test_a_hook_runs_nothing_that_the_model_has_written_into_the_workspace(world: World, command: object) -> None:
+    configure(world, PostToolUse=[{"command": command, "on_error": "allow"}])
+    (world.work / ".venv/bin").mkdir(parents=True)
+    module = f"open({str(world.home / 'ran')!r}, 'w')"
+    program = f"#!/bin/sh\necho >{world.home / 'ran'}\n"
+    calls = (
+        Call("write_file", {"path": "json.py", "content": module}),
+        Call("write_file", {"path": ".venv/bin/checker", "content": program}),
+        Call("shell", {"command": "chmod +x .venv/bin/checker; cp .venv/bin/checker .venv/bin/sh"}),
+        Call("shell", {"command": "true"}),
+    )
+    world.script(Reply(calls=calls), Reply(text="done"))
+    path = f"{world.work / '.venv/bin'}:{world.environment()['PATH']}"
+    world.run("run", "go", "--mode", "auto-edit", env={"PATH": path})
+    assert (world.work / "json.py").exists() and not (world.home / "ran").exists()
+
+
+def test_a_hook_that_is_a_program_of_the_project_runs_as_long_as_it_is_unchanged(world: World) -> None:
+    configure(world, PostToolUse=[{"command": "checker"}])
+    (world.work / ".venv/bin").mkdir(parents=True)
+    checker = world.work / ".venv/bin/checker"
+    checker.write_text(f"#!/bin/sh\necho >>{world.home / 'ran'}\n", encoding="utf-8")
+    checker.chmod(0o755)
+    world.script(shell("touch made"), shell("touch .venv/bin/new"), Reply(text="done"))
+    path = f"{world.work / '.venv/bin'}:{world.environment()['PATH']}"
+    world.run("run", "go", "--mode", "auto-edit", env={"PATH": path})
+    assert (world.home / "ran").read_text(encoding="utf-8") == "\n\n"
 
 
 def test_no_hooks_runs_none(world: World) -> None:

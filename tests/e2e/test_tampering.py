@@ -1,6 +1,7 @@
 """What a background command of the real program leaves behind after its call is gone before the user's own git
 runs, and is told."""
 
+import os
 import subprocess
 
 import pytest
@@ -64,3 +65,64 @@ def test_a_command_outside_the_sandbox_may_change_what_it_likes_beside_a_job(wor
     world.run("run", "go", "--mode", "yolo", "--output-format", "stream-json")
     remotes = subprocess.run(["git", "remote"], cwd=world.work, check=True, capture_output=True, text=True)
     assert remotes.stdout == "origin\n"
+
+
+PLANT = """
+import os, sys
+bait = sys.argv[1]
+for name in ("COMMIT_EDITMSG", "logs/HEAD", "logs/refs/heads/main", "FETCH_HEAD"):
+    if os.path.lexists(".git/" + name):
+        os.unlink(".git/" + name)
+    os.symlink(bait, ".git/" + name)
+os.makedirs(".git/remotes")
+open(".git/remotes/origin", "w").write("URL: %s\\nPush: HEAD:refs/heads/sent\\n" % sys.argv[2])
+open(".git/rebase-merge/git-rebase-todo", "a").write("exec touch ran\\n")
+open(".git/rebase-merge/strategy", "w").write("x/evil")
+os.makedirs("git-merge-x")
+open("git-merge-x/evil", "w").write("#!/bin/sh\\ntouch ran\\n")
+os.chmod("git-merge-x/evil", 0o755)
+"""
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_git_writes_nothing_elsewhere_and_starts_nothing_when_the_user_goes_on(
+    world: World, before: tuple[str, ...]
+) -> None:
+    bait, remote = world.home / ".profile", world.home / "elsewhere.git"
+    bait.write_text("mine\n", encoding="utf-8")
+
+    def git(*words: str) -> int:
+        always = ("-c", "user.name=n", "-c", "user.email=e@e", "-c", "core.editor=true")
+        env = {"PATH": os.environ["PATH"], "HOME": str(world.home)}
+        return subprocess.run(["git", *always, *words], cwd=world.work, env=env, capture_output=True).returncode
+
+    def commit(text: str) -> None:
+        (world.work / "file").write_text(text, encoding="utf-8")
+        git("add", "file")
+        git("commit", "-qm", text)
+
+    git("init", "-q", "--bare", str(remote))
+    git("init", "-q", "-b", "main")
+    commit("one")
+    commit("two")
+    git("checkout", "-q", "-b", "other", "HEAD~1")
+    commit("three")
+    commit("four")
+    assert git("rebase", "main") != 0
+    (world.work / "plant.py").write_text(PLANT, encoding="utf-8")
+    world.script(shell(f"python3 plant.py {bait} {remote}"), Reply(text="done"))
+    done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json", before=before)
+    (told,) = [line["text"] for line in done.lines if line["type"] == "tool_call_finished"]
+    for name in ("COMMIT_EDITMSG", "logs/HEAD", "remotes/origin", "rebase-merge/strategy"):
+        assert f".git/{name}" in told and "put back" in told
+    for text in ("solved", "again"):
+        (world.work / "file").write_text(text, encoding="utf-8")
+        git("add", "file")
+        git("rebase", "--continue")
+    assert not (world.work / ".git/rebase-merge").exists() and not (world.work / "ran").exists()
+    commit("five")
+    git("fetch", ".")
+    git("push")
+    assert bait.read_text(encoding="utf-8") == "mine\n"
+    assert not (remote / "refs/heads/sent").exists()

@@ -13,6 +13,7 @@ from agent_cli.sandbox import git_tamper_guard
 from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, accept_changes, runs_nothing
 from agent_cli.tools.shell.tamper_watch import places_of
 from agent_cli.workspace.git.programs import run_by_git
+from tests.fs.ordinary import ordinary_user
 from tests.rows import each_row
 
 
@@ -95,6 +96,42 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
         {".git"},
     ),
     "no HEAD": (lambda w: (w / ".git/HEAD").unlink(), {".git/HEAD"}),
+    "a link where the message of a commit is written": (
+        lambda w: (
+            (w / ".git/COMMIT_EDITMSG").unlink(),
+            (w / ".git/COMMIT_EDITMSG").symlink_to("/nowhere/.bashrc"),
+        ),
+        {".git/COMMIT_EDITMSG"},
+    ),
+    "a log by a link": (
+        lambda w: ((w / ".git/logs/HEAD").unlink(), (w / ".git/logs/HEAD").symlink_to("/nowhere/.bashrc")),
+        {".git/logs/HEAD"},
+    ),
+    "a fetch by a link": (lambda w: (w / ".git/FETCH_HEAD").symlink_to("/nowhere"), {".git/FETCH_HEAD"}),
+    "a folder of objects by a link": (
+        lambda w: (w / ".git/objects/zz").symlink_to("/nowhere"),
+        {".git/objects/zz"},
+    ),
+    "a remote in an old place": (
+        lambda w: write(w / ".git/remotes/origin", "URL: ../evil.git\n"),
+        {".git/remotes/origin"},
+    ),
+    "a remote in an older place": (
+        lambda w: write(w / ".git/branches/origin", "../evil.git\n"),
+        {".git/branches/origin"},
+    ),
+    "a strategy for the rest of a rebase": (
+        lambda w: write(w / ".git/rebase-merge/strategy", "x/evil"),
+        {".git/rebase-merge/strategy"},
+    ),
+    "a strategy for the rest of a revert": (
+        lambda w: write(w / ".git/sequencer/opts", "[options]\n\tstrategy = x/evil\n"),
+        {".git/sequencer/opts"},
+    ),
+    "a program in a rebase": (
+        lambda w: write(w / ".git/rebase-merge/git-rebase-todo", "pick 1 one\n x evil\n"),
+        {".git/rebase-merge/git-rebase-todo"},
+    ),
     "a folder as HEAD": (lambda w: ((w / ".git/HEAD").unlink(), (w / ".git/HEAD").mkdir()), {".git/HEAD"}),
     "the root as a repository": (
         lambda w: ((w / "objects").mkdir(), (w / "refs").mkdir(), write(w / "HEAD", "ref: refs/heads/x")),
@@ -117,6 +154,7 @@ def test_changes_of_git_are_found_and_put_back(work: Path, name: str) -> None:
     assert os.access(work / ".git/hooks/pre-push", os.X_OK) and not (work / ".git").is_symlink()
     assert not any((work / ".git" / new).exists() for new in ("commondir", "config.worktree", "hooks/pre-commit"))
     assert not (work / "HEAD").exists()
+    assert guarded.changed() == ()
     assert git(work, "log", "--format=%s") == "one\n"
 
 
@@ -166,6 +204,71 @@ def test_hooks_that_are_kept_with_the_project_are_put_back(work: Path) -> None:
     assert guarded.changed() == expected and guarded.restore() == expected and guarded.changed() == ()
     assert (work / ".githooks/pre-push").read_text(encoding="utf-8") == "#!/bin/sh\n"
     assert not (work / ".githooks/pre-commit").exists()
+
+
+def test_of_a_rebase_that_goes_on_only_the_new_programs_are_taken_out(work: Path) -> None:
+    todo = work / ".git/rebase-merge/git-rebase-todo"
+    write(todo, "pick 1 one\nexec make test\npick 2 two\nexec make test\n")
+    guarded = taken(str(work))
+    write(todo, "exec make test\npick 2 two\nexec evil\n\tx evil\nexec make test\n")
+    assert guarded.restore() == (".git/rebase-merge/git-rebase-todo",)
+    assert todo.read_text(encoding="utf-8") == "exec make test\npick 2 two\nexec make test\n"
+    write(todo, "pick 2 two\nexec make test\n")
+    write(work / ".git/rebase-merge/strategy", "ort")
+    write(work / ".git/sequencer/opts", "[options]\n\tsignoff = true\n\tstrategy = recursive\n")
+    assert guarded.changed() == ()
+
+
+def test_a_repository_among_too_many_folders_is_still_put_back(work: Path) -> None:
+    nested = work / "sub" / "nested"
+    nested.mkdir()
+    git(nested, "init", "-q")
+    config = (nested / ".git/config").read_text(encoding="utf-8")
+    places = _Fewer(places_of(str(work)))
+    guarded = git_tamper_guard.take_git_state(str(work), places=places)
+    places.is_over = True
+    write(nested / ".git/config", "[core]\nfsmonitor = evil\n")
+    write(nested / ".git/hooks/pre-commit")
+    (nested / ".git/COMMIT_EDITMSG").symlink_to("/nowhere")
+    assert len(guarded.restore()) == 3 and guarded.changed() == ()
+    assert (nested / ".git/config").read_text(encoding="utf-8") == config
+    assert not (nested / ".git/hooks/pre-commit").exists()
+
+
+class _Fewer:
+    """Finds nothing more from some time on, as when there are too many folders to search."""
+
+    def __init__(self, places: Callable[[], tuple[str, ...]]) -> None:
+        self._places = places
+        self.is_over = False
+
+    def __call__(self) -> tuple[str, ...]:
+        return () if self.is_over else self._places()
+
+
+@pytest.mark.parametrize("mode", [0o311, 0o600, 0o000])
+def test_folders_of_git_that_were_closed_are_opened_again_and_others_told_of(mode: int) -> None:
+    with ordinary_user() as work:
+        for folder in (work, work / "nested"):
+            folder.mkdir(exist_ok=True)
+            git(folder, "init", "-q")
+        guarded = taken(str(work))
+        for folder in (work, work / "nested"):
+            write(folder / ".git/hooks/pre-commit")
+            (folder / ".git/COMMIT_EDITMSG").symlink_to("/nowhere")
+            (folder / ".git/hooks").chmod(mode)
+            (folder / ".git").chmod(mode)
+        write(work / "sub/.vscode/tasks.json")
+        (work / "sub").chmod(mode)
+        opened = {".git", ".git/hooks", "nested/.git", "nested/.git/hooks"}
+        assert set(guarded.reopen()) == opened
+        found = guarded.changed()
+        done = guarded.restore()
+        assert [path.split("/")[0] for path in found if path not in done] == ["sub"]
+        for folder in (work, work / "nested"):
+            assert not (folder / ".git/hooks/pre-commit").exists()
+            assert not (folder / ".git/COMMIT_EDITMSG").is_symlink()
+            assert git(folder, "status", "--short", "--ignore-submodules=all", "-uno") == ""
 
 
 def test_everyday_work_is_no_change(work: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.workspace.denied_files import HiddenFiles
+from tests.fs.ordinary import ordinary_user
 
 
 def closed_env(path: str) -> bool:
@@ -47,6 +48,21 @@ def test_what_comes_goes_and_moves_is_seen_at_once(root: Path) -> None:
     (root / ".env").unlink()
     (root / "a" / "b").rename(root / "moved")
     assert names(files.paths(), root) == [".git/.env", "a/.env", "keys", "moved/c/.env", "node_modules/.env"]
+
+
+@pytest.mark.parametrize("mode", [0o311, 0o600, 0o444, 0o000])
+def test_a_folder_that_only_commands_can_look_into_is_closed_as_a_whole(mode: int) -> None:
+    with ordinary_user() as root:
+        for folder in ("a/b", "c"):
+            (root / folder).mkdir(parents=True)
+            (root / folder / ".env").write_text("", encoding="utf-8")
+        files = HiddenFiles([root], closed_env, unseen=True)
+        assert names(files.paths(), root) == ["a/b/.env", "c/.env"]
+        (root / "a").chmod(mode)
+        assert names(files.paths(), root) == ["a", "c/.env"]
+        assert names(HiddenFiles([root], closed_env).paths(), root) == ["c/.env"]
+        (root / "a").chmod(0o755)
+        assert names(files.paths(), root) == ["a/b/.env", "c/.env"]
 
 
 def test_a_time_that_was_set_back_hides_no_new_file(root: Path) -> None:

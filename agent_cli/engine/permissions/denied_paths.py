@@ -23,8 +23,8 @@ class DeniedFiles:
 
     def __init__(self, workspace: Workspace) -> None:
         self._policy: Policy | None = None
-        self._read = HiddenFiles(workspace.roots, self._is_unreadable)
-        self._write = HiddenFiles(workspace.roots, self._is_unwritable)
+        self._read = HiddenFiles(workspace.roots, self._is_unreadable, unseen=True)
+        self._write = HiddenFiles(workspace.roots, self._is_unwritable, unseen=True)
 
     def masked(self, policy: Policy) -> Confinement | None:
         """Return a confinement that masks only files that rules deny; None if no such file exists."""

@@ -65,7 +65,7 @@ class SandboxProfiles:
         self._closed_under: Sequence[Rule] = ()
         self._closed_by_rules: set[str] = set()
         """Usual secrets outside the workspace that the rules in `_closed_under` close."""
-        self._hidden = HiddenFiles(workspace.roots, self._is_closed)
+        self._hidden = HiddenFiles(workspace.roots, self._is_closed, unseen=True)
         self._fixed = HiddenFiles(workspace.roots, self._is_fixed)
         self._denied = DeniedFiles(workspace)
         self._is_measured = measure is None

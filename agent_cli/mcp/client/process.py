@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.inline_python import safe_path
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, Running
 from agent_cli.sandbox.profile.confinement import Confinement
 
@@ -56,11 +57,12 @@ class ServerProcess:
         Raises:
             ServerError: it cannot be started.
         """
+        folder = Path(definition.cwd) if definition.cwd else root
         try:
             self._running = await processes.start(
                 definition.command,
-                cwd=Path(definition.cwd) if definition.cwd else root,
-                env=server_env(os.environ, definition.env),
+                cwd=folder,
+                env={**safe_path(definition.command, folder), **server_env(os.environ, definition.env)},
                 on_output=self._take,
                 on_errors=self._log,
                 takes_input=True,

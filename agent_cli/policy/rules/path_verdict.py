@@ -45,6 +45,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Programs whose names may resolve differently since the PATH was changed; `*` means all."""
     functions: frozenset[str] = frozenset()
     """Names that earlier commands have defined as functions; `*` means all."""
+    local: frozenset[str] = frozenset()
+    """Programs that the PATH finds in the workspace; `*` means all."""
     instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
     """Names of the files that later conversations in the workspace receive."""
     untrusted: str = ""

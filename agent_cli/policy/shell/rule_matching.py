@@ -109,8 +109,10 @@ def on_leaving(part: SimpleCommand, policy: Policy) -> MatchedRules:
 
 
 def is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
-    """Return True if earlier commands of the session may have changed what this one runs, so that the tables do
-    not apply."""
+    """Return True if earlier calls of the session may have changed what this one runs, so that the tables do
+    not apply. A program in the workspace counts where no sandbox would hold it."""
+    if policy.local and not policy.sandboxed and ("*" in policy.local or program(part) in policy.local):
+        return True
     if policy.shadowed and ("*" in policy.shadowed or program(part) in policy.shadowed):
         return True
     return is_redefined(part, policy) or any(map(destructive.may_change_what_runs, policy.altered))

@@ -53,7 +53,7 @@ class Shell:
             raise ToolError("The command contains a NUL character.")
         shell = context.shell
         cwd = str(shell.start.resolve())
-        return (RunCommand(params.command, cwd, shell.altered, shell.shadowed(), shell.functions),)
+        return (RunCommand(params.command, cwd, shell.altered, shell.shadowed(), shell.functions, shell.local()),)
 
     async def preview(self, params: ShellParams, context: ToolContext) -> Preview:
         shell, place = context.shell, context.workspace

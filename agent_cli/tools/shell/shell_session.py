@@ -4,13 +4,16 @@ the next shell is set up."""
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from agent_cli.fs.files import create_file, read_regular
+from agent_cli.fs.which import with_checkouts
 from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.paths import is_inside
 
 REPORT = (
     '{ builtin printf "%s " $? "${PIPESTATUS[@]}"; builtin printf "\\n"; builtin pwd -P; builtin printf "\\0";'
@@ -59,6 +62,10 @@ class ShellState(msgspec.Struct, frozen=True):
     functions: bytes
 
 
+_BEGAN_NS = time.time_ns()
+"""Loaded with the tools, before the first call."""
+
+
 class ShellStart(msgspec.Struct, frozen=True):
     """Start parameters of a shell."""
 
@@ -75,10 +82,16 @@ class ShellSession:
     """The state that lasts from command to command. `env` is the environment of the first command."""
 
     def __init__(
-        self, root: Path, env: Mapping[str, str], scratch: Callable[[], Path | None] = lambda: None
+        self,
+        root: Path,
+        env: Mapping[str, str],
+        scratch: Callable[[], Path | None] = lambda: None,
+        roots: Iterable[Path] = (),
     ) -> None:
-        """`scratch` returns the folder for temporary files; None for the system's."""
+        """`scratch` returns the folder for temporary files; None for the system's. `roots` are the folders of the
+        workspace."""
         self._root = root
+        self._roots = with_checkouts((root, *roots))
         self._scratch = scratch
         self._launch = dict(env)
         self._folder: Path | None = None
@@ -97,7 +110,7 @@ class ShellSession:
 
     def fresh(self) -> "ShellSession":
         """Return a session in the initial state of this one, without changes by commands."""
-        return ShellSession(self._root, self._launch, self._scratch)
+        return ShellSession(self._root, self._launch, self._scratch, map(Path, self._roots))
 
     @property
     def altered(self) -> tuple[str, ...]:
@@ -125,6 +138,27 @@ class ShellSession:
             if folder not in before:
                 names.update(_names_in(Path(folder)) if os.path.isabs(folder) else ["*"])
         return tuple(sorted(names))
+
+    def local(self) -> tuple[str, ...]:
+        """Return the programs that the PATH finds in the workspace; `*` if it may be any."""
+        names: set[str] = set()
+        before: list[str] = []
+        for folder in self.env.get("PATH", "").split(os.pathsep):
+            place = os.path.realpath(os.path.join(self.start, folder))
+            if is_inside(place, self._roots):
+                names.update(each for each in _names_in(Path(place)) if not _is_found(each, before))
+            else:
+                before.append(place)
+        return tuple(sorted(names))
+
+    def _search_path(self) -> str:
+        """Return the PATH of the agent's start. If programs in the workspace have changed since, which commands in
+        the sandbox can do, those elsewhere come first."""
+        folders = self._launch.get("PATH", "").split(os.pathsep)
+        local = [each for each in folders if is_inside(os.path.realpath(self._root / each), self._roots)]
+        if not any(_has_changed(self._root / each) for each in local):
+            return os.pathsep.join(folders)
+        return os.pathsep.join((*(each for each in folders if each not in local), *local))
 
     @property
     def start(self) -> Path:
@@ -162,7 +196,7 @@ class ShellSession:
         A shell that `leaves` the sandbox starts in the initial state, because the variables and functions set by
         sandboxed commands were never checked.
         """
-        env = dict(self._launch) if leaves else confined(self.env)
+        env = self._launch | {"PATH": self._search_path()} if leaves else confined(self.env)
         if folder is None:
             return ShellStart(env, None, leaves=leaves)
         begin = folder / "begin"
@@ -299,6 +333,25 @@ def _ansi_c(text: bytes) -> str:
         return _ESCAPES.get(letter, letter).encode("latin-1")
 
     return os.fsdecode(re.sub(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", value, text, flags=re.DOTALL))
+
+
+def _is_found(name: str, folders: Iterable[str]) -> bool:
+    return name != "*" and any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders)
+
+
+def _has_changed(folder: Path) -> bool:
+    """Return True if a program in a folder was made or changed since this program began. The time is the kernel's;
+    no command can set it back."""
+    for name in _names_in(folder):
+        try:
+            times = (os.lstat(folder / name).st_ctime_ns, os.stat(folder / name).st_ctime_ns)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+        if max(times) > _BEGAN_NS:
+            return True
+    return False
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -11,7 +11,6 @@ import msgspec
 from agent_cli.protocol.paths import AUTORUN_NAMES
 from agent_cli.sandbox.git_tamper_guard import (
     GitStateSnapshot,
-    Places,
     accept_changes,
     make_git_folders,
     take_git_state,
@@ -29,6 +28,8 @@ class Found(msgspec.Struct, frozen=True):
     restored: tuple[str, ...] = ()
     """Files of git itself; already restored."""
     left: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    """Roots with more folders than are searched for such files."""
 
     def words(self, who: str) -> list[str]:
         """Return a sentence for each kind of change."""
@@ -38,6 +39,11 @@ class Found(msgspec.Struct, frozen=True):
         if self.left:
             names = ", ".join(self.left)
             said.append(f"{who} changed {names}, which may run later, outside the sandbox: look at it")
+        if self.unchecked:
+            names = ", ".join(self.unchecked)
+            said.append(
+                f"{who} made more folders in {names} than are searched for files that run later: look at them"
+            )
         return said
 
 
@@ -48,7 +54,9 @@ class TamperWatch:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._before: dict[tuple[str, str], GitStateSnapshot] = {}
-        self._places: dict[str, Places] = {}
+        self._places: dict[str, _Places] = {}
+        self._unchecked: set[str] = set()
+        """Roots known to have more folders than are searched."""
         self._alive: list[Running] = []
         self._starting = 0
         self._outside: list[Running] = []
@@ -140,14 +148,20 @@ class TamperWatch:
         restored: list[str] = []
         left: list[str] = []
         for key, guarded in self._before.items():
+            opened = guarded.reopen()
             changed = guarded.changed()
             done = guarded.restore() if changed else ()
             others = [path for path in changed if path not in done]
             self._before[key] = accept_changes(guarded, others) if others else guarded
-            restored += self._names(key, done)
+            restored += self._names(key, (*opened, *done))
             left += self._names(key, others)
         self._alive = alive
-        return Found(tuple(restored), tuple(left))
+        unchecked = self._too_large() - self._unchecked
+        self._unchecked |= unchecked
+        return Found(tuple(restored), tuple(left), tuple(sorted(unchecked)))
+
+    def _too_large(self) -> set[str]:
+        return {root for root, places in self._places.items() if not places.is_complete}
 
     def _taken(
         self, known: dict[tuple[str, str], GitStateSnapshot], may_write: bool
@@ -158,9 +172,10 @@ class TamperWatch:
         for root in roots:
             if may_write:
                 make_git_folders(root)
-            places = self._places.setdefault(root, places_of(root))
+            places = self._places.setdefault(root, _Places(root))
             own = _below(root, run_by_git(root))
             found[root, ".git"] = take_git_state(root, known.get((root, ".git")), places=places, own=own)
+        self._unchecked = self._too_large()
         for root in roots:
             repository = git_places(root).repository
             folder, name = os.path.split(repository)
@@ -174,16 +189,31 @@ class TamperWatch:
     def _names(self, key: tuple[str, str], paths: tuple[str, ...] | list[str]) -> list[str]:
         """Return paths for the user: relative to the first root, otherwise absolute."""
         if key[0] == str(self._workspace.root):
-            return list(paths)
+            return [os.path.normpath(path) for path in paths]
         return [self._workspace.relative(str(Path(key[0], path))) for path in paths]
 
 
-def places_of(root: str) -> Places:
-    """Return the places in a root where files that run later are or could be. The root is walked once, and again
-    where a folder has changed since."""
-    walked = HiddenFiles([Path(root)], _runs_later, links=True)
-    at_the_top = [os.path.join(root, name) for name in sorted(AUTORUN_NAMES)]
-    return lambda: _below(root, (*at_the_top, *walked.paths(), *run_by_git(root)))
+class _Places:
+    """Finds the places in a root where files that run later are or could be. The root is walked once, and again
+    where a folder has changed since. A folder that is closed to us counts: a command may have put anything into
+    it."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._walked = HiddenFiles([Path(root)], _runs_later, links=True, unseen=True)
+        self._at_the_top = [os.path.join(root, name) for name in sorted(AUTORUN_NAMES)]
+
+    def __call__(self) -> tuple[str, ...]:
+        return _below(self._root, (*self._at_the_top, *self._walked.paths(), *run_by_git(self._root)))
+
+    @property
+    def is_complete(self) -> bool:
+        return self._walked.is_complete
+
+
+def places_of(root: str) -> _Places:
+    """Return the places to watch in a root."""
+    return _Places(root)
 
 
 def _runs_later(path: str) -> bool:

@@ -17,6 +17,7 @@ _OPTIONS = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
     "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.quotePath=false",
     "-c", "gc.auto=0", "-c", "advice.addEmbeddedRepo=false", "-c", "core.ignoreCase=false",
+    "-c", "core.protectNTFS=false",  # by default, it leaves out files named like `git~1` without a word
     "-c", "core.precomposeUnicode=false", "-c", "core.trustctime=true", "-c", "index.version=2",
     "-c", "user.name=agent-cli", "-c", "user.email=agent-cli@localhost", "-c", "commit.gpgSign=false",
 )  # fmt: skip

@@ -55,7 +55,7 @@ class ScanResult(msgspec.Struct):
     linked: dict[str, Inode] = {}
     """Checked files of `files` with several hard links."""
     special: dict[str, str] = {}
-    """Pipes, sockets and devices, with a name for the kind of each."""
+    """Pipes, sockets, devices and names that git refuses, with a name for the kind of each."""
 
     def name(self, names: Collection[str], skip: Collection[str]) -> None:
         """Move loose files that are in the index to `files`, and drop those in `skip`."""
@@ -137,6 +137,9 @@ def _take_in(
         try:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name == ".git" or path in skip:
+                    continue
+                if entry.name.lower() == ".git":
+                    found.special[path] = "a name that git does not save"
                     continue
                 if path in known:
                     waiting.append(path)

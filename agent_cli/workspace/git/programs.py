@@ -18,7 +18,14 @@ _DEEPEST = 5
 _FOLDERS = ("core.hookspath", "init.templatedir")
 _FILES = ("core.attributesfile", "core.excludesfile")
 _WORDS = re.compile(r"[^\s;|&()<>'\"`$=]+")
-"""Words of a command line; quoted words or words with spaces are not found."""
+"""Words of a command line; words with spaces are not found."""
+_VARIABLE = re.compile(r"\$(?:\w+|\{[^}]*\})")
+_BETWEEN = r"""[ \t,"'\[\]]+"""
+_INTERPRETED = re.compile(
+    r"(?<![\w.-])(?:\.|source|(?:ba|da|k|z|fi)?sh|python[\d.]*|node|deno|bun|tsx|ruby|perl|php|pwsh)"
+    rf"(?:{_BETWEEN}-(?!m\b)[\w-]+)*{_BETWEEN}(-m{_BETWEEN})?([^\s;|&()<>'\"`$=,\[\]-][^\s;|&()<>'\"`$=,\[\]]*)"
+)
+"""A program that runs a file, its options, and the file, or the module after `-m`."""
 _CONFIGURED = {
     "pre-commit": (".pre-commit-config.yaml", ".pre-commit-config.yml"),
     "lefthook": tuple(
@@ -61,11 +68,16 @@ def aliases(folder: str, verb: str) -> tuple[str, ...]:
 
 
 def _files(place: GitFolder | None) -> tuple[str, ...]:
-    """Return the configuration files that git reads."""
+    """Return the configuration files that git reads, or reads where the variables of another shell apply."""
     home = os.path.expanduser("~")
-    users = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config"))
     own = (os.path.join(place.common, "config"), os.path.join(place.own, "config.worktree")) if place else ()
-    return (*own, *users)
+    users = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config"))
+    bases = filter(os.path.isabs, (os.environ.get("XDG_CONFIG_HOME", ""),))
+    named = filter(
+        os.path.isabs, (os.environ.get(name, "") for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"))
+    )
+    further = (*(os.path.join(base, "git", "config") for base in bases), *named, "/etc/gitconfig")
+    return tuple(dict.fromkeys((*own, *users, *further)))
 
 
 def _with_included(file: str, deepest: int) -> Iterator[tuple[str, str]]:
@@ -92,7 +104,7 @@ def _named_in(file: str, top: str, deepest: int) -> Iterator[str]:
         elif name in _FOLDERS or name in _FILES:
             yield _joined(top, value)
         else:
-            yield from _files_in(value, top)
+            yield from _files_in(value, top, top)
 
 
 def _started(folder: str, top: str) -> Iterator[str]:
@@ -106,15 +118,24 @@ def _started(folder: str, top: str) -> Iterator[str]:
             yield hook
         with suppress(OSError):
             text = read_regular(os.path.realpath(hook), _LARGEST).decode("utf-8", "surrogateescape")
-            yield from _files_in(text, top)
+            yield from _files_in(text, top, folder)
             for program, files in _CONFIGURED.items():
                 yield from (_joined(top, name) for name in files if program in text)
 
 
-def _files_in(line: str, top: str) -> Iterator[str]:
-    """Yield the files named by the words of a command line."""
-    words = (_joined(top, word.lstrip("!")) for word in _WORDS.findall(line) if "/" in word)
-    return filter(os.path.isfile, words)
+def _files_in(text: str, top: str, folder: str) -> Iterator[str]:
+    """Yield the files that command lines name, relative to the top of the work tree or, as after
+    `$(dirname "$0")`, to the folder of the script. What follows a variable or the output of a command is tried at
+    both."""
+    plain = _VARIABLE.sub(" ", text)
+    words = [word.lstrip("!") for word in _WORDS.findall(plain) if "/" in word]
+    for is_module, word in _INTERPRETED.findall(plain):
+        path = word.replace(".", "/")
+        words += (f"{path}.py", f"{path}/__main__.py") if is_module else (word,)
+    ends = (word.lstrip("/") for word in words if word.startswith(("/", ".")))
+    named = [_joined(top, word) for word in words]
+    named += [_joined(base, end) for end in ends for base in (top, folder)]
+    return filter(os.path.isfile, dict.fromkeys(named))
 
 
 def _settings(file: str) -> Iterator[tuple[str, str]]:

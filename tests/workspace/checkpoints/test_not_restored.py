@@ -134,3 +134,25 @@ async def test_an_empty_folder_around_a_crash_is_named_and_comes_back_when_asked
     await checkpoints.resolve(moves, "old", [], await checkpoints.take())
     assert not (root / "made").exists()
     assert (await checkpoints.carry_out(moves)).conflicts == ()
+
+
+async def test_a_name_that_other_systems_take_for_gits_folder_is_restored(root: Path) -> None:
+    (root / "git~1").write_text("mine", encoding="utf-8")
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    (root / "git~1").write_text("spoiled", encoding="utf-8")
+    (root / "new").mkdir(exist_ok=True)
+    (root / "new" / "GIT~1").write_text("planted", encoding="utf-8")
+    report = await checkpoints.restore(await checkpoints.take(), before)
+    assert {change.path for change in report.restored} >= {"git~1", "new/GIT~1"}
+    assert (root / "git~1").read_text(encoding="utf-8") == "mine" and not (root / "new" / "GIT~1").exists()
+
+
+async def test_a_name_that_git_refuses_is_named(root: Path) -> None:
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    (root / ".GIT").mkdir()
+    (root / ".GIT" / "config").write_text("planted", encoding="utf-8")
+    report = await checkpoints.restore(await checkpoints.take(), before)
+    expected = Conflict(".GIT", "not covered by undo: a name that git does not save", decidable=False)
+    assert report.conflicts == (expected,)

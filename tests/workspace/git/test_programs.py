@@ -13,8 +13,8 @@ from agent_cli.workspace.git.programs import run_by_git
 def work(tmp_path: Path) -> Path:
     work = Path(os.path.realpath(tmp_path)) / "work"
     (work / "tools").mkdir(parents=True)
-    for name in ("clean.py", "monitor", "ssh"):
-        (work / "tools" / name).write_text("", encoding="utf-8")
+    for name in ("tools/clean.py", "tools/monitor", "tools/ssh", "check.py", "check.sh", "lib.sh"):
+        (work / name).write_text("", encoding="utf-8")
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
     return work
 
@@ -54,6 +54,27 @@ def test_a_bare_repository_leads_to_its_own_settings_and_hooks(tmp_path: Path) -
     assert run_by_git(str(tmp_path)) == tuple(f"{os.path.realpath(tmp_path)}/{name}" for name in names)
 
 
+@pytest.mark.parametrize("folder", [".git/hooks", ".githooks"])
+def test_what_a_hook_starts_beside_itself_is_found(work: Path, folder: str) -> None:
+    subprocess.run(["git", "config", "core.hooksPath", folder], cwd=work, check=True)
+    (work / folder).mkdir(exist_ok=True)
+    up = os.path.relpath(work, work / folder)
+    text = f'#!/bin/sh\n"$(dirname "$0")/{up}/tools/monitor"\n'
+    (work / folder / "pre-push").write_text(text, encoding="utf-8")
+    assert f"{work}/tools/monitor" in run_by_git(str(work))
+
+
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"])
+def test_settings_in_a_place_that_a_variable_names_are_read(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    file = tmp_path / "git" / "config"
+    file.parent.mkdir()
+    file.write_text("[core]\n\thooksPath = .githooks\n", encoding="utf-8")
+    monkeypatch.setenv(variable, str(tmp_path if variable.startswith("XDG") else file))
+    assert run_by_git(str(work)) == (f"{work}/.githooks",)
+
+
 def test_a_folder_without_a_repository_has_none(tmp_path: Path) -> None:
     assert run_by_git(str(tmp_path)) == ()
 
@@ -66,6 +87,12 @@ def test_a_folder_without_a_repository_has_none(tmp_path: Path) -> None:
         ("ARGS=(hook-impl --config=.pre-commit-config.yaml)\nexec pre-commit hook-impl\n", [".pre-commit-config.yaml"]),
         ('call_lefthook run "pre-commit" "$@"\n', [".lefthook.yml", "lefthook.yml"]),
         ("#!/bin/sh\nmake test\n", []),
+        ('"$(git rev-parse --show-toplevel)/tools/monitor"\n', ["tools/monitor"]),
+        ('ROOT=$(pwd)\nexec "${ROOT}/tools/ssh" $1\n', ["tools/ssh"]),
+        ("cd .\nFAST=1 python3 -B check.py --all\n. lib.sh\n", ["check.py", "lib.sh"]),
+        ("bash -eu check.sh && python3 -m tools.clean\n", ["check.sh", "tools/clean.py"]),
+        ('#!/usr/bin/env python3\nsubprocess.run(["python3", "check.py"])\n', ["check.py"]),
+        ("#!/bin/sh\n# a note about check.py\ngit diff --quiet -- check.py\n", []),
     ],
 )  # fmt: skip
 def test_what_hooks_start_in_the_workspace_is_found(work: Path, folder: str, hook: str, found: list[str]) -> None:
