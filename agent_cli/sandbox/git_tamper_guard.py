@@ -447,10 +447,15 @@ def _made(root: str, path: str) -> bool:
 
 
 def _set_aside(root: str, path: str) -> bool:
-    """Rename a path out of the way; return True if nothing is there afterwards."""
+    """Rename a path out of the way; return True if nothing is there afterwards. A repository also loses its `HEAD`,
+    without which git does not obey it under its new name either."""
     if not os.path.lexists(f"{root}/{path}"):
         return True
-    return any(_renamed(root, path, f"{path}{number or ''}{_ASIDE}") for number in range(20))
+    names = (f"{path}{number or ''}{_ASIDE}" for number in range(20))
+    new = next((name for name in names if _renamed(root, path, name)), "")
+    if new:
+        _renamed(root, f"{new}/HEAD", f"{new}/HEAD{_ASIDE}")
+    return bool(new)
 
 
 def _renamed(root: str, path: str, new: str) -> bool:
