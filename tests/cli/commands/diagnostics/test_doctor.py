@@ -157,9 +157,7 @@ def running(listener: Listener) -> Iterator[int]:
         ),
         ("301 Moved\r\nlocation: https://x/", 1, "FAIL  http: http://127.0.0.1:"),
         ("404 Not Found", 0, "note  http: http://127.0.0.1:"),
-        pytest.param(
-            "429 Slow", 0, "note  http: openai limits the rate of requests (HTTP 429)", marks=pytest.mark.long
-        ),
+        pytest.param("429 Slow", 0, "note  http: rate limited by openai (HTTP 429)", marks=pytest.mark.long),
         ("200 OK", 0, "ok    http: HTTP 200, the key is accepted"),
     ],
 )
