@@ -447,8 +447,8 @@ def _made(root: str, path: str) -> bool:
 
 
 def _set_aside(root: str, path: str) -> bool:
-    """Rename a path out of the way; return True if nothing is there afterwards. A repository also loses its `HEAD`,
-    without which git does not obey it under its new name either."""
+    """Rename a path out of the way; return True if nothing is there afterwards. A repository also loses its
+    `HEAD`, without which git does not obey it under its new name either."""
     if not os.path.lexists(f"{root}/{path}"):
         return True
     names = (f"{path}{number or ''}{_ASIDE}" for number in range(20))
