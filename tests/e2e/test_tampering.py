@@ -67,7 +67,7 @@ def test_a_command_outside_the_sandbox_may_change_what_it_likes_beside_a_job(wor
     assert remotes.stdout == "origin\n"
 
 
-PLANT = """
+PLANTED_LINKS = """
 import os, sys
 bait = sys.argv[1]
 for name in ("COMMIT_EDITMSG", "logs/HEAD", "logs/refs/heads/main", "FETCH_HEAD"):
@@ -110,7 +110,7 @@ def test_git_writes_nothing_elsewhere_and_starts_nothing_when_the_user_goes_on(
     commit("three")
     commit("four")
     assert git("rebase", "main") != 0
-    (world.work / "plant.py").write_text(PLANT, encoding="utf-8")
+    (world.work / "plant.py").write_text(PLANTED_LINKS, encoding="utf-8")
     world.script(shell(f"python3 plant.py {bait} {remote}"), Reply(text="done"))
     done = world.run("run", "go", "--mode", "auto-edit", "--output-format", "stream-json", before=before)
     (told,) = [line["text"] for line in done.lines if line["type"] == "tool_call_finished"]

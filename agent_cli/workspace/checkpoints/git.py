@@ -17,10 +17,11 @@ _OPTIONS = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false",
     "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.quotePath=false",
     "-c", "gc.auto=0", "-c", "advice.addEmbeddedRepo=false", "-c", "core.ignoreCase=false",
-    "-c", "core.protectNTFS=false",  # by default, it leaves out files named like `git~1` without a word
     "-c", "core.precomposeUnicode=false", "-c", "core.trustctime=true", "-c", "index.version=2",
     "-c", "user.name=agent-cli", "-c", "user.email=agent-cli@localhost", "-c", "commit.gpgSign=false",
 )  # fmt: skip
+_EVERY_NAME = ("-c", "core.protectNTFS=false")
+"""By default, git leaves out files named like `git~1` without a word."""
 _FULL = re.compile(rb"No space left on device|Disk quota exceeded")
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 _FOLDERS = ("objects", "refs", "info")
@@ -41,15 +42,18 @@ class GitFailed(CheckpointError):
 
 class PrivateGit:
     """git on one store, `folder`. `roots` are folders that commands write to: a git program inside them is never
-    run."""
+    run. `every_name`: also save names that the user's git would refuse in a patch."""
 
-    def __init__(self, folder: Path, run: RunProgram, roots: Iterable[Path], *, timeout_s: float) -> None:
+    def __init__(
+        self, folder: Path, run: RunProgram, roots: Iterable[Path], *, timeout_s: float, every_name: bool = False
+    ) -> None:
         search_path = os.environ.get("PATH", os.defpath)
         kept = tuple(roots)
         self.folder = folder
         self._program = program("git", search_path, kept)
         self._path = os.pathsep.join(outside(search_path, kept))
         self._run = run
+        self._options = (*_OPTIONS, *(_EVERY_NAME if every_name else ()))
         self._timeout_s = timeout_s
         self._version: tuple[int, int] | None = None
 
@@ -71,7 +75,7 @@ class PrivateGit:
             raise CheckpointError("there is no git on the PATH outside the workspace")
         try:
             done = await self._run(
-                [self._program, *_OPTIONS, *arguments],
+                [self._program, *self._options, *arguments],
                 cwd=work or self.folder,
                 env=self._environment(arguments, work, index),
                 input=input,

@@ -71,7 +71,7 @@ class Checkpoints:
     ) -> None:
         """`roots` are further folders that commands write to: a git program inside them is never run. `without`
         are folders below `root` with separate checkpoints."""
-        self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s)
+        self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s, every_name=True)
         self._run = run
         self._roots = (root, *roots)
         self._top = repository_around(root)
