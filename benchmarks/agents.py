@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
+
+from tests.http_server import LoopbackServer
 
 ROUNDS = 15
 CHILDREN = 4
@@ -104,7 +106,7 @@ def _run(folder: Path, children: int) -> _Run:
     for name in ("state", "config", "work"):
         (folder / name).mkdir(parents=True)
     _Model.children, _Model.starts = children, []
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Model) as server:
+    with LoopbackServer(("127.0.0.1", 0), _Model) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         env = {
             **{key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "PYTHONPATH")},

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
 
@@ -20,6 +19,7 @@ from agent_cli.fleet.batch.run import BatchRun, RunSettings
 from agent_cli.fleet.engines.local import LocalEngine
 from agent_cli.fleet.job import Job
 from agent_cli.fleet.task import Task
+from tests.http_server import LoopbackServer
 
 from .agents import _Model
 
@@ -42,7 +42,7 @@ async def measure(folder: Path) -> list[tuple[str, float, str, float]]:
 
 def _beside_runs(folder: Path) -> list[tuple[str, float, str, float]]:
     bare, batched, alone = [], [], []
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Model) as server:
+    with LoopbackServer(("127.0.0.1", 0), _Model) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for number in range(ROUNDS):
             place = folder / f"round-{number}"

@@ -23,6 +23,7 @@ from agent_cli.protocol.usage import Usage
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import SessionFile
 from tests.engine.harness import engine, header
+from tests.http_server import LoopbackServer
 from tests.model.scripted import Reply, ScriptedModel, call, say
 
 from .peer_server import PeerServer
@@ -231,7 +232,7 @@ class _Caller:
                 self.end_headers()
                 self.wfile.write(answer)
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = LoopbackServer(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 

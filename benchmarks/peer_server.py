@@ -8,9 +8,10 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple, Self
 
+from tests.http_server import LoopbackServer
 from tests.model import wire_anthropic, wire_chat, wire_responses
 from tests.model.replies import Call, Reply
 
@@ -44,7 +45,7 @@ class PeerServer:
         class Handler(_Handler):
             server_of = outer
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = LoopbackServer(("127.0.0.1", 0), Handler)
         self.port = self._http.server_port
 
     def __enter__(self) -> Self:

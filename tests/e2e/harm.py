@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.e2e.grammar import Line, Places
 from tests.e2e.world import Done, World
+from tests.http_server import LoopbackServer
 from tests.model.server import Call, Reply
 
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=e@e")
@@ -48,7 +49,7 @@ class Log:
                 log.append(line[1] if len(line) > 1 else "")
                 self.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = LoopbackServer(("127.0.0.1", 0), Handler)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World, shell, until
+from tests.http_server import LoopbackServer
 from tests.model.server import Call, Reply
 
 
@@ -276,7 +277,7 @@ class Refusing(BaseHTTPRequestHandler):
 
 
 def test_a_server_that_a_project_names_is_asked_only_after_a_yes(world: World) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+    with LoopbackServer(("127.0.0.1", 0), Refusing) as server:
         server.asked = []  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/guard"

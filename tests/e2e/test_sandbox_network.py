@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.world import World, shell, until
+from tests.http_server import LoopbackServer
 from tests.model.server import Call, Reply
 
 CURL = "NO_PROXY= no_proxy= curl -sS -m 5 -f"
@@ -33,7 +34,7 @@ class _Page(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def listening() -> Iterator[int]:
     """A web server on this machine; gives its port."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    server = LoopbackServer(("127.0.0.1", 0), _Page)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

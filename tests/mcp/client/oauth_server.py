@@ -7,10 +7,12 @@ import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx2
+
+from tests.http_server import LoopbackServer
 
 Json = dict[str, Any]
 
@@ -126,10 +128,8 @@ class Handler(BaseHTTPRequestHandler):
         return self._out(200, {"jsonrpc": "2.0", "id": message["id"], **answer})
 
 
-class OAuthServer(ThreadingHTTPServer):
+class OAuthServer(LoopbackServer):
     """What is accepted now, and what was asked."""
-
-    daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

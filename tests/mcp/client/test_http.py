@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx2
@@ -15,6 +15,7 @@ import pytest
 from agent_cli.mcp.client.http import MessageTransport
 from agent_cli.mcp.types.client import LoginNeeded, ServerError, ServerGone
 from agent_cli.mcp.types.definition import ServerDefinition
+from tests.http_server import LoopbackServer
 
 from .world import Lab
 
@@ -50,10 +51,8 @@ class Handler(BaseHTTPRequestHandler):
     do_DELETE = do_GET
 
 
-class Server(ThreadingHTTPServer):
+class Server(LoopbackServer):
     """Records what it is asked."""
-
-    daemon_threads = True
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

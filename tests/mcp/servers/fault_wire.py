@@ -214,6 +214,8 @@ class HttpServer(ThreadingHTTPServer):
     """The sessions of the legacy era, and the server behind them."""
 
     daemon_threads = True
+    request_queue_size = 128
+    """With the library's 5, Linux answers a burst of connections with SYN cookies, and resets some of them."""
 
     def __init__(self, port: int, mcp: "FaultServer") -> None:
         super().__init__(("127.0.0.1", port), HttpHandler)
