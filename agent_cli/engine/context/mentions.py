@@ -36,8 +36,9 @@ _FOLDER_DEPTH = 3
 
 _FENCED = lazy_regex(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _CODE = lazy_regex(r"(?<!`)(`+)(?!`)[^`\n]*?(?<!`)\1(?!`)")
-_NAMED = lazy_regex(r"(?<![\w@/.`\\])@(?:\"([^\"\n]+)\"((?::\d+(?:-\d+)?)?)|((?:\\ |[^\s\"'`<>|])+))")
-_LINES = lazy_regex(r"(.+?):(\d+)(?:-(\d+))?")
+_NAMED = lazy_regex(r"(?<![\w@/.`\\])@(?:\"([^\"\n]+)\"((?:(?::|#L?)\d+(?:-L?\d+)?)?)|((?:\\ |[^\s\"'`<>|])+))")
+_LINES = lazy_regex(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+))?")
+"""A line range, as in `a.py:10-20`; GitHub and editors write `a.py#L10-L20`."""
 _WORD = lazy_regex(r"(?:^|(?<=\s))(?:'([^'\n]+)'|\"([^\"\n]+)\"|((?:\\.|[^\s'\"\\])+))(?=\s|$)")
 _PICTURE = lazy_regex(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?)\b", re.IGNORECASE)
 _FILE = lazy_regex(

@@ -83,9 +83,7 @@ def init_prompt(focus: str = "") -> str:
     return f"{text}\n\nThe user adds: {focus.strip()}" if focus.strip() else text
 
 
-_MEMORY = (
-    "# Memory\nKept from before, and maybe out of date: what you see in files and hear from the user counts more."
-)
+_MEMORY = "# Memory\nSaved earlier and possibly outdated: files and the user take precedence."
 
 
 def _for_tools(text: str, tools: Collection[str]) -> str:

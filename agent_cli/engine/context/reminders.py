@@ -58,8 +58,8 @@ class Reminders:
 
 _STALE_BEGINS = "The plan has not been updated for"
 _STALE = (
-    _STALE_BEGINS + " {steps} steps; open in it: {items}. Mark what is done, or change it; an "
-    "empty plan is fine when it no longer applies."
+    _STALE_BEGINS + " {steps} steps; open items: {items}. Mark what is done, or change it; "
+    "send an empty plan if it no longer applies."
 )
 _UNFINISHED = (
     "Your plan still has open items: {items}. Continue with them, or update the plan and say why they are dropped."

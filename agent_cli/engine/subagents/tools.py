@@ -23,8 +23,8 @@ class AgentParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     type: Annotated[str, msgspec.Meta(description="One of the types above")] = "general"
     background: Annotated[bool, msgspec.Meta(description="Continue without waiting for it")] = False
-    model: Annotated[str, msgspec.Meta(description="A different model from yours")] = ""
-    resume: Annotated[str, msgspec.Meta(description="Id of one that has ended, to give it another task")] = ""
+    model: Annotated[str, msgspec.Meta(description="Another model to use")] = ""
+    resume: Annotated[str, msgspec.Meta(description="Id of one that has ended, to give it a further task")] = ""
 
 
 class AgentTool(BasicTool):

@@ -14,7 +14,7 @@ from .inline_code import INTERPRETERS, destroys_by_code, runs_what_was_fetched
 from .parser import SimpleCommand, Unsure, Word, parse
 from .wrappers import SHELLS, git_settings, normalize, program, unwrap
 
-HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+HARMLESS = frozenset(f"/dev/{name}" for name in "null zero full random urandom stdin stdout stderr tty".split())
 
 _SYSTEM = r"/|/(?:private/)?(?:etc|usr|bin|sbin|lib\w*|boot|dev|sys|proc|System|Library)(?:/.*)?"
 _START_UP = (

@@ -35,7 +35,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One replacement."""
 
     old: Annotated[str, msgspec.Meta(description="Exact text, with indentation and enough context to be unique")]
-    new: Annotated[str, msgspec.Meta(description="Text in its place")]
+    new: Annotated[str, msgspec.Meta(description="Replacement text")]
     replace_all: bool = False
 
 

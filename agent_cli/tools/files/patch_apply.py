@@ -146,7 +146,7 @@ def _inserted(text: str, hunk: Hunk, label: str, shown: str, drift: int) -> tupl
     line = count
     if hunk.anchors:
         if aim.lost or aim.anchor is None:
-            raise ToolError(f"{label}: its `@@` line does not stand in {shown} exactly once. Nothing was changed.")
+            raise ToolError(f"{label}: its `@@` line does not occur exactly once in {shown}. Nothing was changed.")
         line = aim.anchor
     elif hunk.at is not None:
         line = hunk.at + drift

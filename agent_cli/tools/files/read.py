@@ -28,7 +28,7 @@ class ReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str
     offset: Annotated[int, msgspec.Meta(description="First line, cell or page, from 1")] = 1
     limit: Annotated[int, msgspec.Meta(description="Number of lines, cells or pages")] = 2000
-    column: Annotated[int, msgspec.Meta(description="Only the line `offset`, from this character (from 1)")] = 0
+    column: Annotated[int, msgspec.Meta(description="Only line `offset`, from this character (from 1)")] = 0
 
 
 class ReadFile(BasicTool):

@@ -31,7 +31,7 @@ class WriteParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     path: str
     content: Annotated[str, msgspec.Meta(description="The whole file")]
-    may_shrink: Annotated[bool, msgspec.Meta(description="Much of the old content is meant to go")] = False
+    may_shrink: Annotated[bool, msgspec.Meta(description="Most of the old content is removed on purpose")] = False
 
 
 class WriteFile:

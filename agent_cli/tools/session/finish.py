@@ -12,7 +12,7 @@ from ..kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
 class FinishParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `finish`."""
 
-    summary: Annotated[str, msgspec.Meta(description="What was done, how it was checked, what is left")]
+    summary: Annotated[str, msgspec.Meta(description="What was done, how it was verified, what is left")]
 
 
 class Finish(BasicTool):

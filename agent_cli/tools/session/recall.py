@@ -11,9 +11,9 @@ from ..kit.output import PAGE_BYTES_PER_TOKEN, counted
 class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `recall`."""
 
-    id: Annotated[str, msgspec.Meta(description="Of the call or message, as the note or the search gives it")]
+    id: Annotated[str, msgspec.Meta(description="Id of the call or message, from the note or the search")]
     offset: Annotated[int, msgspec.Meta(description="First line, from 1")] = 1
-    column: Annotated[int, msgspec.Meta(description="Only the line `offset`, from this character (from 1)")] = 0
+    column: Annotated[int, msgspec.Meta(description="Only line `offset`, from this character (from 1)")] = 0
 
 
 class Recall(BasicTool):

@@ -20,9 +20,9 @@ class JobsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `jobs`."""
 
     action: Literal["list", "read", "send", "stop"]
-    job: Annotated[str, msgspec.Meta(description="Its number")] = ""
+    job: Annotated[str, msgspec.Meta(description="Job number")] = ""
     text: Annotated[str, msgspec.Meta(description="For send: its input; end lines with \\n")] = ""
-    wait_s: Annotated[float, msgspec.Meta(description="For read: wait so long for its end or new output")] = 0.0
+    wait_s: Annotated[float, msgspec.Meta(description="For read: seconds to wait for new output or the end")] = 0.0
 
 
 class JobsTool:

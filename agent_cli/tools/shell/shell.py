@@ -29,7 +29,7 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: str
     timeout_s: float | None = None
     background: Annotated[bool, msgspec.Meta(description="For servers and watchers: return at once")] = False
-    description: Annotated[str, msgspec.Meta(description="For the user: what it does, in 5 words")] = ""
+    description: Annotated[str, msgspec.Meta(description="What it does, in 5 words, for the user")] = ""
 
 
 class Shell:

@@ -87,6 +87,9 @@ async def test_lines_of_a_file_are_no_whole_file(desk: Desk) -> None:
     assert first.text.startswith('<file path="a.py:10-12">\n10\tline 10\n11\tline 11\n12\tline 12\n[')
     assert '<file path="a.py:20-20">\n20\tline 20\n[' in second.text
     assert brought.seen == {}
+    ranges = ["a.py#L10", "a.py#L10-L12", "a.py#10-12", "a.py#L10-12", '"a.py"#L10-L12']
+    for said, lines in zip(ranges, ["10-10", *["10-12"] * 4], strict=True):
+        assert await desk.names(f"why @{said}?") == [(f"a.py:{lines}", "file")]
 
 
 async def test_what_is_no_mention_is_left_alone_without_a_word(desk: Desk) -> None:

@@ -127,7 +127,7 @@ def test_a_new_session_is_told_of_instructions_and_memory_once(briefed: Briefed)
     assert 'used="9 of 4000 characters">\nlikes tea\n</memory>' in text
     assert 'used="5 of 4000 characters, read-only">\nfixed\n</memory>' in text
     assert '<memory block="notes" about="working notes of this session" used="0 of 4000 characters"/>' in text
-    assert "Use memory to keep" in text and "[memory]" not in text
+    assert "Use memory for lasting" in text and "[memory]" not in text
     assert briefed.say() == f"Date: {time.strftime('%Y-%m-%d')}\nGit: no repository"
     assert briefed.say() == ""
 
