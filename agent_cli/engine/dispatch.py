@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.events import (
@@ -22,6 +23,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.records import Granted, JobStateChanged, SettingsSet, TurnEnded
 from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.tools.shell.background_jobs import Jobs
@@ -152,11 +154,12 @@ class Dispatcher:
             duration_s=round(turn.elapsed_s, 3),
             error=str(failure) if failure else "",
         )
+        saved: Awaitable[None] | None = None
         try:
-            self.session.append(ended)
+            saved = self.session.save(ended)
         except Exception as unsaved:  # the end of the turn must be reported anyway
             self._warn(str(unsaved), turn.scope.submission_id)
-        self._settling = asyncio.create_task(self._after_turn(turn.scope.turn_id))
+        self._settling = asyncio.create_task(self._after_turn(turn.scope, saved))
         try:
             await asyncio.wait({self._settling}, timeout=within_s)
         except asyncio.CancelledError:
@@ -174,12 +177,18 @@ class Dispatcher:
         except (ModelError, OverBudget, ContextFull, StoreError):
             pass  # the next turn meets the same error and reports it
 
-    async def _after_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+    async def _after_turn(self, scope: TurnScope, saved: Awaitable[None] | None) -> tuple[FileChange, ...]:
+        """Wait until the end of the turn is on disk, and save the state that the turn left behind."""
+        if saved is not None:
+            try:
+                await saved
+            except Exception as unsaved:
+                self._warn(str(unsaved), scope.submission_id)
         self._note_jobs()
         for words in self.services.tools.jobs.take_changes():
             self._warn(words)
         try:
-            return await self.services.undo.after_turn(turn_id)
+            return await self.services.undo.after_turn(scope.turn_id)
         except Exception as failure:  # reported; the turn itself is over
             self._warn(str(failure))
             return ()

@@ -246,9 +246,11 @@ class Turn:
         prevents it."""
         if await self._awaits_agents():
             return None
-        if self._services.session_hooks and (more := await self._services.session_hooks.on_stop(text, self.scope)):
-            self._say("hook", more)
-            return None
+        if self._services.session_hooks:
+            await self._session.flush()
+            if more := await self._services.session_hooks.on_stop(text, self.scope):
+                self._say("hook", more)
+                return None
         if reminder := self._services.reminders.unfinished() or self._tools.rules.missing():
             self._say("hint", reminder)
             return None
@@ -416,7 +418,7 @@ class Turn:
             attachments=(*(brought.attachments if brought else ()), *moment.origin),
             attached=brought.counted if brought else (),
         )
-        self._session.append(message, *beside)
+        self._session.append(message, *beside, durable=False)  # the request that sends it is durable
 
     def _from_hooks(self, moment: PromptAdditions) -> PromptAdditions:
         if not self._hook_context:

@@ -14,6 +14,10 @@ from .usage import CallKind, Usage
 
 FORMAT_VERSION = 2
 
+SyncTime = Literal["now", "with_next", "flush"]
+"""When appended records reach the disk: before `append` returns, with the next append, or in the `flush` for which
+the caller waits."""
+
 
 class Header(Record, frozen=True, kw_only=True, omit_defaults=True, tag="session"):
     """First line of the file."""

@@ -8,7 +8,7 @@ not grow with the conversation.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +22,7 @@ from agent_cli.protocol.records import (
     Header,
     ModelCalled,
     Shortened,
+    SyncTime,
     storable,
 )
 from agent_cli.protocol.usage import Totals
@@ -35,11 +36,26 @@ _SYNC_AFTER_S = 0.2
 class Journal(Protocol):
     """Storage for records. `store.SessionFile` is an implementation; an unsaved session has none."""
 
-    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None: ...
+    @property
+    def is_slow(self) -> bool: ...
+
+    def append(self, records: Sequence[AnyRecord], *, sync: SyncTime = "now") -> None: ...
 
     def sync(self) -> None: ...
 
+    async def flush(self) -> None: ...
+
     def close(self) -> None: ...
+
+
+class _Done:
+    """Awaits nothing."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+_DONE = _Done()
 
 
 class Session:
@@ -71,6 +87,8 @@ class Session:
         self._released_ids: set[str] = set()
         """Ids of the messages whose long texts are only on disk."""
         self._sync_is_due = False
+        self._flushing: asyncio.Future[None] | None = None
+        """Keeps the task alive."""
         self._unsaved: list[AnyRecord] = [] if saved else list(self.records)
         self.answered: set[str] = set()
         """Ids of the calls with a result."""
@@ -103,6 +121,24 @@ class Session:
         Raises:
             store.StoreError: they could not be saved; the session is unchanged.
         """
+        self._append(records, "now" if durable else "with_next")
+        if not durable:
+            self._sync_soon()
+
+    def save(self, *records: AnyRecord) -> Awaitable[None]:
+        """Append records as `append` does, and return what waits until they are on disk. The event loop goes on
+        meanwhile if the disk is slow.
+
+        Raises:
+            store.StoreError: they could not be saved; also from the wait.
+        """
+        if self._journal is None or not self._journal.is_slow:
+            self._append(records, "now")
+            return _DONE
+        self._append(records, "flush")
+        return self._journal.flush()
+
+    def _append(self, records: Sequence[AnyRecord], sync: SyncTime) -> None:
         if any(self.view.rereads(record) for record in records):
             self._in_full()
         now = time.time()
@@ -111,9 +147,7 @@ class Session:
             for index, record in enumerate(records, start=1)
         ]
         if self._journal is not None:
-            self._journal.append([*self._unsaved, *numbered], durable=durable)
-            if not durable:
-                self._sync_soon()
+            self._journal.append([*self._unsaved, *numbered], sync=sync)
         self._unsaved = []
         self.records.extend(numbered)
         for record in numbered:
@@ -126,13 +160,17 @@ class Session:
         if any(isinstance(record, CompactionSaved | Shortened) for record in numbered):
             self._release()
 
-    def sync(self) -> None:
-        """Wait until all records are on disk.
+    async def flush(self) -> None:
+        """Wait until all records are on disk. The event loop goes on meanwhile if the disk is slow.
 
         Raises:
             store.StoreError: they could not be written.
         """
-        if self._journal is not None:
+        if self._journal is None:
+            return
+        if self._journal.is_slow:
+            await self._journal.flush()
+        else:
             self._journal.sync()
 
     def _sync_soon(self) -> None:
@@ -143,12 +181,16 @@ class Session:
             asyncio.get_running_loop().call_later(_SYNC_AFTER_S, self._sync_now)
             self._sync_is_due = True
         except RuntimeError:  # no event loop to run the call later
-            self.sync()
+            if self._journal is not None:
+                self._journal.sync()
 
     def _sync_now(self) -> None:
         self._sync_is_due = False
+        self._flushing = asyncio.ensure_future(self._flush_quietly())
+
+    async def _flush_quietly(self) -> None:
         with contextlib.suppress(Exception):  # the next append reports the error
-            self.sync()
+            await self.flush()
 
     def whole(self) -> Sequence[AnyRecord]:
         """Return all records with all texts. Released texts are read from the file and not kept.

@@ -1,14 +1,16 @@
 """One session, one file: a JSON array with one record per line.
 
-The file is valid JSON at rest. An append overwrites the closing bracket in place, in one write followed by fsync,
-so that it costs the same however long the session is, and a crash can tear only the last record. Damaged lines are
-skipped on reading and never rewritten. One process writes, holding a lock on the file; others may read.
+The file is valid JSON at rest. An append overwrites the closing bracket in place, in one write, followed by fsync
+or by a `flush` that the caller awaits. So it costs the same however long the session is, and a crash can tear only
+the last record. Damaged lines are skipped on reading and never rewritten. One process writes, holding a lock on
+the file; others may read.
 """
 
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,13 +28,15 @@ from agent_cli.fs.files import (
     try_lock,
     write_end,
 )
-from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, decode, encode
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SyncTime, decode, encode
 
 from .file_names import ID, NAME, id_in
 
 _OPEN = b"[\n"
 _CLOSE = b"\n]\n"
 _SEPARATOR = b",\n"
+_SLOW_S = 0.02
+"""A person who types notices a longer wait for the disk."""
 
 
 class StoreError(Exception):
@@ -196,6 +200,10 @@ class SessionFile:
         self._end = end
         self._disk = disk
         self._is_synced = True
+        self._flushes = 0
+        """Number of `flush` calls that wait for the disk."""
+        self._waited_s = 0.0
+        """Seconds that the disk took the last time."""
         self._hold(descriptor)
 
     def _hold(self, descriptor: int) -> None:
@@ -253,10 +261,10 @@ class SessionFile:
             raise
         return cls(path, descriptor, loaded.end, disk), loaded
 
-    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
-        """Append records and wait until they are on disk. A file that has been removed is written again. If
-        not `durable`, the next append or `sync` waits for these too; at most one append at a time is left
-        unsynced, so that a power failure loses no more than the last one.
+    def append(self, records: Sequence[AnyRecord], *, sync: SyncTime = "now") -> None:
+        """Append records and wait until they are on disk, unless `sync` says that this happens later. At most one
+        append at a time is left to the next, so that a power failure loses no more than the last one. A file that
+        has been removed is written again.
 
         Raises:
             StoreError: the disk is full or gone, or another file has replaced this one; the file is unchanged.
@@ -265,7 +273,7 @@ class SessionFile:
         lines = _SEPARATOR.join(encode(record) for record in records)
         lead = b"\n" if self._end <= len(_OPEN) else _SEPARATOR
         data = lead + lines
-        durable = durable or not self._is_synced
+        durable = sync == "now" or (sync == "with_next" and not self._is_synced and not self._flushes)
         self._write(data + _CLOSE, self._end, durable=durable)
         self._end += len(data)
         self._is_synced = durable
@@ -279,10 +287,43 @@ class SessionFile:
         if self._is_synced or self._fd < 0:
             return
         try:
-            self._disk.sync(self._fd)
+            with self._timed():
+                self._disk.sync(self._fd)
         except OSError as error:
             raise self._unwritable(error) from error
         self._is_synced = True
+
+    @property
+    def is_slow(self) -> bool:
+        """True if the disk was slow the last time, so that `flush` is better than to wait in `append`."""
+        return self._waited_s > _SLOW_S
+
+    async def flush(self) -> None:
+        """Wait until everything appended so far is on disk, without blocking the event loop.
+
+        Raises:
+            StoreError: the disk is gone.
+        """
+        if self._is_synced or self._fd < 0:
+            return
+        import asyncio
+
+        end, begun = self._end, time.monotonic()
+
+        def ended(done: "asyncio.Future[None]") -> None:
+            self._flushes -= 1
+            self._waited_s = time.monotonic() - begun
+            failed = done.cancelled() or done.exception() is not None
+            self._is_synced = self._is_synced or (not failed and self._end == end)
+
+        loop = asyncio.get_running_loop()
+        flushing = loop.run_in_executor(None, _sync_and_close, self._disk, os.dup(self._fd))
+        self._flushes += 1
+        flushing.add_done_callback(ended)
+        try:
+            await asyncio.shield(flushing)  # it goes on when the wait is cancelled
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def close(self) -> None:
         """Sync and release the lock. Safe to call twice."""
@@ -336,10 +377,19 @@ class SessionFile:
 
     def _write(self, data: bytes, at: int, *, durable: bool = True) -> None:
         try:
-            write_end(self._fd, data, at, durable=durable, disk=self._disk)
+            with self._timed() if durable else contextlib.nullcontext():
+                write_end(self._fd, data, at, durable=durable, disk=self._disk)
         except OSError as error:
             self._restore(at)
             raise self._unwritable(error) from error
+
+    @contextlib.contextmanager
+    def _timed(self) -> Generator[None, None, None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited_s = time.monotonic() - begun
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
@@ -384,7 +434,7 @@ class NewSessionFile:
         self._disk = disk
         self._file: SessionFile | None = None
 
-    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
+    def append(self, records: Sequence[AnyRecord], *, sync: SyncTime = "now") -> None:
         """Append as `SessionFile.append` does, creating the file first.
 
         Raises:
@@ -392,7 +442,7 @@ class NewSessionFile:
         """
         if self._file is None:
             self._file = SessionFile.create(self.path, self._disk)
-        self._file.append(records, durable=durable)
+        self._file.append(records, sync=sync)
 
     def sync(self) -> None:
         """Sync as `SessionFile.sync` does.
@@ -403,10 +453,31 @@ class NewSessionFile:
         if self._file is not None:
             self._file.sync()
 
+    @property
+    def is_slow(self) -> bool:
+        """True if `flush` is better than `sync`."""
+        return self._file is not None and self._file.is_slow
+
+    async def flush(self) -> None:
+        """Sync as `SessionFile.flush` does.
+
+        Raises:
+            StoreError: as `SessionFile.flush`.
+        """
+        if self._file is not None:
+            await self._file.flush()
+
     def close(self) -> None:
         """Release the lock if there is a file."""
         if self._file is not None:
             self._file.close()
+
+
+def _sync_and_close(disk: Disk, descriptor: int) -> None:
+    try:
+        disk.sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _lock(descriptor: int, path: Path) -> None:

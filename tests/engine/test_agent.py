@@ -28,7 +28,7 @@ from agent_cli.protocol.operations import (
     Undo,
     UserInput,
 )
-from agent_cli.protocol.records import AnyRecord
+from agent_cli.protocol.records import AnyRecord, SyncTime
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import StoreError
 from tests.engine.harness import engine, header
@@ -76,12 +76,17 @@ class _Failing:
         self._left = good
         self._error = error
 
-    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
+    is_slow = False
+
+    def append(self, records: Sequence[AnyRecord], *, sync: SyncTime = "now") -> None:
         self._left -= 1
         if self._left < 0:
             raise self._error
 
     def sync(self) -> None:
+        pass
+
+    async def flush(self) -> None:
         pass
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.events import TurnCompleted
 from agent_cli.protocol.messages import Message, UserMessage
 from agent_cli.protocol.operations import UserInput
-from agent_cli.protocol.records import AnyRecord, encode
+from agent_cli.protocol.records import AnyRecord, SyncTime, encode
 from agent_cli.session import history
 from agent_cli.session.session import Session
 from agent_cli.store.catalog import describe
@@ -84,10 +84,12 @@ class Watched:
         self.visible: dict[int, tuple[Message, ...]] = {}
         """Number of records → what the running session would send at that moment."""
 
-    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
+    is_slow = False
+
+    def append(self, records: Sequence[AnyRecord], *, sync: SyncTime = "now") -> None:
         self.look()
         before = self._path.read_bytes() if self._path.exists() else b"[\n]\n"
-        self._file.append(records, durable=durable)
+        self._file.append(records, sync=sync)
         saved = sum(len(write.records) for write in self.writes)
         self.writes.append(Write(before, self._path.read_bytes(), saved, tuple(records)))
 
@@ -97,6 +99,9 @@ class Watched:
 
     def sync(self) -> None:
         self._file.sync()
+
+    async def flush(self) -> None:
+        await self._file.flush()
 
     def close(self) -> None:
         self._file.close()
@@ -153,9 +158,9 @@ class Noted(NewSessionFile):
 
     waited: list[bool]
 
-    def append(self, records: Sequence[AnyRecord], *, durable: bool = True) -> None:
-        super().append(records, durable=durable)
-        self.waited.append(durable)
+    def append(self, records: Sequence[AnyRecord], *, sync: SyncTime = "now") -> None:
+        super().append(records, sync=sync)
+        self.waited.append(sync == "now")
 
 
 async def test_what_a_request_or_a_command_depends_on_is_on_the_disk_and_a_step_waits_for_it_twice(

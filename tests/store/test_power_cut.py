@@ -141,7 +141,7 @@ def by_twos(path: Path, disk: Disk, told: list[AnyRecord]) -> None:
     every = records(9)
     file = NewSessionFile(path, disk)
     for at, record in enumerate(every):
-        file.append([record], durable=at in (0, 7))
+        file.append([record], sync="now" if at in (0, 7) else "with_next")
         told[:] = every[:at]
         if at == 5:
             file.sync()

@@ -45,19 +45,22 @@ class ModelCall:
         self.first_token_s: float | None = None
         self.input_tokens = self.longest = 0
         """Estimated tokens of the prompt, and maximum tokens of the answer."""
+        self._is_open = False
+        """True while a request is recorded whose end is not."""
         self._saved = 0
         """Number of characters of text already on disk."""
         self.shown = 0
         """Number of characters of text shown so far; a failure makes them void."""
 
-    def begin(self) -> None:
+    async def begin(self) -> None:
         """Record that a request is sent, so that a crash does not hide its possible cost."""
         self._saved = 0
-        self._session.append(
-            RequestSent(id=new_id("request"), turn_id=self._turn_id, kind=self._kind, model=self.name)
-        )
+        sent = RequestSent(id=new_id("request"), turn_id=self._turn_id, kind=self._kind, model=self.name)
+        saved = self._session.save(sent)
+        self._is_open = True
+        await saved
 
-    def save_partial(self) -> None:
+    async def save_partial(self) -> None:
         """Save the text received since the last call. A failure is ignored here: saving the complete answer
         reports it."""
         if not self.shows:
@@ -66,8 +69,9 @@ class ModelCall:
         if len(text) > self._saved:
             piece = PartialAnswer(id=new_id("part"), turn_id=self._turn_id, text=text[self._saved :])
             with contextlib.suppress(StoreError):
-                self._session.append(piece)
+                saved = self._session.save(piece)
                 self._saved = len(text)
+                await saved
 
     @property
     def shows(self) -> bool:
@@ -93,9 +97,9 @@ class ModelCall:
         self.first_token_s = None
 
     def close(self, outcome: str, *, usage: Usage | None = None, keep_text: bool = True) -> None:
-        """Record the last attempt, which did not complete, and keep its text if `keep_text`. An attempt whose
-        pause has not passed is not recorded."""
-        if time.monotonic() < self._started:
+        """Record the last attempt, which did not complete, and keep its text if `keep_text`. Do nothing if its end
+        is recorded."""
+        if not self._is_open:
             return
         partial = self._assembler.answer()
         entry = self._entry(outcome, usage or partial.usage)
@@ -113,11 +117,14 @@ class ModelCall:
             self._append(entry)
             return answer, None
         message = self._message(answer, self._unique(calls), answer.finish)
-        self._append(entry, message, durable=not message.calls)  # a later `CallStarted` is durable
+        self._append(entry, message)
         return answer, message
 
-    def _append(self, entry: ModelCalled, *messages: AssistantMessage, durable: bool = True) -> None:
-        self._session.append(entry, *messages, durable=durable)
+    def _append(self, entry: ModelCalled, *messages: AssistantMessage) -> None:
+        """Record the end of the attempt. It reaches the disk with what follows: a request, the start of a call or
+        the end of the turn."""
+        self._session.append(entry, *messages, durable=False)
+        self._is_open = False
         self._book(entry)
 
     def _message(self, answer: Answer, calls: tuple[ToolCall, ...], finish: Finish) -> AssistantMessage:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
@@ -98,11 +98,12 @@ class ModelCaller:
             admitted = admit()
             if self._spending.unbounded(info):
                 self._say_unbounded(f"{attempt.name} has no known prices", scope)
-            attempt.begin()
 
-            def again(admit: Callable[[], ModelRequest] = admit, attempt: ModelCall = attempt) -> ModelRequest:
+            async def again(
+                admit: Callable[[], ModelRequest] = admit, attempt: ModelCall = attempt
+            ) -> ModelRequest:
                 request = admit()
-                attempt.begin()
+                await attempt.begin()
                 return request
 
             try:
@@ -122,7 +123,11 @@ class ModelCaller:
                     raise
 
     async def _stream(
-        self, attempt: ModelCall, request: ModelRequest, again: Callable[[], ModelRequest], scope: TurnScope
+        self,
+        attempt: ModelCall,
+        request: ModelRequest,
+        again: Callable[[], Awaitable[ModelRequest]],
+        scope: TurnScope,
     ) -> None:
         model = self._models.model
         stream = stream_with_retries(
@@ -133,13 +138,14 @@ class ModelCaller:
             given_up=lambda: attempt.model is model and self._models.model is not model,
         )
         try:
+            await attempt.begin()
             async with self._watched(attempt, scope), aclosing(stream):
                 async for event in stream:
                     if isinstance(event, Retrying):
                         attempt.failed(event.error.kind, pause_s=event.delay_s, usage=event.usage)
                     elif isinstance(event, Adjusted) and event.error is not None:
                         attempt.failed(event.error.kind)
-                        attempt.begin()
+                        await attempt.begin()
                     attempt.feed(event)
                     if attempt.shows or isinstance(event, Retrying | Adjusted):
                         self._forward(event, attempt, scope)
@@ -210,7 +216,7 @@ class ModelCaller:
             while True:
                 now = time.monotonic()
                 if now >= save_at:
-                    attempt.save_partial()
+                    await attempt.save_partial()
                     save_at = now + _SAVE_EVERY_S
                 silent_s = now - attempt.heard
                 if silent_s >= tell_at:

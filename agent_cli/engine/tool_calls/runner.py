@@ -122,7 +122,7 @@ class ToolRunner:
             for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
                 batch = [pending for _, pending in group]
                 if self._hooks is not None:
-                    self._session.sync()
+                    await self._session.flush()
                     await self._hooks.before(batch)
                 if end := self._ending_call(prepared):
                     self._close(batch, f"Not run: `{end.call.name}`, called before it, has ended the turn.")
@@ -325,7 +325,8 @@ class ToolRunner:
         if not await self._gate.is_as_approved(pending):
             raise ToolError("Its target has changed since it was approved; nothing was done. Look at it again.")
         await self._checkpoint(pending, pending.authorized.reach)
-        self._session.append(CallStarted(id=new_id("start"), call_id=pending.call.id, turn_id=self._scope.turn_id))
+        started = CallStarted(id=new_id("start"), call_id=pending.call.id, turn_id=self._scope.turn_id)
+        await self._session.save(started)
 
     async def _outcome(self, pending: PendingCall) -> ToolOutcome:
         """Run the tool. If a command failed because of the sandbox, run it once more outside if the user

@@ -108,7 +108,7 @@ class TurnUndo:
                 beyond[path] = None
         if self._before.get(turn_id) != checkpoint or len(beyond) > known:
             self._before[turn_id] = checkpoint
-            self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
+            await self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
 
     async def _take(self, scope: TurnScope) -> str:
         """Take a checkpoint. If it takes long, as the first one of a large workspace does, say so."""
@@ -146,7 +146,7 @@ class TurnUndo:
         except CheckpointError as error:
             self._scope.notice(f"This turn cannot be undone: {error}.")
             return ()
-        self._save(turn_id, "after", after, late=late)
+        await self._save(turn_id, "after", after, late=late)
         self._maintain_soon()
         return changes
 
@@ -234,8 +234,8 @@ class TurnUndo:
             saved = await self._snapshots.take(moves)
             report = await self._snapshots.resolve(moves, choice, chosen, saved)
             if report.restored:
-                self._save(turn_id, "before", saved)
-                self._save(turn_id, "after", await self._snapshots.take(moves))
+                await self._save(turn_id, "before", saved)
+                await self._save(turn_id, "after", await self._snapshots.take(moves))
         except CheckpointError as error:
             raise NothingToRestore(f"nothing was decided: {error}") from error
         self._left_alone = left_alone - {change.path for change in report.restored}
@@ -313,7 +313,7 @@ class TurnUndo:
             return ""
         turn_id = new_id(AROUND)
         try:
-            self._save(turn_id, "before", await self._snapshots.take(moves))
+            await self._save(turn_id, "before", await self._snapshots.take(moves))
         except CheckpointError:  # the redo then goes turn by turn
             return ""
         return turn_id
@@ -375,7 +375,7 @@ class TurnUndo:
         """Return those of the turns that count and began with a prompt."""
         return {message.turn_id for message in self._session.prompts()}.intersection(turn_ids)
 
-    def _save(
+    async def _save(
         self,
         turn_id: str,
         when: Literal["before", "after"],
@@ -384,7 +384,7 @@ class TurnUndo:
         late: bool = False,
         uncovered: tuple[str, ...] = (),
     ) -> None:
-        self._session.append(
+        await self._session.save(
             CheckpointTaken(
                 id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late, uncovered=uncovered
             )

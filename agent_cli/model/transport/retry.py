@@ -5,7 +5,7 @@ at any time.
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 import msgspec
@@ -51,7 +51,7 @@ async def stream_with_retries(
     policy: RetryPolicy = DEFAULT_POLICY,
     *,
     random: Callable[[], float] = uniform,
-    again: Callable[[], ModelRequest] | None = None,
+    again: Callable[[], Awaitable[ModelRequest]] | None = None,
     given_up: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[ModelEvent, None]:
     """Yield the events of the first attempt that succeeds, with a `Retrying` after each failed one, which voids
@@ -95,7 +95,7 @@ async def stream_with_retries(
         await _sleep(wait.delay_s, given_up)
         if given_up():
             raise failed
-        request = again() if again is not None else request
+        request = await again() if again is not None else request
 
 
 class _Left(msgspec.Struct, frozen=True):
