@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -31,6 +32,9 @@ from agent_cli.fs.files import (
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SyncTime, decode, encode
 
 from .file_names import ID, NAME, id_in
+
+if TYPE_CHECKING:
+    import asyncio
 
 _OPEN = b"[\n"
 _CLOSE = b"\n]\n"
@@ -200,8 +204,8 @@ class SessionFile:
         self._end = end
         self._disk = disk
         self._is_synced = True
-        self._flushes = 0
-        """Number of `flush` calls that wait for the disk."""
+        self._flushing: tuple[int, asyncio.Future[None]] | None = None
+        """The newest `flush` that waits for the disk, with the end of the file that it covers."""
         self._waited_s = 0.0
         """Seconds that the disk took the last time."""
         self._hold(descriptor)
@@ -273,7 +277,7 @@ class SessionFile:
         lines = _SEPARATOR.join(encode(record) for record in records)
         lead = b"\n" if self._end <= len(_OPEN) else _SEPARATOR
         data = lead + lines
-        durable = sync == "now" or (sync == "with_next" and not self._is_synced and not self._flushes)
+        durable = sync == "now" or (sync == "with_next" and not self._is_synced and self._flushing is None)
         self._write(data + _CLOSE, self._end, durable=durable)
         self._end += len(data)
         self._is_synced = durable
@@ -308,22 +312,28 @@ class SessionFile:
             return
         import asyncio
 
+        if self._flushing is None or self._flushing[0] != self._end:
+            self._flushing = self._end, self._start_flush()
+        try:
+            await asyncio.shield(self._flushing[1])  # it goes on when the wait is cancelled
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _start_flush(self) -> "asyncio.Future[None]":
+        import asyncio
+
         end, begun = self._end, time.monotonic()
 
         def ended(done: "asyncio.Future[None]") -> None:
-            self._flushes -= 1
             self._waited_s = time.monotonic() - begun
             failed = done.cancelled() or done.exception() is not None
             self._is_synced = self._is_synced or (not failed and self._end == end)
+            if self._flushing is not None and self._flushing[1] is done:
+                self._flushing = None
 
-        loop = asyncio.get_running_loop()
-        flushing = loop.run_in_executor(None, _sync_and_close, self._disk, os.dup(self._fd))
-        self._flushes += 1
+        flushing = asyncio.get_running_loop().run_in_executor(None, _sync_and_close, self._disk, os.dup(self._fd))
         flushing.add_done_callback(ended)
-        try:
-            await asyncio.shield(flushing)  # it goes on when the wait is cancelled
-        except OSError as error:
-            raise self._unwritable(error) from error
+        return flushing
 
     def close(self) -> None:
         """Sync and release the lock. Safe to call twice."""

@@ -34,6 +34,7 @@ class SlowDisk(Disk):
         self.asked = threading.Event()
         self.fails = False
         self.synced_bytes = 0
+        self.times = 0
 
     def close_gate(self) -> None:
         self._gate.clear()
@@ -46,6 +47,7 @@ class SlowDisk(Disk):
     def sync(self, descriptor: int) -> None:
         status = os.fstat(descriptor)
         size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+        self.times += 1
         if not self._gate.is_set():
             self.asked.set()
         time.sleep(0.03)
@@ -79,12 +81,15 @@ async def test_saving_holds_nothing_up_and_ends_with_the_disk(tmp_path: Path, di
     disk.close_gate()
     saving = asyncio.ensure_future(session.save(UserMessage(id="m2", text="two")))
     await disk.until_asked()
-    size = path.stat().st_size
+    size, times = path.stat().st_size, disk.times
+    also = asyncio.ensure_future(session.flush())
+    await asyncio.sleep(0.05)
+    assert disk.times == times and not also.done(), "one wait for both"
     assert not saving.done() and disk.synced_bytes < size
     session.append(UserMessage(id="m3", text="three"), durable=False)
     assert len(read_session(path).records) == 4, "written at once, so that a kill loses nothing"
     disk.open_gate()
-    await asyncio.wait_for(saving, LIMIT_S)
+    await asyncio.wait_for(asyncio.gather(saving, also), LIMIT_S)
     assert disk.synced_bytes >= size
     session.close()
     assert disk.synced_bytes == path.stat().st_size
