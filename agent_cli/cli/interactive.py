@@ -193,9 +193,11 @@ def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
     from agent_cli.ui.repl.standalone_picker import choose
 
     rows = [Choice(info.id, clean(info.title), f"{ago(info.updated)} · {info.id}") for info in infos]
+    more = f" (the newest {_MOST_PICKED}; `agent sessions search WORDS` finds all)"
+    question = f"Which session?{more if len(infos) == _MOST_PICKED else ''}"
     give_back = _guarded(setup)
     try:
-        picked = asyncio.run(choose("Which session?", rows, choose_theme(setup.config.ui)))
+        picked = asyncio.run(choose(question, rows, choose_theme(setup.config.ui)))
     finally:
         give_back()
     if not picked:
