@@ -6,7 +6,9 @@ program itself.
 """
 
 import atexit
+import contextlib
 import ctypes
+import dataclasses
 import gc
 import importlib
 import json
@@ -22,6 +24,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+
+import msgspec
 
 from .mechanisms import FILTER, is_filter
 
@@ -105,9 +109,19 @@ def _load() -> None:
     for name in _LAZY:
         importlib.import_module(name)
     _compile_expressions()
+    _describe_types()
     _fill_caches()
     gc.freeze()
     gc.enable()
+
+
+def _describe_types() -> None:
+    """Let msgspec look at every type that is read or written as JSON."""
+    for name, module in [*sys.modules.items()]:
+        for each in [*vars(module).values()] if name.startswith("agent_cli.") else ():
+            if isinstance(each, type) and (issubclass(each, msgspec.Struct) or dataclasses.is_dataclass(each)):
+                with contextlib.suppress(TypeError, NameError):
+                    msgspec.json.Decoder(each)
 
 
 def _compile_expressions() -> None:
@@ -168,6 +182,7 @@ def _serve(link: socket.socket) -> None:
 
 def _become(begin: dict[str, Any], streams: Sequence[int]) -> None:
     """Have the streams, the directory, the environment and the arguments of a program that was just started."""
+    gc.unfreeze()  # to freeze what is loaded is left to the program, which asks whether it was
     if begin["session"]:
         os.setsid()
     for number, stream in enumerate(streams):
