@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.fork_server import ForkServer
 from tests.e2e.world import World
 
 
@@ -19,9 +18,3 @@ def world(tmp_path: Path) -> Iterator[World]:
 def own_tmp(world: World) -> None:
     """For tests that kill programs."""
     world.use_own_tmp()
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[ForkServer]:
-    with ForkServer() as server:
-        yield server

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.fork_server import ForkServer, Step
+from tests.e2e.killed import KILL, Step
 from tests.e2e.person import Person
 from tests.e2e.world import World, finish, shell, until
 from tests.fuzz import LEVEL
@@ -135,7 +135,7 @@ def test_killed_while_a_tool_call_was_streaming(world: World) -> None:
         *(pytest.param("open", count, marks=pytest.mark.long) for count in range(1, 12)),
     ],
 )  # fmt: skip
-def test_killed_in_an_undo(world: World, forks: ForkServer, step: Step, count: int) -> None:
+def test_killed_in_an_undo(world: World, step: Step, count: int) -> None:
     """Each file is as it was before the turn or after it; the undo counts or can be made again, and the model is
     told of the turn only while it counts."""
     files = {world.work / f"{name}.txt": f"{name}\n" * 2000 for name in "abc"}
@@ -143,11 +143,7 @@ def test_killed_in_an_undo(world: World, forks: ForkServer, step: Step, count: i
         path.write_text(text, encoding="utf-8")
     world.script(shell("for f in *.txt; do echo after > $f; done; touch new"), Reply(text="done"))
     assert world.run("run", "the task ✓", "--mode", "yolo").code == 0
-    _, out = forks.start(
-        ["undo"], env=world.environment(), cwd=world.work, errors=world.home / "errors", kill=(step, count)
-    )
-    os.close(out)
-    assert forks.wait() == -signal.SIGKILL
+    assert world.run("undo", env={KILL: f"{step} {count}"}).code == -signal.SIGKILL
     for path, before in files.items():
         assert path.read_text(encoding="utf-8") in (before, "after\n")
     counts = bool(world.records("undone"))

@@ -8,17 +8,19 @@ import json
 import os
 import random
 import signal
+import subprocess
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import pytest
 
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.store.session_file import read_session
-from tests.e2e.fork_server import ForkServer, Step
+from tests.e2e.killed import KILL, Step
 from tests.e2e.test_kill import check_once, lines_of
-from tests.e2e.world import World, until
+from tests.e2e.warm import WarmProcess
+from tests.e2e.world import AGENT, World, until
 from tests.fuzz import LEVEL
 from tests.model.replies import USAGE
 from tests.model.server import Call, Received, Reply
@@ -49,8 +51,8 @@ class Kill(NamedTuple):
 class Chain:
     """One task, begun and killed again and again until it goes through."""
 
-    def __init__(self, world: World, forks: ForkServer, dice: random.Random, *, reduces: bool) -> None:
-        self.world, self.forks, self.dice, self.reduces = world, forks, dice, reduces
+    def __init__(self, world: World, dice: random.Random, *, reduces: bool) -> None:
+        self.world, self.dice, self.reduces = world, dice, reduces
         self.options = ("--sandbox", "off") if dice.random() < 0.5 else ()
         self.kills: list[Kill] = []
         self.runs = 0
@@ -101,22 +103,25 @@ class Chain:
         """One run, to be killed at a place; returns its exit code."""
         has_begun = bool(self.world.sessions())
         arguments = ["run", *(["-c", "go on"] if has_begun else ["the task ✓"]), "--mode", "yolo", *self.options]
-        inside: tuple[Step, int] | None = (kind, count) if kind in ("record", "rename", "open") else None
+        env = {KILL: f"{kind} {count}"} if kind in get_args(Step) else {}
         self._at_request = len(self.world.server.requests) + count if kind == "request" else 0
         self.runs += 1
-        self._pid, out = self.forks.start(
-            [*arguments, "--output-format", "stream-json"], env=self.world.environment(), cwd=self.world.work,
-            errors=self.world.home / "errors", kill=inside,
-        )  # fmt: skip
         events: list[dict[str, Any]] = []
-        with os.fdopen(out, encoding="utf-8") as lines:
-            for line in lines:
+        with (
+            (self.world.home / "errors").open("a") as errors,
+            WarmProcess(
+                [AGENT, *arguments, "--output-format", "stream-json"], env=self.world.environment(env),
+                cwd=self.world.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8",
+            ) as program,
+        ):  # fmt: skip
+            self._pid = program.pid
+            for line in program.stdout or ():
                 if not line.endswith("\n"):
                     break  # cut off by the kill
                 events.append(json.loads(line))
                 if kind == "event" and len(events) == count:
                     self._kill()
-        code = self.forks.wait()
+            code = program.wait()
         self._check(events)
         if code == -signal.SIGKILL and self.records and kind is not None:
             self.kills.append(Kill(kind, count, type(self.records[-1]).__name__))
@@ -153,7 +158,7 @@ class Chain:
                 assert later[: len(earlier)] == earlier
 
 
-def kill_often(folder: Path, forks: ForkServer, seed: int) -> list[Kill]:
+def kill_often(folder: Path, seed: int) -> list[Kill]:
     """Chains of killed runs until so many kills have had an effect."""
     kills: list[Kill] = []
     number = 0
@@ -163,7 +168,7 @@ def kill_often(folder: Path, forks: ForkServer, seed: int) -> list[Kill]:
         base.mkdir()
         with World(base) as world:
             world.use_own_tmp()
-            chain = Chain(world, forks, dice, reduces=number % 3 == 2)
+            chain = Chain(world, dice, reduces=number % 3 == 2)
             while len(chain.kills) < min(LONGEST_CHAIN, KILLS - len(kills)) and chain.runs < 3 * LONGEST_CHAIN:
                 kind, most = dice.choice(PLACES)
                 if chain.run(kind, dice.randint(1, most)) == 0:
@@ -186,8 +191,8 @@ def table(kills: list[Kill]) -> str:
 
 
 @pytest.mark.parametrize("seed", [*CHAINS, *(pytest.param(each, marks=pytest.mark.long) for each in MANY)])
-def test_kill_9_at_any_step(tmp_path: Path, forks: ForkServer, seed: int) -> None:
-    kills = kill_often(tmp_path, forks, seed)
+def test_kill_9_at_any_step(tmp_path: Path, seed: int) -> None:
+    kills = kill_often(tmp_path, seed)
     print(f"\n{table(kills)}")
     assert len(kills) == KILLS
     assert {kill.kind for kill in kills} == {kind for kind, _ in PLACES}, table(kills)

@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from .killed import KILL, kill_at
 from .mechanisms import FILTER, is_filter
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -222,6 +223,8 @@ def _run() -> int:
     """Run the program, or the code, to its end; returns its exit code."""
     from agent_cli.__main__ import main
 
+    if place := os.environ.pop(KILL, ""):
+        kill_at(place)
     try:
         if sys.argv[0] == "-c":
             exec(sys.argv.pop(1), {"__name__": "__main__"})

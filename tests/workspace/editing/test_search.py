@@ -96,7 +96,7 @@ def _like_blocks(count: int, lines: int, width: int) -> tuple[str, str]:
     chance = random.Random(1)
 
     def line() -> str:
-        return "".join(chance.choice("ab ()=.") for _ in range(width))
+        return "".join(chance.choices("ab ()=.", k=width))
 
     block = [line() for _ in range(lines)]
     texts = ["\n".join(each if at % 2 else line() for at, each in enumerate(block)) for _ in range(count)]
