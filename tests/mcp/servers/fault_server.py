@@ -37,7 +37,7 @@ from fault_tools import (
     echo,
     text_result,
 )
-from fault_wire import META, Channel, Json, Listener, StdioChannel, die, log, serve_http, serve_stdio, write_whole
+from fault_wire import META, Channel, Json, Listener, StdioChannel, die, log, serve_stdio, write_whole
 
 LEGACY_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
@@ -384,6 +384,8 @@ def main() -> None:
     if options.http is None:
         serve_stdio(server)
     else:
+        from fault_http import serve_http
+
         serve_http(server, options.http, options.port_file)
 
 

@@ -5,10 +5,10 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fault_wire import META, Channel, Json, die, log
 
@@ -39,14 +39,12 @@ class InputRequired(Exception):
         self.requests = requests
 
 
-@dataclass
 class Call:
     """One request being served."""
 
-    server: "FaultServer"
-    channel: Channel
-    message: Json
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, server: "FaultServer", channel: Channel, message: Json) -> None:
+        self.server, self.channel, self.message = server, channel, message
+        self.cancelled = threading.Event()
 
     @property
     def params(self) -> Json:
@@ -178,16 +176,15 @@ SAMPLING: Json = {
 }
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(NamedTuple):
     """A tool and what is listed of it."""
 
     run: Callable[[Call, Json], Json]
     description: str
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = MappingProxyType({})
     """Argument name to JSON type; all are required, but for those in `optional`."""
     optional: frozenset[str] = frozenset()
-    annotations: Json = field(default_factory=dict)
+    annotations: Mapping[str, Any] = MappingProxyType({})
     output: Json | None = None
 
     def listed(self, name: str, description: str) -> Json:
