@@ -109,6 +109,8 @@ _ELSEWHERE = {
     "help": ("commands.help", "help_command"),
 }
 """Module and name that implement each command. Loaded on use; help, which lists all commands, loads all."""
+_HERE = ("demo", "doctor", "replay")
+"""Commands declared in this module."""
 
 
 _DEFAULTS = {"batch": ("run", ("run", "status", "cancel", "clean", "--help", "-h"))}
@@ -145,10 +147,17 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def assemble(command: str = "") -> Any:
-    """Return the Typer program with a single command, or with all commands."""
-    for each in (command,) if command in _ELSEWHERE else _ELSEWHERE:
-        _bring(each)
-    _declare()
+    """Return the Typer program with what a single command needs, or with all commands."""
+    if command in _ELSEWHERE:
+        _bring(command)
+    elif command not in _HERE:
+        for each in _ELSEWHERE:
+            _bring(each)
+        _add("run", "Run one task non-interactively.", ("TASK", "The task; - reads it from standard input."))
+        _add("resume", "Resume a saved session.", ("ID", "The session; without it, pick from a list."))
+    callback = _signature("agent", None)
+    callback.__doc__ = app.info.help
+    app.callback(invoke_without_command=True)(callback)
     return typer.main.get_command(app)
 
 
@@ -217,16 +226,8 @@ def replay(
 
 
 @cache
-def _declare() -> None:
-    """Declare the three fast commands for help only; they are never parsed by Typer."""
-    _add("run", "Run one task non-interactively.", ("TASK", "The task; - reads it from standard input."))
-    _add("resume", "Resume a saved session.", ("ID", "The session; without it, pick from a list."))
-    callback = _signature("agent", None)
-    callback.__doc__ = app.info.help
-    app.callback(invoke_without_command=True)(callback)
-
-
 def _add(command: str, text: str, argument: tuple[str, str]) -> None:
+    """Declare a command for help only: Typer never parses it."""
     function = _signature(command, argument)
     function.__doc__ = text
     app.command(command, cls=_Command)(function)
