@@ -12,7 +12,7 @@ import msgspec
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.lazy_regex import lazy_regex
 
-from .globs import globs_meet, regex_of
+from .globs import covering, globs_meet
 from .secret_paths import secret_patterns
 
 Kind = Literal["shell", "outside", "read", "write", "fetch", "mcp"]
@@ -107,20 +107,16 @@ def _nearest(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _words_regex(pattern: str) -> re.Pattern[str]:
-    body = "".join(".*" if char == "*" else re.escape(char) for char in pattern)
-    if pattern.endswith(" *"):
-        body = f"{body[: -len(re.escape(' ') + '.*')]}(?:{re.escape(' ')}.*)?"
-    return re.compile(body, re.DOTALL)
+    """Return an expression that takes linear time: the first place where a part fits is never given up."""
+    tail = f"(?:{re.escape(' ')}.*)?" if pattern.endswith(" *") else ""
+    first, *parts = map(re.escape, (pattern[:-2] if tail else pattern).split("*"))
+    last = [f".*{parts.pop()}"] if parts else []
+    return re.compile("".join([first, *(f"(?>.*?{part})" for part in parts), *last, tail]), re.DOTALL)
 
 
 def matches_words(rule: Rule, text: str) -> bool:
     """Return True if a rule covers a simple command, host or `server/tool`. `*` matches anything."""
     return not rule.pattern or _words_regex(rule.pattern).fullmatch(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def _path_regex(pattern: str, fold: bool) -> re.Pattern[str]:
-    return re.compile(regex_of(pattern) + "(?:/.*)?", re.DOTALL | (re.IGNORECASE if fold else 0))
 
 
 def matches_path(rule: Rule, path: str, root: str) -> bool:
@@ -130,7 +126,7 @@ def matches_path(rule: Rule, path: str, root: str) -> bool:
     if not rule.pattern:
         return True
     fold = rule.effect != "allow"
-    return any(_path_regex(pattern, fold).fullmatch(path) for pattern in path_patterns(rule, root))
+    return any(covering(pattern, fold)(path) for pattern in path_patterns(rule, root))
 
 
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:

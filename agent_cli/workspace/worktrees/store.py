@@ -166,10 +166,19 @@ class SnapshotStore:
         common = ("ls-files", "-z", "--others", "--ignored")
         async with self._copied(users_index) as index:
             named = set(names_in(await self._told(*common, f"--exclude-from={patterns}", work=top, index=index)))
-            if named and ignored:
-                found = await self._told(*common, "--exclude-standard", work=top, index=index)
-                named.intersection_update(names_in(found))
+        if named and ignored:
+            named.intersection_update(await self.ignored(top, users_index))
         return sorted(named)
+
+    async def ignored(self, top: Path, users_index: Path) -> list[str]:
+        """Return the untracked files that git ignores."""
+        options = ("--others", "--ignored", "--exclude-standard")
+        async with self._copied(users_index) as index:
+            listing = self._told("ls-files", "-z", *options, work=top, index=index)
+            try:
+                return names_in(await unless_held_up(listing, top))
+            except BadIgnoreFile as error:
+                raise WorktreeError(f"the files in {top} cannot be read: {error}") from error
 
     async def ignored_folders(self, top: Path, users_index: Path) -> list[str]:
         """Return the folders that git ignores as a whole."""
