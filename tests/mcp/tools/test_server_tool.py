@@ -284,3 +284,11 @@ def test_hidden_characters_in_the_words_of_a_schema_are_written_out() -> None:
     )
     x = schema["properties"]["x"]
     assert x["description"] == "a⟨U+200B⟩b" and "\x1b" not in x["title"] and x["enum"] == [hidden]
+
+
+async def test_a_huge_result_is_not_huge_on_the_screen_and_in_the_session(demo: Demo) -> None:
+    async with demo.session(say(call("mcp__demo__big", size=3_000_000)), say("done"), rules=ALLOW) as it:
+        await it.prompt("go")
+        (result,) = results(it)
+        assert len(result.display) < 100_000 and "characters left out here" in result.display
+        assert it.context.recall(result.call_id) == "x" * 3_000_000
