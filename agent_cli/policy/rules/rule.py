@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.actions import Mode, canonical_host
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .globs import covering, globs_meet
@@ -25,6 +25,7 @@ _NAMES: dict[str, Kind] = {
     "read_file": "read", "grep": "read", "glob": "read", "list_dir": "read",
     "write_file": "write", "edit_file": "write", "edit": "write",
 }  # fmt: skip
+_HOST_AND_PORT = lazy_regex(r"(\[[^\]]*\]|[^:]*)(:\d+)?")
 _FORM = lazy_regex(r"\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -68,7 +69,7 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
     elif hint := _means_another(kind, pattern):
         raise RuleError(f"{text!r} would never match: {hint}")
     if kind == "fetch":
-        pattern = pattern.lower().rstrip(".")
+        pattern = _host_pattern(text, pattern)
     return Rule(effect, kind, "" if pattern in ("*", "**") else pattern, text.strip(), place)
 
 
@@ -78,10 +79,30 @@ def _means_another(kind: Kind, pattern: str) -> str:
         return f"write {kind}({pattern[:-2]} *)"
     if kind == "fetch":
         host = re.sub(r"^[a-z]+://", "", pattern, flags=re.IGNORECASE).partition("/")[0]
-        port = re.search(r":\d+$", host)
-        if host != pattern or (port and not re.match(r"localhost|[\d.]+:|\[", host)):
-            return f"write the host only, fetch({re.sub(r':[0-9]+$', '', host)})"
+        divided = _HOST_AND_PORT.fullmatch(host)
+        name, port = (divided[1], divided[2]) if divided else (host, None)
+        if host != pattern or (port and not re.fullmatch(r"localhost|[\d.]+", name, re.IGNORECASE)):
+            return f"write the host only, fetch({name})"
     return ""
+
+
+def _host_pattern(text: str, pattern: str) -> str:
+    """Return the pattern of a host in the form of the hosts that it is compared with.
+
+    Raises:
+        RuleError: no host has this form.
+    """
+    divided = _HOST_AND_PORT.fullmatch(pattern)
+    name, port = (divided[1], divided[2] or "") if divided else (pattern, "")
+    try:
+        if "*" not in name:
+            return canonical_host(name) + port
+        labels = name.lower().rstrip(".").split(".")
+        if any("*" in label and not label.isascii() for label in labels):
+            raise ValueError("no part of a label is written in another way")
+        return ".".join(label if "*" in label else canonical_host(label) for label in labels)
+    except ValueError as error:
+        raise RuleError(f"{text!r} would never match: it is not the name or address of a host") from error
 
 
 _FOREIGN: dict[str, Kind] = {
