@@ -356,7 +356,7 @@ class SessionBuilder:
             registry=self._registry,
             permissions=self._permissions,
             approvals=_approvals(of, interactive=self._front.can_be_asked),
-            undo=_undo(of, session, checkpoints, bus),
+            undo=_undo(of, session, checkpoints, bus, self._memory),
             tool_base=self._context(session),
             settings=_settings(config, draft, of),
             prompt_additions=partial(self.prompts.additions, session.header),
@@ -504,12 +504,14 @@ def _approvals(of: ChildOf | None, *, interactive: bool) -> ApprovalRequests:
     return ChildApprovals(of.parent.approvals, of.child, of.tell)
 
 
-def _undo(of: ChildOf | None, session: Session, checkpoints: Callable[[], Snapshots], bus: EventBus) -> TurnUndo:
+def _undo(
+    of: ChildOf | None, session: Session, checkpoints: Callable[[], Snapshots], bus: EventBus, memory: Memory
+) -> TurnUndo:
     if of is None:
-        return TurnUndo(session, checkpoints, bus.emit)
+        return TurnUndo(session, checkpoints, bus.emit, memory)
     from agent_cli.engine.subagents.child_undo import ChildUndo
 
-    return ChildUndo(session, checkpoints, bus.emit, of.parent, of.child)
+    return ChildUndo(session, checkpoints, bus.emit, of.parent, of.child, memory)
 
 
 def _bounds(limits: Limits, of: ChildOf | None) -> Bounds:

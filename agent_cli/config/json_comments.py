@@ -1,6 +1,7 @@
 """JSON as editors write it: with comments and trailing commas."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -8,6 +9,8 @@ import msgspec
 _TEXT = r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
 _COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 """An unterminated string or comment extends to the end of the file, so that nothing is scanned twice."""
+DEEPEST = 64
+"""Most levels of a value."""
 _LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
 
 
@@ -15,8 +18,15 @@ def json_with_comments(data: bytes, kind: Any = Any) -> Any:
     """Decode JSON that may contain comments and trailing commas.
 
     Raises:
-        msgspec.DecodeError: it is invalid, or not of this type.
+        msgspec.DecodeError: it is invalid, not of this type, or nested so deeply that its readers could fail.
     """
+    found = _decoded(data, kind)
+    if is_deep(found):
+        raise msgspec.DecodeError(f"it is nested more than {DEEPEST} levels deep")
+    return found
+
+
+def _decoded(data: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, RecursionError):
@@ -26,3 +36,20 @@ def json_with_comments(data: bytes, kind: Any = Any) -> Any:
         return msgspec.json.decode(_LAST_COMMA.sub(lambda found: found["text"] or "", text), type=kind)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         raise msgspec.DecodeError(f"not valid JSON: {error}") from error
+
+
+def is_deep(value: Any) -> bool:
+    """Return True if a value has more levels than settings have: the files come with repositories, and whoever
+    walks through their values must not fail."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

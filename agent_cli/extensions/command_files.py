@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.config.toml_text import parse_toml
+
 from .found_files import MOST_FILES, UnusableError, count_files, found_files, read_file, read_text
 from .front_matter import one_line, read_front_matter
 from .places import Place
@@ -105,11 +107,9 @@ def _from_markdown(file: CommandFile, text: str) -> CommandFile:
 
 
 def _from_toml(file: CommandFile, text: str) -> CommandFile:
-    import tomllib
-
     try:
-        values = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        values = parse_toml(text.encode("utf-8", "replace"))
+    except ValueError as error:
         raise UnusableError(f"it is not valid TOML: {error}") from error
     prompt = values.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():

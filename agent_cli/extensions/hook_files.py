@@ -6,7 +6,6 @@ the content of the workspace files that their commands name.
 
 import os
 import shlex
-import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import msgspec
 
 from agent_cli.config.json_comments import json_with_comments
 from agent_cli.config.schema import HookEntry
+from agent_cli.config.toml_text import parse_toml
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.condition import problem
@@ -163,8 +163,8 @@ def _content_of(path: Path, source: str, notes: list[str], most_bytes: int = _MA
         notes.append(f"{source} is left out: it is larger than {most_bytes:,} bytes")
         return None
     try:
-        return tomllib.loads(data.decode("utf-8-sig")) if path.suffix == ".toml" else json_with_comments(data)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError, RecursionError) as error:
+        return parse_toml(data) if path.suffix == ".toml" else json_with_comments(data)
+    except (ValueError, msgspec.DecodeError, RecursionError) as error:
         notes.append(f"{source} is left out: {error}")
         return None
 

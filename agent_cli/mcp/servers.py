@@ -9,7 +9,7 @@ from functools import cached_property
 from agent_cli.tools.kit.base import Tool
 
 from .catalog.offer_store import OfferStore
-from .catalog.tool_selection import allowed_tools, catalogue, entries, is_always, tokens
+from .catalog.tool_selection import allowed_tools, as_new, catalogue, entries, is_always, tokens
 from .connection import Connect, Connection, Sample, ServerStatus
 from .tools.find_tools import CallTool, FindTools
 from .tools.server_tool import ServerTool
@@ -68,7 +68,7 @@ class Servers:
             name: self._entries_of(each) for name, each in self.connections.items() if self._is_usable(each)
         }
         summaries = {
-            name: each.known.offer.instructions.strip().split("\n")[0]
+            name: (each.known.instructions or "").strip().split("\n")[0]
             for name, each in self.connections.items()
             if each.known
         }
@@ -180,12 +180,13 @@ class Servers:
 
     def _entries_of(self, connection: Connection) -> tuple[Entry, ...]:
         """Return a server's tools as the model sees them: definitions changed since the approval are in their
-        approved form."""
+        approved form, and new ones without their texts."""
         known = connection.known
         if known is None:
             return ()
         tools = allowed_tools(known.offer.tools, connection.definition.tools)
-        return entries(connection.definition.name, [known.approved.get(tool.name, tool) for tool in tools])
+        shown = [known.approved.get(tool.name) or as_new(tool) for tool in tools]
+        return entries(connection.definition.name, shown)
 
     @staticmethod
     def _is_usable(connection: Connection) -> bool:

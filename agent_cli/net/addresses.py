@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from agent_cli.protocol.actions import canonical_host
+
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Resolves host and port to IP addresses; raises OSError if there are none."""
 
@@ -39,7 +41,7 @@ class Target(msgspec.Struct, frozen=True):
     url: str
     scheme: str
     host: str
-    """In ASCII, lower case, without a trailing dot."""
+    """As `canonical_host` returns it."""
     port: int
 
     @property
@@ -59,7 +61,7 @@ def target_of(url: str) -> Target:
         raise AddressRefused("the address has characters that an address cannot have, or is too long")
     try:
         parts = urlsplit(url)
-        host, port = (parts.hostname or "").encode("idna").decode("ascii").rstrip("."), parts.port
+        host, port = canonical_host(parts.hostname or ""), parts.port
     except ValueError as error:  # includes UnicodeError
         raise AddressRefused(f"{url} is not a usable address: {error}") from error
     if parts.scheme not in _PORTS:
@@ -68,7 +70,7 @@ def target_of(url: str) -> Target:
         raise AddressRefused("the address holds a user name or password")
     if not host:
         raise AddressRefused(f"{url} names no host")
-    return Target(url, parts.scheme, host.lower(), port or _PORTS[parts.scheme])
+    return Target(url, parts.scheme, host, port or _PORTS[parts.scheme])
 
 
 async def resolve(host: str, port: int) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ An example is written like a rule, `shell(git status)`, `read(.env)`, `write(src
 `mcp(server/tool)`, but stands for one action. `Examples` is the structure under `allow`, `ask` and `deny`.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from agent_cli.protocol.actions import (
     RunCommand,
     Verdict,
     WritePath,
+    canonical_host,
 )
 
 from .authorize import Policy, authorize
@@ -90,8 +92,11 @@ def action_of(kind: str, value: str, cwd: str, resolve: Callable[[str, str], str
     if kind == "write":
         return WritePath(resolve(value, cwd), os.path.join(cwd, value) if not value.startswith("~") else value)
     if kind == "fetch":
+        url = value if "://" in value else f"https://{value}/"
         host = re.sub(r"^[a-z]+://", "", value).partition("/")[0].rpartition("@")[2]
-        return Fetch(value if "://" in value else f"https://{value}/", host)
+        with contextlib.suppress(ValueError):  # a port stays, which only rules on this machine have
+            host = canonical_host(host)
+        return Fetch(url, host)
     server, _, tool = value.partition("/")
     return CallExternal(server, tool)
 

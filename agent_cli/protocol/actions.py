@@ -69,6 +69,28 @@ class Fetch(msgspec.Struct, frozen=True):
 
     url: str
     host: str
+    """As `canonical_host` returns it."""
+
+
+def canonical_host(written: str) -> str:
+    """Return a host in the one form that rules and connections compare: in ASCII (IDNA, RFC 3490) and lower case,
+    without brackets and a trailing dot. An IPv4 address in an IPv6 address is that IPv4 address.
+
+    Raises:
+        ValueError: it is not a host.
+    """
+    host = written.removeprefix("[").removesuffix("]")
+    if not host.isascii():  # the codec is slow to load
+        host = host.encode("idna").decode("ascii")
+    host = host.removesuffix(".").lower()
+    if host and not all(0 < len(label) < 64 for label in host.split(".")):
+        raise ValueError("a part of its name is empty or too long")
+    if ":" not in host:
+        return host
+    from ipaddress import IPv6Address
+
+    address = IPv6Address(host)
+    return str(address.ipv4_mapped or address)
 
 
 class WriteMemory(msgspec.Struct, frozen=True):

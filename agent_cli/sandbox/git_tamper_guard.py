@@ -300,11 +300,18 @@ def _in_repository(root: str, folder: str, *, is_inner: bool = False) -> Iterato
         names = _names(f"{root}/{folder}/{listed}")
         yield from (f"{folder}/{listed}/{name}" for name in names if not name.endswith((".sample", _ASIDE)))
     for name, levels in _LINKED.items():
-        yield from _links(root, f"{folder}/{name}".rstrip("/"), levels)
+        if not _is_behind_link(f"{root}/{folder}", name):  # it could be the whole disk
+            yield from _links(root, f"{folder}/{name}".rstrip("/"), levels)
     if not is_inner:
         for inner in _INNER:
             for name in _repositories(f"{root}/{folder}/{inner}", _DEEPEST_NAME):
                 yield from _in_repository(root, f"{folder}/{inner}/{name}", is_inner=True)
+
+
+def _is_behind_link(folder: str, name: str) -> bool:
+    """Return True if a path in a folder is a link or leads through one."""
+    parts = name.split("/") if name else []
+    return any(os.path.islink("/".join((folder, *parts[: at + 1]))) for at in range(len(parts)))
 
 
 def _links(root: str, folder: str, levels: int) -> Iterator[str]:
@@ -324,8 +331,8 @@ def _links(root: str, folder: str, levels: int) -> Iterator[str]:
 
 
 def _repositories(folder: str, depth: int) -> Iterator[str]:
-    """Yield the names of the repositories in a folder; a name may contain slashes."""
-    for name in _names(folder):
+    """Yield the names of the repositories in a folder; a name may contain slashes. No link is followed further."""
+    for name in _names(folder) if not os.path.islink(folder) else ():
         if not os.path.isdir(f"{folder}/{name}"):
             continue
         yield name

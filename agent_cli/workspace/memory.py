@@ -164,6 +164,38 @@ class Memory:
         """Record that the model has been shown the current version of a block."""
         self._given[block.label] = block.hash
 
+    def put_all_back(self, changes: Iterable[MemoryChange]) -> RestoreReport:
+        """Apply changes in sequence, each from its `before` to its `after`, for undo and redo. A block that was
+        changed since is left alone and reported. So is a file that is no block: a forged session could name any.
+        """
+        restored: list[FileChange] = []
+        conflicts: list[Conflict] = []
+        for change in changes:
+            try:
+                path = self._own_path(change.path)
+                done = path is not None and put_back(path, change.before, change.after)
+                reason = "modified after this turn" if path is not None else "not a memory block of this session"
+            except FileError as error:
+                done, reason = False, str(error)
+            if done:
+                restored.append(FileChange(change.path, _kind(change)))
+            else:
+                conflicts.append(Conflict(change.path, reason))
+        return RestoreReport(tuple(restored), tuple(conflicts))
+
+    def _own_path(self, path: str) -> str | None:
+        """Return the file of a block that a record names; None if it is none. A copy of a session has its own
+        notes, but its records name those of the original."""
+        folder, name = os.path.split(os.path.realpath(path))
+        known = {os.path.realpath(each): each for each in self._folders.values()}
+        notes = os.path.realpath(self._folders["notes"])
+        if name.endswith(".md") and os.path.dirname(folder) == os.path.dirname(notes):
+            folder = notes
+        if name.endswith(".md") and folder in known:
+            return os.path.join(folder, name)
+        real = os.path.join(folder, name)
+        return real if real in {block.path for block in self.blocks()} else None
+
     def problems(self) -> tuple[str, ...]:
         """Return the problems with the files, for the user."""
         found = [f"{block.path}: {block.problem}" for block in self.blocks() if block.problem]
@@ -211,24 +243,6 @@ def put_back(path: str, expected: str | None, text: str | None) -> bool:
 
         remove(real, os.path.basename(path), there)
     return True
-
-
-def put_all_back(changes: Iterable[MemoryChange]) -> RestoreReport:
-    """Apply changes in sequence, each from its `before` to its `after`, for undo and redo. A block that somebody
-    has changed since is not changed and reported."""
-    restored: list[FileChange] = []
-    conflicts: list[Conflict] = []
-    for change in changes:
-        try:
-            done = put_back(change.path, change.before, change.after)
-            reason = "" if done else "modified after this turn"
-        except FileError as error:
-            reason = str(error)
-        if reason:
-            conflicts.append(Conflict(change.path, reason))
-        else:
-            restored.append(FileChange(change.path, _kind(change)))
-    return RestoreReport(tuple(restored), tuple(conflicts))
 
 
 def _kind(change: MemoryChange) -> Literal["created", "modified", "deleted"]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
-from tests.e2e.world import World, until
+from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Received, Reply
 
 WAIT_S = 60.0
@@ -372,3 +372,28 @@ def test_a_tree_whose_attempt_was_killed_while_it_was_judged_is_cleaned_with_the
     assert (lost["outcome"], solved["outcome"]) == ("lost", "solved") and lost["patch"]["files"] == ["f0.txt"]
     assert Path(lost["tree"]).is_dir()
     assert world.run("batch", "clean", str(out)).code == 0 and not Path(lost["tree"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome"),
+    [
+        ("printf 'new.sh\\n.gitignore\\n' > checks/.gitignore; echo true > checks/new.sh", "tampered"),
+        ("printf '*\\n' > .gitignore; mkdir checks/sub; echo true > checks/sub/new.sh", "tampered"),
+        ("mkdir checks/.cache checks/build; echo '*' > checks/.cache/.gitignore; touch checks/.cache/a", "solved"),
+        ("echo '*.log' >> .gitignore; touch a.log; mkdir checks/build; touch checks/build/a", "solved"),
+    ],
+)
+def test_a_protected_file_that_the_agent_has_git_ignore_is_tampering(
+    world: World, command: str, outcome: str
+) -> None:
+    """And what git ignores anyway is not, nor is a cache that ignores itself."""
+    (world.work / "checks").mkdir()
+    (world.work / "checks" / "it.sh").write_text("true\n", encoding="utf-8")
+    repository(world.work, **{".gitignore": "build/\n"})
+    answering(world, lambda prompt, results: Reply(text="done") if results else shell(command))
+    task = {
+        "id": "one", "prompt": "x", "repo": str(world.work), "verify": "for each in checks/*.sh; do sh $each; done",
+        "verify_protect": ["checks/"],
+    }  # fmt: skip
+    batch(world, tasks_file(world, [task]))
+    assert outcomes(world.home / "out") == {"one": [outcome]}

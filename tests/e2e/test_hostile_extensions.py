@@ -191,3 +191,35 @@ def test_a_prompt_that_is_not_utf8_is_sent_and_passes_hooks(world: World) -> Non
     world.script(Reply(text="ok"))
     done = world.run("run", os.fsdecode(b"caf\xe9"))
     assert done.code == 0 and "caf" in world.messages()[-1], done.err
+
+
+DEEP_PLACES = {
+    ".mcp.json": '{"mcpServers": {"x": {"command": "y", "z": %s}}}',
+    ".gemini/settings.json": '{"mcpServers": {"x": {"command": "y", "z": %s}}}',
+    "opencode.json": '{"mcp": {"x": {"type": "local", "command": ["y"], "z": %s}}}',
+    ".claude/settings.json": '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x", "z": %s}]}]}}',
+    ".cursor/hooks.json": '{"version": 1, "hooks": {"stop": [{"command": "x", "z": %s}]}}',
+    ".codex/config.toml": "[mcp_servers.x]\ncommand = 'y'\nz = %s\n",
+}
+
+
+@pytest.mark.parametrize("levels", [100, 300, 900])
+def test_values_within_values_keep_nothing_from_starting(world: World, levels: int) -> None:
+    for name, text in DEEP_PLACES.items():
+        place = world.work / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text % ("[" * levels + "]" * levels), encoding="utf-8")
+    world.script(Reply(text="done"))
+    done = world.run("run", "go")
+    assert done.code == 0 and done.out == "done\n", done.err
+
+
+@pytest.mark.parametrize("text", ["[mcp_servers.{keys}]\ncommand = 'y'\n", "{keys} = 1\n", "x = {{{keys} = 1}}\n"])
+def test_a_key_of_endless_parts_keeps_nothing_from_starting(world: World, text: str) -> None:
+    """The library would read it for hours, or what it has read could not be written down."""
+    place = world.work / ".codex" / "config.toml"
+    place.parent.mkdir()
+    place.write_text(text.format(keys=".".join(["a"] * 200_000)), encoding="utf-8")
+    world.script(Reply(text="done"))
+    done = world.run("run", "go")
+    assert done.code == 0 and done.out == "done\n", done.err

@@ -228,7 +228,10 @@ def build(
         permissions=permissions,
         approvals=ApprovalRequests(interactive=interactive),
         undo=TurnUndo(
-            session, lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=90.0), bus.emit
+            session,
+            lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=90.0),
+            bus.emit,
+            context.memory,
         ),
         tool_base=context,
         settings=Settings(bounds, compact_at, "test", str(path), resumed=False, finish_plan=finish_plan),

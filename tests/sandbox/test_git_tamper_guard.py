@@ -517,3 +517,22 @@ def test_what_was_read_before_is_not_read_again(work: Path) -> None:
     second = taken(str(work), first)
     assert second == first
     assert second.contents[".git/config"] is first.contents[".git/config"]
+
+
+@pytest.mark.parametrize("name", ["refs", "logs", "modules", "worktrees", "objects", "rebase-merge"])
+def test_a_link_in_the_place_of_a_folder_of_git_is_removed_and_not_searched(
+    work: Path, tmp_path: Path, name: str
+) -> None:
+    """It could lead to the whole disk."""
+    elsewhere = tmp_path / "elsewhere"
+    for folder in ("a", "a/b", "pack", "info"):
+        (elsewhere / folder).mkdir(parents=True, exist_ok=True)
+        (elsewhere / folder / "link").symlink_to("x")
+        write(elsewhere / folder / "config", "[core]\nfsmonitor = evil\n")
+    guarded = taken(str(work))
+    place = work / ".git" / name
+    if place.exists():
+        place.rename(work / ".git" / "old")
+    place.symlink_to(elsewhere)
+    assert guarded.changed() == (f".git/{name}",) and guarded.restore() == (f".git/{name}",)
+    assert not place.is_symlink() and (elsewhere / "a" / "link").is_symlink()

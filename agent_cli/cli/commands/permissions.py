@@ -33,6 +33,7 @@ from agent_cli.protocol.actions import (
     RunCommand,
     Verdict,
     WritePath,
+    canonical_host,
 )
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.ui.text.lines import number
@@ -162,9 +163,9 @@ def _action(
     if fetch is not None:
         address = fetch if "://" in fetch else f"https://{fetch}/"
         try:
-            host = urlsplit(address).hostname
+            host = canonical_host(urlsplit(address).hostname or "")
         except ValueError:
-            host = None
+            host = ""
         if not host:
             raise UsageError(f"--fetch: {fetch!r} names no host")
         return Fetch(address, host)

@@ -23,6 +23,7 @@ from agent_cli.session.event_bus import EventBus
 from agent_cli.session.session import Session
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import Loaded, SessionFile, SessionLocked, read_session
+from agent_cli.workspace.memory import Memory
 
 Word = Literal["undo", "redo"]
 _CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}
@@ -153,7 +154,8 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
         project_state = setup.state / "projects" / path.parent.name
         checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
         bus = EventBus()
-        yield TurnUndo(session, lambda: checkpoints, lambda event: _say(bus, event)), file is None
+        memory = Memory(setup.config_dir, project_state, setup.state / "notes" / session.header.session_id)
+        yield TurnUndo(session, lambda: checkpoints, lambda event: _say(bus, event), memory), file is None
     finally:
         session.close()
 

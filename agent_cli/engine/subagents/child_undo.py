@@ -7,6 +7,7 @@ from agent_cli.protocol.events import AnyEvent
 from agent_cli.session.session import Session
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.workspace.checkpoints.types import Snapshots
+from agent_cli.workspace.memory import Memory
 
 from ..services import SessionServices
 from ..undo.turn_undo import TurnUndo
@@ -23,8 +24,9 @@ class ChildUndo(TurnUndo):
         emit: Callable[[AnyEvent], None],
         parent: SessionServices,
         child: Child,
+        memory: Memory,
     ) -> None:
-        super().__init__(session, snapshots, emit)
+        super().__init__(session, snapshots, emit, memory)
         self._parent = parent
         self._child = child
 

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -42,6 +42,9 @@ from .turn_checkpoints import (
     undo_moves,
 )
 
+if TYPE_CHECKING:
+    from agent_cli.workspace.memory import Memory
+
 _MOST_NAMED = 5
 _SILENT_S = 1.0
 """Seconds after which the user is told what the turn waits for."""
@@ -56,9 +59,11 @@ class TurnUndo:
         session: Session,
         snapshots: Callable[[], Snapshots],
         emit: Callable[[AnyEvent], None],
+        memory: "Memory | None" = None,
     ) -> None:
-        """`snapshots` is called when the first snapshot is needed."""
+        """`snapshots` is called when the first snapshot is needed. Only blocks of `memory` are restored."""
         self._session = session
+        self._memory = memory
         self._made: Snapshots | None = None
         self._make = snapshots
         self._scope = TurnScope(emit)
@@ -348,9 +353,10 @@ class TurnUndo:
         self._left_alone = _decidable(report)
         if not memory:
             return report
-        from agent_cli.workspace.memory import put_all_back
-
-        blocks = put_all_back(memory)
+        if self._memory is None:
+            blocks = RestoreReport(conflicts=tuple(Conflict(each.path, "memory is not used") for each in memory))
+        else:
+            blocks = self._memory.put_all_back(memory)
         conflicts = tuple(Conflict(each.path, each.reason, decidable=False) for each in blocks.conflicts)
         return msgspec.structs.replace(
             report, restored=report.restored + blocks.restored, conflicts=report.conflicts + conflicts

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from agent_cli.config.toml_text import parse_toml
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.agent_types import AgentType
 
@@ -84,11 +85,9 @@ def _markdown(text: str, path: Path) -> tuple[dict[str, Any], str, str]:
 
 
 def _toml(text: str) -> tuple[dict[str, Any], str, str]:
-    import tomllib
-
     try:
-        return tomllib.loads(text), "", ""
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return parse_toml(text.encode("utf-8", "replace")), "", ""
+    except ValueError as error:
         raise UnusableError(f"it is not valid TOML: {error}") from error
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from agent_cli.config.dirs import MANIFESTS, MARKET_FILES, PLUGIN_SETTINGS
 from agent_cli.config.json_comments import json_with_comments
+from agent_cli.config.toml_text import parse_toml
 from agent_cli.fs.files import read_regular
 
 _MAX_BYTES = 8_000_000
@@ -65,11 +66,9 @@ def _of_codex(home: Path) -> Iterator[Elsewhere]:
 
 def _off_in_codex(path: Path) -> set[str]:
     """Return the plug-ins that are disabled in the configuration of Codex."""
-    import tomllib
-
     try:
-        found = tomllib.loads(read_regular(path, _MAX_BYTES, follow=True).decode()).get("plugins")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        found = parse_toml(read_regular(path, _MAX_BYTES, follow=True)).get("plugins")
+    except (OSError, ValueError):
         return set()
     entries = found.items() if isinstance(found, dict) else ()
     return {name for name, entry in entries if isinstance(entry, dict) and entry.get("enabled") is False}

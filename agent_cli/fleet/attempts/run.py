@@ -194,7 +194,12 @@ class _Attempt:
             self._set(outcome="crash", error=Failure("patch", f"{error}; the files are in {tree.path}"))
             return
         self._set(patch=patch, base_commit=tree.base_commit, notes=tree.notes)
-        if path := changed_protected(patch.files, self._job.task.verify_protect):
+        try:
+            path = await changed_protected(patch.files, self._job.task.verify_protect, tree)
+        except TreeError as error:
+            self._set(outcome="crash", error=Failure("protected", str(error)))
+            return
+        if path:
             self._set(outcome="tampered", error=Failure("tampered", f"{path} is protected and was changed"))
 
     async def _judge(self) -> None:

@@ -95,9 +95,18 @@ async def _confinement(
     return Confinement(writable=roots, hidden=own, tmp=str(temporary), readable=roots, network=network)
 
 
-def changed_protected(changed: tuple[str, ...], globs: tuple[str, ...]) -> str:
-    """Return the first changed file that the task protects; empty if there is none."""
-    return next((path for path in changed if any(_matches(path, pattern) for pattern in globs)), "")
+async def changed_protected(changed: tuple[str, ...], globs: tuple[str, ...], tree: AttemptTree) -> str:
+    """Return the first changed file that the task protects; empty if there is none.
+
+    Raises:
+        TreeError: the tree cannot be read.
+    """
+
+    def is_protected(path: str) -> bool:
+        return any(_matches(path, pattern) for pattern in globs)
+
+    found = [path for path in changed if is_protected(path)]
+    return next(iter(found or (await tree.concealed(is_protected) if globs else ())), "")
 
 
 def _matches(path: str, pattern: str) -> bool:

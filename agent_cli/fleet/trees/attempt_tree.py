@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.fs.files import replace_file
 from agent_cli.fs.nofollow import dir_entry
 from agent_cli.fs.which import RunProgram
+from agent_cli.workspace.worktrees.concealed import concealed_files
 from agent_cli.workspace.worktrees.delete import delete_tree
 from agent_cli.workspace.worktrees.merge import mark_saved, save_patch
 from agent_cli.workspace.worktrees.remove import remove
@@ -68,6 +69,15 @@ class AttemptTree:
             await asyncio.to_thread(make_readable, self.path)
             saved = await save_patch(open_worktree(self.path), file, self._run)
         return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
+
+    async def concealed(self, is_wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return the wanted files that the patch lacks because an ignore file was added or changed.
+
+        Raises:
+            TreeError: the tree cannot be read.
+        """
+        with _as_tree_error():
+            return await concealed_files(open_worktree(self.path), self._run, is_wanted)
 
     async def mark_saved(self) -> None:
         """Mark the present contents of the tree as saved: `verify` may have changed it since the patch. Later

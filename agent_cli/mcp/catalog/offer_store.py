@@ -24,6 +24,8 @@ class KnownServer(msgspec.Struct, frozen=True):
     offer: Offer
     approved: dict[str, ToolDefinition]
     """Tools by name, as they were when the server was first seen, or as the user has approved them since."""
+    instructions: str | None = None
+    """Its instructions when it was first seen; None in files of versions that did not keep them."""
 
 
 class OfferStore:
@@ -46,8 +48,8 @@ class OfferStore:
             return self._in_session.get(definition.fingerprint)
 
     def remember(self, definition: ServerDefinition, offer: Offer) -> KnownServer:
-        """Save what a server offers. The tools of its first connection count as approved; later additions and
-        changes do not, and no tool does if the approved definitions cannot be read any more.
+        """Save what a server offers. The tools and instructions of its first connection count as approved; later
+        additions and changes do not, and nothing does if the approved definitions cannot be read any more.
 
         If saving fails, the data is known for this session only.
         """
@@ -56,7 +58,10 @@ class OfferStore:
             first = {tool.name: tool for tool in reversed(offer.tools)}  # of two with one name the first counts
             is_damaged = earlier is None and self._path(definition).exists()
             approved = {} if is_damaged else first if earlier is None else earlier.approved
-            known = KnownServer(definition.name, definition.address, offer, approved)
+            known = KnownServer(
+                definition.name, definition.address, offer, approved,
+                "" if is_damaged else offer.instructions if earlier is None else _instructions(earlier),
+            )  # fmt: skip
             if known != earlier:
                 self._write(definition, known)
             return known
@@ -93,3 +98,7 @@ class OfferStore:
             ):  # a state folder that cannot be written must not prevent servers from working
                 held.enter_context(file_lock(self._path(definition), _LOCK_S))
             yield
+
+
+def _instructions(known: KnownServer) -> str:
+    return known.offer.instructions if known.instructions is None else known.instructions

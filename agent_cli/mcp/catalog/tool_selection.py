@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,9 @@ _HEADS_SHARE = 0.5
 """Share of the catalogue; server instructions are left out if they would take more."""
 _SUMMARY_CHARS = 120
 _NAME_CHARS = 64
+_NEW = "New since the user approved this server. Its description is shown to the user at its first call."
+_TEXTS = frozenset({"description", "title", "$comment", "examples", "default"})
+"""Keys of a schema whose values do not decide what is valid."""
 
 
 def model_name(server: str, tool: str) -> str:
@@ -50,6 +54,22 @@ def allowed_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple[
 def entries(server: str, tools: Sequence[ToolDefinition]) -> tuple[Entry, ...]:
     """Return tools under the names used by the model."""
     return tuple(Entry(model_name(server, tool.name), server, tool) for tool in tools)
+
+
+def as_new(tool: ToolDefinition) -> ToolDefinition:
+    """Return a tool that the user has not approved yet, without its texts, which could be instructions to the
+    model. Its first call shows them to the user."""
+    return ToolDefinition(tool.name, description=_NEW, input_schema=_without_texts(tool.input_schema))
+
+
+def _without_texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_texts(each) for each in value]
+    if isinstance(value, dict):
+        # A property may have such a name; its value is a schema.
+        kept = {key: each for key, each in value.items() if key not in _TEXTS or isinstance(each, dict)}
+        return {key: _without_texts(each) for key, each in kept.items()}
+    return value
 
 
 def is_always(tool: str, choice: ToolChoice) -> bool:

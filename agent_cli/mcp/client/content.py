@@ -178,5 +178,5 @@ def _says_same(text: str, structured: Any) -> bool:
         return True
     try:
         return bool(msgspec.json.decode(text) in (structured, plain))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False

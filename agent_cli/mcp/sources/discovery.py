@@ -13,6 +13,7 @@ import msgspec
 from agent_cli.config.dirs import SERVER_FILES_OF_PROJECTS, SERVER_FILES_OF_USERS, home_dir
 from agent_cli.config.json_comments import json_with_comments
 from agent_cli.config.schema import McpServer
+from agent_cli.config.toml_text import parse_toml
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.protocol.records import storable_json
@@ -258,11 +259,9 @@ def _decoded(path: Path) -> Mapping[str, Any]:
     if path.suffix != ".toml":
         decoded: dict[str, msgspec.Raw] = json_with_comments(data, dict[str, msgspec.Raw]) if data.strip() else {}
         return decoded
-    import tomllib
-
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return parse_toml(data)
+    except ValueError as error:
         raise FormatError(f"not valid TOML: {error}") from error
 
 

@@ -152,7 +152,8 @@ class ServerTool:
         if most and most < context.max_tokens() and result_tokens(text) > most:
             path = keep_whole(context.spill_dir, context.call_id, text, context.redactor)
             text = bounded(text, most, f"{path} or recall {context.call_id}" if path else "")
-        return ToolOutcome(text=text, display=text, ok=not outcome.is_error, images=outcome.images)
+        shown = bounded(text, context.max_tokens(), "")
+        return ToolOutcome(text=text, display=shown, ok=not outcome.is_error, images=outcome.images)
 
 
 def described(tool: ToolDefinition) -> str:

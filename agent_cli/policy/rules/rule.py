@@ -9,10 +9,10 @@ from typing import Literal, get_args
 
 import msgspec
 
-from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.actions import Mode, canonical_host
 from agent_cli.protocol.lazy_regex import lazy_regex
 
-from .globs import globs_meet, regex_of
+from .globs import covering, globs_meet
 from .secret_paths import secret_patterns
 
 Kind = Literal["shell", "outside", "read", "write", "fetch", "mcp"]
@@ -25,6 +25,7 @@ _NAMES: dict[str, Kind] = {
     "read_file": "read", "grep": "read", "glob": "read", "list_dir": "read",
     "write_file": "write", "edit_file": "write", "edit": "write",
 }  # fmt: skip
+_HOST_AND_PORT = lazy_regex(r"(\[[^\]]*\]|[^:]*)(:\d+)?")
 _FORM = lazy_regex(r"\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -68,7 +69,7 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
     elif hint := _means_another(kind, pattern):
         raise RuleError(f"{text!r} would never match: {hint}")
     if kind == "fetch":
-        pattern = pattern.lower().rstrip(".")
+        pattern = _host_pattern(text, pattern)
     return Rule(effect, kind, "" if pattern in ("*", "**") else pattern, text.strip(), place)
 
 
@@ -78,10 +79,30 @@ def _means_another(kind: Kind, pattern: str) -> str:
         return f"write {kind}({pattern[:-2]} *)"
     if kind == "fetch":
         host = re.sub(r"^[a-z]+://", "", pattern, flags=re.IGNORECASE).partition("/")[0]
-        port = re.search(r":\d+$", host)
-        if host != pattern or (port and not re.match(r"localhost|[\d.]+:|\[", host)):
-            return f"write the host only, fetch({re.sub(r':[0-9]+$', '', host)})"
+        divided = _HOST_AND_PORT.fullmatch(host)
+        name, port = (divided[1], divided[2]) if divided else (host, None)
+        if host != pattern or (port and not re.fullmatch(r"localhost|[\d.]+", name, re.IGNORECASE)):
+            return f"write the host only, fetch({name})"
     return ""
+
+
+def _host_pattern(text: str, pattern: str) -> str:
+    """Return the pattern of a host in the form of the hosts that it is compared with.
+
+    Raises:
+        RuleError: no host has this form.
+    """
+    divided = _HOST_AND_PORT.fullmatch(pattern)
+    name, port = (divided[1], divided[2] or "") if divided else (pattern, "")
+    try:
+        if "*" not in name:
+            return canonical_host(name) + port
+        labels = name.lower().rstrip(".").split(".")
+        if any("*" in label and not label.isascii() for label in labels):
+            raise ValueError("no part of a label is written in another way")
+        return ".".join(label if "*" in label else canonical_host(label) for label in labels)
+    except ValueError as error:
+        raise RuleError(f"{text!r} would never match: it is not the name or address of a host") from error
 
 
 _FOREIGN: dict[str, Kind] = {
@@ -107,20 +128,16 @@ def _nearest(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _words_regex(pattern: str) -> re.Pattern[str]:
-    body = "".join(".*" if char == "*" else re.escape(char) for char in pattern)
-    if pattern.endswith(" *"):
-        body = f"{body[: -len(re.escape(' ') + '.*')]}(?:{re.escape(' ')}.*)?"
-    return re.compile(body, re.DOTALL)
+    """Return an expression that takes linear time: the first place where a part fits is never given up."""
+    tail = f"(?:{re.escape(' ')}.*)?" if pattern.endswith(" *") else ""
+    first, *parts = map(re.escape, (pattern[:-2] if tail else pattern).split("*"))
+    last = [f".*{parts.pop()}"] if parts else []
+    return re.compile("".join([first, *(f"(?>.*?{part})" for part in parts), *last, tail]), re.DOTALL)
 
 
 def matches_words(rule: Rule, text: str) -> bool:
     """Return True if a rule covers a simple command, host or `server/tool`. `*` matches anything."""
     return not rule.pattern or _words_regex(rule.pattern).fullmatch(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def _path_regex(pattern: str, fold: bool) -> re.Pattern[str]:
-    return re.compile(regex_of(pattern) + "(?:/.*)?", re.DOTALL | (re.IGNORECASE if fold else 0))
 
 
 def matches_path(rule: Rule, path: str, root: str) -> bool:
@@ -130,7 +147,7 @@ def matches_path(rule: Rule, path: str, root: str) -> bool:
     if not rule.pattern:
         return True
     fold = rule.effect != "allow"
-    return any(_path_regex(pattern, fold).fullmatch(path) for pattern in path_patterns(rule, root))
+    return any(covering(pattern, fold)(path) for pattern in path_patterns(rule, root))
 
 
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:

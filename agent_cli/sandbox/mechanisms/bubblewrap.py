@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -299,13 +300,37 @@ def _sockets(env: Mapping[str, str]) -> set[str]:
 
 
 def _listed_sockets() -> Iterator[str]:
+    """Yield the paths of sockets in the kernel's list. One that was given a relative path is looked for in the
+    folder of the process that holds it."""
+    relative: dict[str, str] = {}
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
             for line in file:
-                if (start := line.find(" /")) > 0:
-                    yield line[start + 1 :].rstrip("\n")
+                inode, path = (*line.rstrip("\n").split(maxsplit=7)[6:], "", "")[:2]
+                if path.startswith("/"):
+                    yield path
+                elif path and path[0] != "@" and inode.isdigit():
+                    relative[f"socket:[{inode}]"] = path
     except OSError:  # not available: the well-known places must do
-        pass
+        return
+    if relative:
+        yield from _held(relative)
+
+
+def _held(sockets: Mapping[str, str]) -> Iterator[str]:
+    """Yield the absolute paths of sockets that processes of this machine hold; `sockets` is descriptor → path."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):  # it has ended, or belongs to somebody else
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                if (path := sockets.get(_target(f"/proc/{pid}/fd/{fd}"))) is not None:
+                    yield os.path.join(os.readlink(f"/proc/{pid}/cwd"), path)
+
+
+def _target(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""
 
 
 def _is_socket(path: str) -> bool:

@@ -21,6 +21,8 @@ from agent_cli.workspace.git.programs import run_by_git
 from agent_cli.workspace.git.repository import git_places
 from agent_cli.workspace.paths import Workspace
 
+_MOST_NAMED = 50
+
 
 class Found(msgspec.Struct, frozen=True):
     """Changes found."""
@@ -35,9 +37,10 @@ class Found(msgspec.Struct, frozen=True):
         """Return a sentence for each kind of change."""
         said = []
         if self.restored:
-            said.append(f"{who} changed {', '.join(self.restored)}, which git runs or reads; that was put back")
+            names = _listed(self.restored)
+            said.append(f"{who} changed {names}, which git runs or reads; that was put back")
         if self.left:
-            names = ", ".join(self.left)
+            names = _listed(self.left)
             said.append(f"{who} changed {names}, which may run later, outside the sandbox: look at it")
         if self.unchecked:
             names = ", ".join(self.unchecked)
@@ -45,6 +48,11 @@ class Found(msgspec.Struct, frozen=True):
                 f"{who} made more folders in {names} than are searched for files that run later: look at them"
             )
         return said
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 class TamperWatch:

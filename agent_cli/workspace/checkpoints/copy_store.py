@@ -5,6 +5,7 @@ every report says so.
 """
 
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from .restore import (
 from .types import CheckpointError, Move
 
 _HASH_LENGTH = 40
+_LIST = re.compile(r"list-[0-9a-f]{40}")
 NOTE = "git is not installed, so only files written by the agent's own tools can be restored"
 
 
@@ -161,6 +163,8 @@ class Copies:
             raise CheckpointError(f"cannot write {self._store}: {error.strerror}") from error
 
     def _load(self, checkpoint: str) -> dict[str, Entry]:
+        if not _LIST.fullmatch(checkpoint):  # the session file could name any file
+            raise CheckpointError(f"{checkpoint[:80]!r} is not a checkpoint")
         try:
             raw = msgspec.json.decode((self._store / checkpoint).read_bytes(), type=dict[str, Entry])
         except (OSError, msgspec.DecodeError) as error:

@@ -11,6 +11,7 @@ model stays in the index when its file is restored.
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # loaded with the first checkpoint, which may never be taken
 _Taken = tuple[str, str, "SnapshotMetadata | None"]
 _TRIES = 3
 _MOST_NAMED = 20
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _LONGEST_EXCLUDE = 1_000_000
 
 
@@ -382,6 +384,8 @@ class Checkpoints:
         for known, _, kept in (self._last, self._before):
             if checkpoint == known and kept is not None:
                 return kept
+        if not _COMMIT.fullmatch(checkpoint):  # the session file could hold an option of git
+            raise CheckpointError(f"{checkpoint[:80]!r} is not a checkpoint")
         raw = await self._git("cat-file", "commit", checkpoint)
         try:
             return decode_metadata(raw.partition(b"\n\n")[2])

@@ -1,5 +1,6 @@
-"""Detect ignore files that block their readers: pipes, devices, huge files. git and ripgrep open every ignore file
-they find. They are searched for only if a program takes long, because the search walks the same tree."""
+"""Detect ignore files that block their readers: pipes, devices, huge files, and patterns that git matches in
+exponential time. git and ripgrep open every ignore file they find. They are searched for only if a program takes
+long, because the search walks the same tree."""
 
 import asyncio
 import os
@@ -8,10 +9,14 @@ import time
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
+from agent_cli.fs.files import read_regular
+
 _NAMES = frozenset({".gitignore", ".ignore", ".rgignore"})
 _LARGEST_BYTES = 10_000_000
 _PATIENCE_S = 2.0
 _LONGEST_LOOK_S = 3.0
+_MOST_CROSSINGS = 4
+"""Most `**` in a pattern. git tries every combination of the folders that they may stand for."""
 
 _Done = TypeVar("_Done")
 
@@ -52,7 +57,18 @@ def bad_ignore_file(folder: str | os.PathLike[str]) -> str:
             return f"{path} is not a regular file"
         if status.st_size > _LARGEST_BYTES:
             return f"{path} is larger than {_LARGEST_BYTES:,} bytes"
+        if line := _slow_line(path):
+            return f"{path}:{line} has more than {_MOST_CROSSINGS} `**`, which git takes too long to match"
     return ""
+
+
+def _slow_line(path: str) -> int:
+    """Return the number of the first line with too many `**`; 0 if there is none."""
+    try:
+        lines = read_regular(path, _LARGEST_BYTES).splitlines()
+    except OSError:
+        return 0
+    return next((at for at, line in enumerate(lines, 1) if line.count(b"**") > _MOST_CROSSINGS), 0)
 
 
 def _ignore_files(top: str) -> Iterator[str]:

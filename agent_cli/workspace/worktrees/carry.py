@@ -11,6 +11,7 @@ from agent_cli.fs.files import open_regular, read_regular
 from agent_cli.fs.nofollow import dir_entry
 
 from ..agentignore import NAME as ACCESS_LIST
+from ..git.gitignore import Pattern, deciding, parse
 from .store import SnapshotStore, index_of
 from .worktree import WorktreeError
 
@@ -18,6 +19,7 @@ INCLUDE_FILE = ".worktreeinclude"
 """File in the main checkout with patterns of ignored files that worktrees get."""
 _LARGEST_FILE = 200_000
 _MOST_CARRIED = 10_000
+_MOST_PATTERNS = 1_000
 
 
 async def carry(
@@ -46,12 +48,43 @@ async def carry(
 
 
 async def _included(store: SnapshotStore, top: Path, users_index: Path) -> list[str]:
+    """Return the ignored files that `.worktreeinclude` names. The file comes with the repository, so it is matched
+    here, in linear time: git could be kept busy for minutes."""
     try:
         text = read_regular(top / INCLUDE_FILE, _LARGEST_FILE).decode("utf-8", "replace")
     except OSError:
         return []
-    found = await store.untracked(top, users_index, top / INCLUDE_FILE, ignored=True)
-    return _without_secrets(found, text.split("\n"))
+    try:
+        patterns = parse(text)
+    except ValueError as error:
+        raise WorktreeError(f"{INCLUDE_FILE}: {error}") from error
+    if len(patterns) > _MOST_PATTERNS:
+        raise WorktreeError(f"{INCLUDE_FILE} has {len(patterns):,} patterns; at most {_MOST_PATTERNS:,} are read")
+    found = await store.ignored(top, users_index)
+    return _without_secrets(await asyncio.to_thread(_chosen, patterns, found), text.split("\n"))
+
+
+def _chosen(patterns: tuple[Pattern, ...], found: Iterable[str]) -> list[str]:
+    """Return the files that patterns name, themselves or by a folder above them."""
+    folders: dict[str, Pattern | None] = {}
+    chosen = []
+    for each in found:
+        names = each.split("/")
+        for depth in range(1, len(names)):
+            folder = "/".join(names[:depth])
+            if folder not in folders:
+                folders[folder] = deciding(patterns, names[:depth], True)
+            if _names(folders[folder]):
+                chosen.append(each)
+                break
+        else:
+            if _names(deciding(patterns, names, False)):
+                chosen.append(each)
+    return chosen
+
+
+def _names(pattern: Pattern | None) -> bool:
+    return pattern is not None and not pattern.opens
 
 
 async def _named(store: SnapshotStore, top: Path, users_index: Path, patterns: Sequence[str]) -> list[str]:

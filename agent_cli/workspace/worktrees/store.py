@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -166,10 +166,34 @@ class SnapshotStore:
         common = ("ls-files", "-z", "--others", "--ignored")
         async with self._copied(users_index) as index:
             named = set(names_in(await self._told(*common, f"--exclude-from={patterns}", work=top, index=index)))
-            if named and ignored:
-                found = await self._told(*common, "--exclude-standard", work=top, index=index)
-                named.intersection_update(names_in(found))
+        if named and ignored:
+            named.intersection_update(await self.ignored(top, users_index))
         return sorted(named)
+
+    async def ignored(self, top: Path, users_index: Path) -> list[str]:
+        """Return the untracked files that git ignores."""
+        options = ("--others", "--ignored", "--exclude-standard")
+        async with self._copied(users_index) as index:
+            listing = self._told("ls-files", "-z", *options, work=top, index=index)
+            try:
+                return names_in(await unless_held_up(listing, top))
+            except BadIgnoreFile as error:
+                raise WorktreeError(f"the files in {top} cannot be read: {error}") from error
+
+    async def ignored_by(self, names: Sequence[str], top: Path, users_index: Path) -> dict[str, tuple[str, str]]:
+        """Return ignored file → the ignore file that covers it, relative to `top` or absolute, and its pattern."""
+        async with self._copied(users_index) as index:
+            given = b"".join(os.fsencode(name) + b"\0" for name in names)
+            raw = await self._told("check-ignore", "-v", "-z", "--stdin", work=top, index=index, input=given)
+        fields = [os.fsdecode(field) for field in raw.split(b"\0")]
+        return dict(zip(fields[3::4], zip(fields[::4], fields[2::4], strict=False), strict=False))
+
+    async def blobs_at(self, tree: str, names: Sequence[str]) -> dict[str, str]:
+        """Return file → hash of its content in a tree, for those that are in it."""
+        raw = await self._told("ls-tree", "-r", "-z", "--full-tree", tree)
+        entries = (line.partition(b"\t") for line in raw.split(b"\0") if line)
+        found = {os.fsdecode(name): about.split()[2].decode() for about, _, name in entries}
+        return {name: found[name] for name in names if name in found}
 
     async def ignored_folders(self, top: Path, users_index: Path) -> list[str]:
         """Return the folders that git ignores as a whole."""

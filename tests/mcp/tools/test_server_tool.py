@@ -284,3 +284,30 @@ def test_hidden_characters_in_the_words_of_a_schema_are_written_out() -> None:
     )
     x = schema["properties"]["x"]
     assert x["description"] == "a⟨U+200B⟩b" and "\x1b" not in x["title"] and x["enum"] == [hidden]
+
+
+async def test_a_huge_result_is_not_huge_on_the_screen_and_in_the_session(demo: Demo) -> None:
+    async with demo.session(say(call("mcp__demo__big", size=3_000_000)), say("done"), rules=ALLOW) as it:
+        await it.prompt("go")
+        (result,) = results(it)
+        assert len(result.display) < 100_000 and "characters left out here" in result.display
+        assert it.context.recall(result.call_id) == "x" * 3_000_000
+
+
+async def test_the_texts_of_a_new_tool_reach_the_model_only_after_a_yes(demo: Demo) -> None:
+    def told(it: Engine) -> list[str]:
+        return [tool.description for tool in it.model.requests[0].tools if tool.name == "mcp__demo__tool_0"]
+
+    demo.becomes("--tools", "1")
+    async with demo.session(say(echo()), say("done"), rules=ALLOW) as it:
+        await it.prompt("go")  # which starts the server
+    demo.folder.joinpath("session.json").unlink()
+    for answer in (refuse_all("no"), approve_all):
+        async with demo.session(say(call("mcp__demo__tool_0", text="x")), say("done"), rules=ALLOW) as it:
+            it.answer = answer
+            await it.prompt("go")
+            assert len(asked(it)) == 1 and told(it)[0].startswith("New since")
+        demo.folder.joinpath("session.json").unlink()
+    async with demo.session(say("done"), rules=ALLOW) as it:
+        await it.prompt("go")
+        assert told(it) and not told(it)[0].startswith("New since")

@@ -58,3 +58,15 @@ async def test_a_checkpoint_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "work", tmp_path / "store", "s1", ProcessRunner().run, timeout_s=60.0)
     with pytest.raises(CheckpointError, match="gitignore is not a regular file"):
         await checkpoints.take()
+
+
+async def test_a_checkpoint_names_the_pattern_that_git_would_match_for_minutes(tmp_path: Path) -> None:
+    deep = tmp_path / "work" / "/".join(["a" * 8] * 24)
+    deep.mkdir(parents=True)
+    for name in "abcdef":
+        (deep / name).touch()
+    ignore = tmp_path / "work" / ".gitignore"
+    ignore.write_text("*.log\n" + "**/*a*a*a*a*/" * 6 + "zz\n", encoding="utf-8")
+    checkpoints = Checkpoints(tmp_path / "work", tmp_path / "store", "s1", ProcessRunner().run, timeout_s=60.0)
+    with pytest.raises(CheckpointError, match=r"gitignore:2 has more than 4 `\*\*`"):
+        await checkpoints.take()

@@ -551,3 +551,24 @@ async def test_a_worktree_on_a_branch_of_its_own_may_go(repo: Path, trees: Path,
     git(Path(tree.path), "commit", "-q", "--allow-empty", "-m", "mine")
     await remove(tree, runner.run)
     assert git(repo, "log", "--format=%s", "-1", "mine") == "mine\n"
+
+
+async def test_a_file_of_patterns_keeps_nobody_waiting(repo: Path, trees: Path, runner: ProcessRunner) -> None:
+    """git tries every combination of the folders that `**` may stand for: of these, for longer than anybody has."""
+    deep = "build/" + "/".join(["a" * 8] * 24)
+    for name in ("one", "two", "three", "four"):
+        put(repo, f"{deep}/{name}.bin", name)
+    put(repo, ".worktreeinclude", "**/*a*a*a*a*/" * 6 + "zz\nbuild/**/one.*\n!four.bin\ntw?.bin\n")
+    tree = await made(repo, trees, runner)
+    assert sorted(tree.carried) == [f"{deep}/one.bin", f"{deep}/two.bin"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("a\n[b\n", "line 2 is not a pattern"), ("a\n" * 1001, "1,001 patterns")]
+)
+async def test_a_file_of_patterns_that_cannot_be_read_is_told(
+    repo: Path, trees: Path, runner: ProcessRunner, text: str, why: str
+) -> None:
+    put(repo, ".worktreeinclude", text)
+    with pytest.raises(WorktreeError, match=why):
+        await made(repo, trees, runner)
