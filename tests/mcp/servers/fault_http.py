@@ -46,6 +46,7 @@ class HttpHandler(BaseHTTPRequestHandler):
     """Serves `/mcp`: POST in both eras, GET and DELETE in the legacy one."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: "HttpServer"
 
     def log_message(self, format: str, *args: Any) -> None:
