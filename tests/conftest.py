@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.fuzz import tries
+from tests.fuzz import LEVEL, tries
 
-settings.register_profile("suite", max_examples=tries(100), deadline=None)
+# Each run tries the same examples, so that what fails has to do with the change; a long run tries new ones.
+settings.register_profile("suite", max_examples=tries(100), deadline=None, derandomize=not LEVEL)
 settings.load_profile("suite")
 gc.disable()  # until all tests are found: they stay, and looking through them again and again cost most of the time
 
