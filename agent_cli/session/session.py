@@ -186,11 +186,15 @@ class Session:
 
     def _sync_now(self) -> None:
         self._sync_is_due = False
-        self._flushing = asyncio.ensure_future(self._flush_quietly())
+        if self._journal is not None and self._journal.is_slow:
+            self._flushing = asyncio.ensure_future(self._flush_quietly(self._journal))
+        elif self._journal is not None:
+            with contextlib.suppress(Exception):  # the next append reports the error
+                self._journal.sync()
 
-    async def _flush_quietly(self) -> None:
+    async def _flush_quietly(self, journal: Journal) -> None:
         with contextlib.suppress(Exception):  # the next append reports the error
-            await self.flush()
+            await journal.flush()
 
     def whole(self) -> Sequence[AnyRecord]:
         """Return all records with all texts. Released texts are read from the file and not kept.
