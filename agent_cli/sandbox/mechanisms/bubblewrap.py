@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 
 import msgspec
 
@@ -314,16 +315,20 @@ def _listed_sockets() -> Iterator[str]:
     except OSError:  # not available: the well-known places must do
         return
     if relative:
-        yield from _held(relative)
+        yield from _held(tuple(relative.items()))
 
 
-def _held(sockets: Mapping[str, str]) -> Iterator[str]:
-    """Yield the absolute paths of sockets that processes of this machine hold; `sockets` is descriptor → path."""
+@lru_cache(maxsize=1)
+def _held(sockets: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Return the absolute paths of sockets that processes of this machine hold; `sockets` are (descriptor, path).
+    All processes are looked at again only when other sockets are there: it can take longer than the command."""
+    paths, found = dict(sockets), []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):  # it has ended, or belongs to somebody else
             for fd in os.listdir(f"/proc/{pid}/fd"):
-                if (path := sockets.get(_target(f"/proc/{pid}/fd/{fd}"))) is not None:
-                    yield os.path.join(os.readlink(f"/proc/{pid}/cwd"), path)
+                if (path := paths.get(_target(f"/proc/{pid}/fd/{fd}"))) is not None:
+                    found.append(os.path.join(os.readlink(f"/proc/{pid}/cwd"), path))
+    return tuple(found)
 
 
 def _target(link: str) -> str:
