@@ -147,14 +147,16 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def assemble(command: str = "") -> Any:
-    """Return the Typer program with what a single command needs, or with all commands."""
-    if command in _ELSEWHERE:
-        _bring(command)
-    elif command not in _HERE:
-        for each in _ELSEWHERE:
-            _bring(each)
-        _add("run", "Run one task non-interactively.", ("TASK", "The task; - reads it from standard input."))
-        _add("resume", "Resume a saved session.", ("ID", "The session; without it, pick from a list."))
+    """Return the Typer program with what a single command needs, or with all commands and all options."""
+    if command in (*_ELSEWHERE, *_HERE):
+        if command in _ELSEWHERE:
+            _bring(command)
+        app.callback(invoke_without_command=True)(lambda: None)  # options in front of a command never get here
+        return typer.main.get_command(app)
+    for each in _ELSEWHERE:
+        _bring(each)
+    _add("run", "Run one task non-interactively.", ("TASK", "The task; - reads it from standard input."))
+    _add("resume", "Resume a saved session.", ("ID", "The session; without it, pick from a list."))
     callback = _signature("agent", None)
     callback.__doc__ = app.info.help
     app.callback(invoke_without_command=True)(callback)
