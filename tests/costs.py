@@ -7,8 +7,8 @@ all of them, and it is what separates linear work from quadratic work.
 import time
 from collections.abc import Callable
 
-_TIMES = 8
-"""The large input is so many times the small one: quadratic work costs 64 times as much."""
+_TIMES = 6
+"""The large input is so many times the small one: quadratic work costs 36 times as much."""
 _SLACK = 3.0
 """Linear work may cost so many times what is expected, for caches and the collection of garbage."""
 _LEAST_S = 0.0005
@@ -25,7 +25,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 
 def assert_linear(work: Callable[[int], object], size: int, power: int = 1) -> None:
-    """Fail unless `work` on eight times `size` costs about eight times the CPU time.
+    """Fail unless `work` on six times `size` costs about six times the CPU time.
 
     With `power` 2, quadratic work passes, and only what grows faster fails.
     The best of a few rounds counts, since whatever else runs on a machine can only add to a measurement.

@@ -7,5 +7,5 @@ LEVEL = int(os.environ.get("AGENT_FUZZ", "0"))
 
 
 def tries(usual: int, long: int = 0) -> int:
-    """Return a fifth of the usual number, at least 10; in a long run the usual number, or `long` if that is more."""
-    return max(usual, long) if LEVEL else max(min(usual, 10), usual // 5)
+    """Return an eighth of the usual number, at least 10; in a long run the usual number, or `long` if that is more."""
+    return max(usual, long) if LEVEL else max(min(usual, 10), usual // 8)

@@ -274,8 +274,8 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def long_session() -> Iterator[Step]:
-    """More than 5,000 lines, of every kind of step that needs no answer."""
-    for turn in range(130):
+    """More than 2,500 lines, of every kind of step that needs no answer."""
+    for turn in range(65):
         for scenario in (markdown, reading, command, tables):
             for step in scenario():
                 if not isinstance(step, float):

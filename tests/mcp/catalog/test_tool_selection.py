@@ -34,9 +34,9 @@ def many(count: int, prefix: str = "tool") -> list[ToolDefinition]:
 
 CROWDS: dict[str, Callable[[], Mapping[str, Sequence[ToolDefinition]]]] = {
     "200 realistic tools": realistic,
-    "10,000 tools of one server": lambda: {"big": many(10_000)},
-    "10,000 tools of 50 servers": lambda: {f"server{at}": many(200) for at in range(50)},
-    "600 servers": lambda: {f"a-server-with-quite-a-long-name-{at}": many(20) for at in range(600)},
+    "4,000 tools of one server": lambda: {"big": many(4_000)},
+    "4,000 tools of 50 servers": lambda: {f"server{at}": many(80) for at in range(50)},
+    "600 servers": lambda: {f"a-server-with-quite-a-long-name-{at}": many(5) for at in range(600)},
     "hostile names": lambda: {"\u200b" * 300: [ToolDefinition("\u202e" * 2_000 + str(at)) for at in range(200)]},
 }
 

@@ -81,13 +81,13 @@ async def test_large_pictures_are_made_smaller(
 
 
 def test_a_picture_with_too_many_bytes_is_encoded_anew() -> None:
-    noise = random.Random(1).randbytes(1400 * 1400 * 3)
+    noise = random.Random(1).randbytes(1150 * 1150 * 3)
     buffer = io.BytesIO()
-    Image.frombytes("RGB", (1400, 1400), noise).save(buffer, "PNG")
+    Image.frombytes("RGB", (1150, 1150), noise).save(buffer, "PNG")
     assert len(buffer.getvalue()) > MAX_BYTES
     fitted = fit(buffer.getvalue())
     assert fitted.media_type == "image/jpeg" and len(fitted.data) <= MAX_BYTES
-    assert Image.open(io.BytesIO(fitted.data)).size == (1400, 1400)
+    assert Image.open(io.BytesIO(fitted.data)).size == (1150, 1150)
     small = fit(buffer.getvalue(), max_bytes=50_000)
     assert len(small.data) <= 50_000
 

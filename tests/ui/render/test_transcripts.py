@@ -84,12 +84,12 @@ def test_a_turn_while_the_window_changes_its_size(tmp_path: Path, name: str) -> 
         term.leave()
 
 
-def test_five_thousand_lines_are_the_transcript(tmp_path: Path) -> None:
+def test_thousands_of_lines_are_the_transcript(tmp_path: Path) -> None:
     """The scrollback is what was printed, line for line, and nothing that was written could have changed it."""
     columns, rows = 80, 24
     with Session(tmp_path, "play", columns=columns, rows=rows) as term:
         term.send("long\r")
-        term.wait(r"Turn 129 is over\.\n\n— ", timeout=90)
+        term.wait(r"Turn 64 is over\.\n\n— ", timeout=90)
         term.pump(0.3)
         shown = [unicodedata.normalize("NFC", line) for line in term.lines if line]
         log = term.log
@@ -107,6 +107,6 @@ def test_five_thousand_lines_are_the_transcript(tmp_path: Path) -> None:
         printed += renderer.take()
     expected = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in printed.split("\n")]
     wanted = [unicodedata.normalize("NFC", line) for line in expected if line]
-    assert len(wanted) > 5000
+    assert len(wanted) > 2500
     assert shown[: len(wanted)] == wanted
     assert len(shown) == len(wanted) + 2, "the input line and the status line are all the rest"
