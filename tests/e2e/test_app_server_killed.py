@@ -8,8 +8,8 @@ from tests.e2e.rpc import Message, Piped
 from tests.e2e.world import World, until
 from tests.model.server import Call, Received, Reply
 
-KILLS = range(10)
-MANY = range(10, 100)
+KILLS = range(5)
+MANY = range(5, 100)
 _MOST_EVENTS = 19
 """A turn has about so many."""
 

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.fleet import answering, applied, batch, git, outcomes, repository, results, tasks_file, writes
 from tests.e2e.world import AGENT, World, until
 from tests.ui.terminal import Terminal
@@ -130,8 +128,7 @@ def test_a_cluster_that_cannot_be_reached_is_named_before_anything_starts(world:
     assert done.code == 2 and "tls" in done.err.lower() and not world.bodies()
 
 
-@pytest.mark.parametrize("columns", [40, 100])
-def test_a_terminal_shows_a_table_of_what_runs_and_keeps_what_ended(world: World, columns: int) -> None:
+def test_a_terminal_shows_a_table_of_what_runs_and_keeps_what_ended(world: World) -> None:
     repository(world.work)
     answering(world, writes)
     go = world.home / "go"
@@ -143,7 +140,7 @@ def test_a_terminal_shows_a_table_of_what_runs_and_keeps_what_ended(world: World
     path, out = tasks_file(world, [{**task, "repo": str(world.work)} for task in tasks]), world.home / "out"
     argv = [AGENT, "batch", str(path), "-o", str(out), "-j", "2"]
     program = f"import os\nos.execve({AGENT!r}, {argv!r}, {world.environment()!r})"
-    with Terminal(program, columns=columns, rows=20) as terminal:
+    with Terminal(program, columns=40, rows=20) as terminal:
         until(lambda: terminal.pump(0.1) and "1 of 2 done" in terminal.text)
         lines = [line for line in terminal.lines if line]
         assert lines[1].startswith("done      quick") and lines[2].split()[:2] == ["task", "step"]

@@ -27,13 +27,6 @@ def check(world: World, commit: str) -> None:
     assert all(line["usage"]["requests"] == 2 for line in results(out))
 
 
-def test_a_batch_runs_on_a_cluster_in_its_process(world: World) -> None:
-    commit, file = tasks(world)
-    done = batch(world, file, "--engine", "dask")
-    assert (done.code, done.err) == (0, ""), done
-    check(world, commit)
-
-
 def test_a_batch_runs_on_workers_that_are_there(world: World, tmp_path: Path) -> None:
     commit, file = tasks(world)
     (tmp_path / "cluster").mkdir()

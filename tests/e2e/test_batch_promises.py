@@ -282,17 +282,6 @@ def test_the_best_of_several_attempts_is_picked_and_the_others_stop(world: World
     assert [each["picked"] for each in lines] == [False, False, True]
 
 
-def test_a_changed_protected_file_is_tampering(world: World) -> None:
-    repository(world.work)
-    answering(world, writes)
-    task = {
-        "id": "one", "prompt": "write checks/it.sh: true", "repo": str(world.work), "verify": "true",
-        "verify_protect": ["checks/"],
-    }  # fmt: skip
-    done = batch(world, tasks_file(world, [task]))
-    assert done.code == 8 and outcomes(world.home / "out") == {"one": ["tampered"]}
-
-
 def test_setup_prepares_the_tree_and_its_failure_is_no_verdict(world: World) -> None:
     repository(world.work)
     answering(world, writes)
@@ -374,26 +363,27 @@ def test_a_tree_whose_attempt_was_killed_while_it_was_judged_is_cleaned_with_the
     assert world.run("batch", "clean", str(out)).code == 0 and not Path(lost["tree"]).exists()
 
 
-@pytest.mark.parametrize(
-    ("command", "outcome"),
-    [
-        ("printf 'new.sh\\n.gitignore\\n' > checks/.gitignore; echo true > checks/new.sh", "tampered"),
-        ("printf '*\\n' > .gitignore; mkdir checks/sub; echo true > checks/sub/new.sh", "tampered"),
-        ("mkdir checks/.cache checks/build; echo '*' > checks/.cache/.gitignore; touch checks/.cache/a", "solved"),
-        ("echo '*.log' >> .gitignore; touch a.log; mkdir checks/build; touch checks/build/a", "solved"),
-    ],
-)
-def test_a_protected_file_that_the_agent_has_git_ignore_is_tampering(
-    world: World, command: str, outcome: str
-) -> None:
+def test_a_protected_file_that_changes_is_tampering_also_where_the_agent_has_git_ignore_it(world: World) -> None:
     """And what git ignores anyway is not, nor is a cache that ignores itself."""
+    commands = {
+        "changed": ("echo : > checks/it.sh", "tampered"),
+        "ignored": ("printf 'new.sh\\n.gitignore\\n' > checks/.gitignore; echo true > checks/new.sh", "tampered"),
+        "all": ("printf '*\\n' > .gitignore; mkdir checks/sub; echo true > checks/sub/new.sh", "tampered"),
+        "usual": (
+            "mkdir checks/.cache checks/build; echo '*' > checks/.cache/.gitignore; touch checks/.cache/a checks/build/a;"
+            "echo '*.log' >> .gitignore; touch a.log", "solved"
+        ),
+    }  # fmt: skip
     (world.work / "checks").mkdir()
     (world.work / "checks" / "it.sh").write_text("true\n", encoding="utf-8")
     repository(world.work, **{".gitignore": "build/\n"})
-    answering(world, lambda prompt, results: Reply(text="done") if results else shell(command))
-    task = {
-        "id": "one", "prompt": "x", "repo": str(world.work), "verify": "for each in checks/*.sh; do sh $each; done",
-        "verify_protect": ["checks/"],
-    }  # fmt: skip
-    batch(world, tasks_file(world, [task]))
-    assert outcomes(world.home / "out") == {"one": [outcome]}
+    answering(
+        world, lambda prompt, results: Reply(text="done") if results else shell(commands[prompt.split()[-1]][0])
+    )
+    verify = "for each in checks/*.sh; do sh $each; done"
+    tasks = [
+        {"id": name, "prompt": name, "repo": str(world.work), "verify": verify, "verify_protect": ["checks/"]}
+        for name in commands
+    ]
+    assert batch(world, tasks_file(world, tasks), "-j", "2").code == 8
+    assert outcomes(world.home / "out") == {name: [outcome] for name, (_, outcome) in commands.items()}

@@ -64,8 +64,11 @@ def calls(*names: str) -> list[Reply]:
     return [*(Reply(calls=(Call(name, ARGUMENTS[name]),)) for name in names), Reply(text="ok")]
 
 
-@pytest.mark.parametrize("share", [0.1, 0.0], ids=["offered", "deferred"])
-@pytest.mark.parametrize("surface", ["run", "repl", "replay"])
+@pytest.mark.parametrize(
+    ("surface", "share"),
+    [("run", 0.1), ("repl", 0.1), ("replay", 0.1), ("run", 0.0)],
+    ids=["run", "repl", "replay", "deferred"],
+)
 def test_a_hook_that_always_refuses_stops_every_tool(world: World, surface: str, share: float) -> None:
     prepare(world, share)
     of_servers = {"mcp__demo__echo"} if share else {"find_tools", "call_tool"}

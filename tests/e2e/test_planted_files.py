@@ -119,7 +119,7 @@ def _is_said(path: str, words: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("before", EACH)
-@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.long)])
 def test_nothing_planted_is_run_or_obeyed_unasked_and_untold(
     tmp_path: Path, before: tuple[str, ...], step: int
 ) -> None:

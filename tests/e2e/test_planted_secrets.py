@@ -274,17 +274,17 @@ class Trial(NamedTuple):
 
 
 LATER = {"OPENAI_API_KEY": some(ALNUM, 40, "another key")}
-STEP = 37
-"""One of so many attempts is made at a time; coprime to the number of ways, so that all of them are among them."""
+STEP = 111
+"""One of so many attempts is made at a time; all ways are among those of the three phases together."""
 
 
 def run(world: World, mode: str, shift: int) -> tuple[Leaks, int]:
-    """Every 37th attempt, from the one at `shift` on, in each phase of a session; what leaked, and how many
-    attempts there were."""
+    """Every 111th attempt, from the one at `shift` on, in each phase of a session a third of them; what leaked, and how
+    many attempts there were."""
     planted, env = plant(world)
     assert len(planted) >= 60 and len(WAYS) >= 30
-    parts = [list(attempts(planted))[(shift + number) % STEP :: STEP] for number in range(3)]
-    assert all({way for way, _ in part} >= WAYS.keys() for part in parts)
+    parts = [list(attempts(planted))[(shift + 37 * number) % STEP :: STEP] for number in range(3)]
+    assert {way for part in parts for way, _ in part} >= WAYS.keys()
     trial = Trial(world, mode, Leaks(planted))
     elsewhere = world.state.with_name("elsewhere")
     with watching_command_lines(trial.leaks):

@@ -126,18 +126,21 @@ def test_no_at_the_question_adds_nothing(world: World) -> None:
     assert "No plug-in is installed" in world.run("plugin", "list").out and not list(store(world).iterdir())
 
 
-@pytest.mark.parametrize("name", ["guard.py", "server.py", "commands/go.md", ".claude-plugin/plugin.json"])
-def test_one_changed_byte_makes_it_inert(world: World, name: str) -> None:
+def test_one_changed_byte_makes_it_inert(world: World) -> None:
     add(world, str(canary(world)))
-    file = stored(world) / name
-    file.chmod(0o600)
-    file.write_bytes(file.read_bytes() + b"\n")
-    file.chmod(0o444)
-    world.script(shell(), Reply(text="ok"))
-    done = world.run("run", "go", "--mode", "yolo")
-    assert done.code == 0 and not traces(world)
-    assert "the plug-in canary is not used: its files have changed since you agreed to them" in done.err
-    assert not any("canary" in json.dumps(body) for body in world.bodies())
+    for name in ("guard.py", "server.py", "commands/go.md", ".claude-plugin/plugin.json"):
+        file = stored(world) / name
+        as_it_was = file.read_bytes()
+        file.chmod(0o600)
+        file.write_bytes(as_it_was + b"\n")
+        world.script(shell(), Reply(text="ok"))
+        done = world.run("run", "go", "--mode", "yolo")
+        assert done.code == 0 and not traces(world)
+        assert "the plug-in canary is not used: its files have changed since you agreed to them" in done.err
+        assert not any("canary" in json.dumps(body) for body in world.bodies())
+        if name != ".claude-plugin/plugin.json":
+            file.write_bytes(as_it_was)
+            file.chmod(0o444)
     assert "canary  not used" in world.run("plugin", "list").out
     world.script(Reply(text="ok"))
     world.run("run", "/canary:go", "--mode", "yolo")

@@ -308,16 +308,6 @@ def test_output_schema(world: World, answers: list[str], code: int, structured: 
     assert ("nor did the one before it: at $.n: 'y' is not of type 'integer'" in done.err) == (code == 8)
 
 
-def test_an_answer_that_cannot_be_checked_does_not_fit(world: World) -> None:
-    schema = {"type": "object", "patternProperties": {"^(a|aa)+$": {"type": "string"}}}
-    (world.work / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
-    world.script(Reply(text="no JSON"), Reply(text=json.dumps({"a" * 80 + "!": "x"})))
-    words = ("run", "ask", "--output-schema", "schema.json", "--output-format", "stream-json")
-    done = world.run(*words, timeout_s=300.0)  # two seconds of work are many on a machine that has other work
-    assert done.code == 8 and [line["type"] for line in done.lines].count("result") == 1
-    assert "could not be checked within 2 s" in done.err
-
-
 def test_the_model_is_told_the_schema_and_what_did_not_fit(world: World) -> None:
     (world.work / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
     world.script(Reply(text="1"), Reply(text='{"n": 1}'), Reply(text="free words"))

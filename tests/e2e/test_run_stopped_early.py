@@ -35,7 +35,7 @@ MOMENTS = (1, 20, 60, 150, 300, 400, 500, 600, 700)
 @pytest.mark.parametrize(
     ("number", "moment"),
     [
-        pytest.param(number, moment, marks=[pytest.mark.long] if (at + late) % 2 else [])
+        pytest.param(number, moment, marks=[pytest.mark.long] if (at + late) % 4 else [])
         for at, moment in enumerate(MOMENTS)
         for late, number in enumerate((signal.SIGTERM, signal.SIGINT))
     ],

@@ -144,6 +144,10 @@ class Server:
         """More replies, behind those not used yet."""
         self._replies.extend(replies)
 
+    def clear(self) -> None:
+        """Drop the replies not used yet."""
+        self._replies.clear()
+
     async def until_closed(self, timeout_s: float = 30.0) -> None:
         """Return when no connection is open.
 

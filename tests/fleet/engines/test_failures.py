@@ -41,27 +41,25 @@ def children(tmp_path: Path) -> Iterator[Children]:
     assert not made.alive()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_lost_worker_costs_its_running_jobs_only(
-    cluster: RealCluster, children: Children, how: signal.Signals
-) -> None:
+async def test_a_lost_worker_costs_its_running_jobs_only(cluster: RealCluster, children: Children) -> None:
     worker = cluster.worker(slots=2)
     engine = await cluster.connected(slots=2)
     heard = Heard(engine)
-    jobs = [job(str(number), children.command()) for number in range(3)]
+    jobs = [job(str(number), children.command()) for number in range(5)]
     for each in jobs:
         await engine.submit(each)
-    await until(lambda: len(children.pids()) == 2)
-    assert int(Path(f"/proc/{children.pids()[0]}/oom_score_adj").read_text(encoding="utf-8")) == 500
-    worker.send_signal(how)
-    await heard.until(lambda: len(heard.ends()) == 2)
-    assert {(type(end), end.key) for end in heard.ends()} == {(Lost, jobs[0].key), (Lost, jobs[1].key)}
-    assert engine.capacity() == 0
-    await until(lambda: not children.alive())
-    cluster.worker(slots=2)
-    await until(lambda: children.starts(jobs[2].key))
+    for lost, how in ((2, signal.SIGKILL), (4, signal.SIGTERM)):
+        await until(lambda lost=lost: len(children.pids()) == lost)
+        assert int(Path(f"/proc/{children.alive()[0]}/oom_score_adj").read_text(encoding="utf-8")) == 500
+        worker.send_signal(how)
+        await heard.until(lambda lost=lost: len(heard.ends()) == lost)
+        assert {(type(end), end.key) for end in heard.ends()} == {(Lost, each.key) for each in jobs[:lost]}
+        assert engine.capacity() == 0
+        await until(lambda: not children.alive())
+        worker = cluster.worker(slots=2)
+    await until(lambda: children.starts(jobs[4].key))
     await engine.close(5)
-    assert len(children.pids()) == 3 and not children.alive()
+    assert len(children.pids()) == 5 and not children.alive()
     assert sorted(end.key for end in heard.ends()) == [each.key for each in jobs]
 
 
