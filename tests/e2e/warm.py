@@ -114,6 +114,7 @@ def _load() -> None:
     _fill_caches()
     gc.freeze()
     gc.enable()
+    _use_large_pages()
 
 
 def _describe_types() -> None:
@@ -153,6 +154,17 @@ def _fill_caches() -> None:
         getattr(begin, "match")  # noqa: B009
     for pattern in ("*.py", "*"):
         next(Path("/").glob(pattern), None)
+
+
+def _use_large_pages() -> None:
+    """Let the memory lie in pages of 2 MB where the kernel can do so: each fork copies the table of its pages."""
+    collapse, size, advise = 25, 1 << 21, ctypes.CDLL(None).madvise
+    for line in Path("/proc/self/maps").read_text(encoding="ascii", errors="replace").splitlines():
+        place, rights, *_, inode = line.split()[:5]
+        begin, end = (int(each, 16) for each in place.split("-"))
+        begin, end = -(-begin // size) * size, end // size * size
+        if rights.startswith("rw") and inode == "0" and begin < end:
+            advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), collapse)
 
 
 def _sibling() -> int:
