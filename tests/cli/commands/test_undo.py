@@ -45,15 +45,38 @@ BEFORE = {"a.txt": "one\n", "c.txt": "one\n"}
 AFTER = {"a.txt": "two\n", "b.txt": "new\n"}
 
 
-def test_undo_takes_every_file_back_and_redo_brings_them_again(changed: World) -> None:
+def test_undo_takes_every_file_back_and_redo_brings_them_again_as_dry_runs_have_said(changed: World) -> None:
+    told = ["  created   c.txt", "  deleted   b.txt", "  modified  a.txt"]
+    records = changed.records()
+    dry = changed.run("undo", "--dry-run")
+    assert (dry.code, dry.err, files(changed)) == (0, "", AFTER) and changed.records() == records
+    assert sorted(dry.out.splitlines()) == [
+        f"{told[0]}  +1 -0",
+        f"{told[1]}  +0 -1",
+        f"{told[2]}  +1 -1",
+        "Would undo: change",
+    ]
     undone = changed.run("undo")
     assert (undone.code, undone.err, files(changed)) == (0, "", BEFORE)
-    told = ["Undid: change", "  created   c.txt", "  deleted   b.txt", "  modified  a.txt"]
-    assert sorted(undone.out.splitlines()) == sorted(told)
+    assert sorted(undone.out.splitlines()) == [*told, "Undid: change"]
+
+    told = ["  created   b.txt", "  deleted   c.txt", "  modified  a.txt"]
+    dry = changed.run("redo", "--dry-run")
+    assert (dry.code, files(changed)) == (0, BEFORE)
+    assert sorted(dry.out.splitlines()) == [
+        f"{told[0]}  +1 -0",
+        f"{told[1]}  +0 -1",
+        f"{told[2]}  +1 -1",
+        "Would redo: change",
+    ]
     redone = changed.run("redo")
     assert (redone.code, redone.err, files(changed)) == (0, "", AFTER)
-    told = ["Redid: change", "  created   b.txt", "  deleted   c.txt", "  modified  a.txt"]
-    assert sorted(redone.out.splitlines()) == sorted(told)
+    assert sorted(redone.out.splitlines()) == [*told, "Redid: change"]
+
+    changed.run("undo")
+    changed.script(Reply(text="Fine."))
+    assert changed.run("run", "-c", "and now?").code == 0
+    assert [text.endswith("and now?") for text in changed.messages()] == [True], "the model does not see the turn"
 
 
 def test_a_name_cannot_pass_for_further_rows(world: World) -> None:
@@ -61,38 +84,6 @@ def test_a_name_cannot_pass_for_further_rows(world: World) -> None:
     assert world.run("run", "go", "--mode", "yolo").code == 0
     assert "  deleted   a^JUndid: all^Iof it  +0 -1\n" in world.run("undo", "--dry-run").out
     assert world.run("undo").out == "Undid: go\n  deleted   a^JUndid: all^Iof it\n" and files(world) == {}
-
-
-def test_after_an_undo_the_model_does_not_see_the_turn(changed: World) -> None:
-    changed.run("undo")
-    changed.script(Reply(text="Fine."))
-    assert changed.run("run", "-c", "and now?").code == 0
-    assert [text.endswith("and now?") for text in changed.messages()] == [True]
-
-
-def test_a_dry_run_tells_and_changes_nothing(changed: World) -> None:
-    records = changed.records()
-    done = changed.run("undo", "--dry-run")
-    assert (done.code, done.err, files(changed)) == (0, "", AFTER)
-    assert sorted(done.out.splitlines()) == [
-        "  created   c.txt  +1 -0",
-        "  deleted   b.txt  +0 -1",
-        "  modified  a.txt  +1 -1",
-        "Would undo: change",
-    ]
-    assert changed.records() == records
-
-
-def test_a_dry_run_of_redo_tells_what_would_come_back(changed: World) -> None:
-    changed.run("undo")
-    done = changed.run("redo", "--dry-run")
-    assert (done.code, files(changed)) == (0, BEFORE)
-    assert sorted(done.out.splitlines()) == [
-        "  created   b.txt  +1 -0",
-        "  deleted   c.txt  +0 -1",
-        "  modified  a.txt  +1 -1",
-        "Would redo: change",
-    ]
 
 
 def test_the_list_numbers_the_turns_as_the_session_is_shown(changed: World) -> None:
