@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import create_file, read_regular
+from agent_cli.fs.real_path import RealPaths
 from agent_cli.fs.which import with_checkouts
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
@@ -25,6 +26,7 @@ _DECLARED = lazy_regex(
     rb"|(\((?:[^\"'()$]|\$(?!')|\"(?:[^\"\\]|\\.)*\"|\$?'(?:[^'\\]|\\.)*')*\))))?\n",
     re.DOTALL,
 )
+_ESCAPED = lazy_regex(rb"\\([\\\"$`\n])")
 _FUNCTION = lazy_regex(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
 """Matches whatever may define a function: possibly too much, never too little."""
 _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "SHELLOPTS"})
@@ -143,8 +145,9 @@ class ShellSession:
         """Return the programs that the PATH finds in the workspace; `*` if it may be any."""
         names: set[str] = set()
         before: list[str] = []
+        start, real = str(self.start), RealPaths()
         for folder in self.env.get("PATH", "").split(os.pathsep):
-            place = os.path.realpath(os.path.join(self.start, folder))
+            place = real(os.path.join(start, folder))
             if is_inside(place, self._roots):
                 names.update(each for each in _names_in(Path(place)) if not _is_found(each, before))
             else:
@@ -314,7 +317,7 @@ def _variables(text: bytes) -> tuple[dict[str, str], dict[str, bytes]] | None:
             if b"r" not in flags and name not in _OWN_LOCAL and _is_the_users(name):
                 local[name] = match.group()
         elif quoted is not None:
-            env[name] = os.fsdecode(re.sub(rb"\\([\\\"$`\n])", rb"\1", quoted))
+            env[name] = os.fsdecode(_ESCAPED.sub(rb"\1", quoted) if b"\\" in quoted else quoted)
         elif ansi is not None:
             env[name] = _ansi_c(ansi)
     return env, local
