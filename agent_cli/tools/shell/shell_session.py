@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import create_file, read_regular
-from agent_cli.fs.real_path import RealPaths
 from agent_cli.fs.which import with_checkouts
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
@@ -143,6 +142,8 @@ class ShellSession:
 
     def local(self) -> tuple[str, ...]:
         """Return the programs that the PATH finds in the workspace; `*` if it may be any."""
+        from agent_cli.fs.real_path import RealPaths
+
         names: set[str] = set()
         before: list[str] = []
         start, real = str(self.start), RealPaths()
