@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -281,6 +282,7 @@ class ShellSession:
         return f"too large to last: {', '.join(sorted(left_out))}" if left_out else ""
 
 
+@lru_cache(maxsize=1024)
 def _is_the_users(name: str) -> bool:
     """Return True if a variable is worth keeping between commands and bash reports it."""
     return name not in _OWN and not name.startswith("BASH") and name.isidentifier() and name.isascii()
