@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
+from tests.e2e.fleet import answering, applied, outcomes, repository, results, tasks_file, writes
 from tests.e2e.world import World, finish, until
 from tests.fleet.engines.harness import real_cluster
 from tests.model.server import Call, Reply
