@@ -218,6 +218,19 @@ def test_a_full_disk(world: World, size_bytes: int) -> None:
         assert (world.work / "marker").read_text(encoding="utf-8") == "1\n"
 
 
+def test_a_prompt_that_cannot_be_saved_is_given_back(world: World) -> None:
+    """Else the session would continue without it, and the user would have to type it again."""
+    world.script(Reply(text="one", delay_s=1.0), Reply(text="two"))
+    first, waiting = "f" * 40_000, "w" * 40_000
+    texts = (first, "short", waiting)
+    lines = "".join(json.dumps({"type": "user_input", "text": text}) + "\n" for text in texts)
+    done = world.run("run", "--input-format", "stream-json", text=lines, before=files_up_to(30_000))
+    returned = [line["texts"] for line in done.lines if line["type"] == "input_returned"]
+    assert sorted(returned) == [[first], [waiting]], done.err
+    assert done.err.count("cannot write session") >= 2 and "Traceback" not in done.err
+    assert [record["text"] for record in world.records("user")] == ["short"]
+
+
 @pytest.mark.parametrize("left", [b"", pytest.param(b"[\n]\n", marks=pytest.mark.long), b'[\n{"type":"sess'])
 def test_a_session_that_came_to_nothing_is_passed_over(world: World, left: bytes) -> None:
     """What a crash or a full disk at the first write leaves behind."""
