@@ -11,10 +11,11 @@ from typing import Literal
 
 import msgspec
 
-from agent_cli.fs.files import replace_file, replace_link, sweep_drafts
+from agent_cli.fs.files import replace_link, sweep_drafts
 from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
+from agent_cli.workspace.files.atomic_write import restore_file
 
 LINK = "120000"
 NESTED = "160000"
@@ -225,7 +226,7 @@ class _Place:
 
 
 def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
-    """Replace a path with a file or symbolic link atomically.
+    """Replace a path with a file or symbolic link atomically. A file keeps its owner and attributes.
 
     Raises:
         OSError: it cannot be written, or a folder is there.
@@ -233,7 +234,7 @@ def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
     if entry.kind == LINK:
         replace_link(at.name, os.fsdecode(data), dir_fd=at.folder)
     else:
-        replace_file(at.name, data, mode=entry.mode, dir_fd=at.folder)
+        restore_file(at, data, entry.mode)
 
 
 def is_as(at: DirEntryFd, entry: Entry) -> bool:
