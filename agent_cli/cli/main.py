@@ -4,7 +4,7 @@ are handled by Typer, which is imported only then. Errors become one line and an
 import sys
 from collections.abc import Callable, Sequence
 
-from agent_cli.bootstrap.options import COMMANDS, ParsedOptions, UsageError, asks_to_print, parse
+from agent_cli.bootstrap.options import COMMANDS, PARSED_HERE, ParsedOptions, UsageError, asks_to_print, parse
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.standard_output import OutputError, finish_output
 from agent_cli.policy.rules.rule import RuleError
@@ -56,7 +56,7 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
     if first == "resume":
         return interactive_command(parse("resume", arguments[1:]))
     chosen = parse("agent", arguments)
-    if chosen.positional in COMMANDS and "--" not in arguments:
+    if chosen.positional in COMMANDS | PARSED_HERE and "--" not in arguments:
         raise UsageError(f"`{chosen.positional}` comes first: agent {chosen.positional} …; its options follow it")
     return _in_place(interactive_command, chosen)
 
