@@ -261,6 +261,22 @@ def test_a_file_for_the_answer_that_cannot_be_written(world: World) -> None:
     assert "cannot write out.txt" in done.err and "Traceback" not in done.err
 
 
+def test_a_named_pipe_for_the_answer_that_nobody_reads(world: World) -> None:
+    """Opening it would wait for ever, and no signal would end the wait."""
+    os.mkfifo(world.work / "pipe")
+    world.script(Reply(text="an answer"))
+    done = world.run("run", "ask", "-o", "pipe")
+    assert done.code == 1 and done.out == "an answer\n"
+    assert "cannot write pipe" in done.err and "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("option", ["--system-prompt", "--output-schema", "--image"])
+def test_a_file_without_an_end_is_refused(world: World, option: str) -> None:
+    done = world.run("run", "ask", option, "/dev/zero")
+    assert done.code == 2 and " than 50,000,000 " in done.err, done.err
+    assert world.bodies() == []
+
+
 def test_lines_piped_into_the_conversation(world: World) -> None:
     """With `--plain` the REPL reads lines from a pipe, and `/new` does not swallow those behind it."""
     world.script(Reply(text="eins ✓"), Reply(text="zwei"))
