@@ -75,7 +75,7 @@ class Running:
         self._stdin: int | None = None
         self._tag = tag
         self._on_free = on_free
-        self._loop.add_reader(control, self._listen)
+        self._loop.add_reader(control.fileno(), self._listen)  # a socket is put into words for each look-up
 
     @property
     def holding_pipe(self) -> bool:
@@ -288,7 +288,7 @@ class Running:
         if self._parted:
             return
         self._parted = True
-        self._loop.remove_reader(self._control)
+        self._loop.remove_reader(self._control.fileno())
         if free:
             self._on_free(self._control)
         else:

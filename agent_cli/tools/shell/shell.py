@@ -1,6 +1,7 @@
 """`shell`: run a command line with streamed, bounded output. A command that exceeds its time limit continues as a
 background job."""
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Shell:
         if "\0" in params.command:
             raise ToolError("The command contains a NUL character.")
         shell = context.shell
-        cwd = str(shell.start.resolve())
+        cwd = os.path.realpath(shell.start)
         return (RunCommand(params.command, cwd, shell.altered, shell.shadowed(), shell.functions, shell.local()),)
 
     async def preview(self, params: ShellParams, context: ToolContext) -> Preview:

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ _DECLARED = lazy_regex(
     rb"|(\((?:[^\"'()$]|\$(?!')|\"(?:[^\"\\]|\\.)*\"|\$?'(?:[^'\\]|\\.)*')*\))))?\n",
     re.DOTALL,
 )
+_ESCAPED = lazy_regex(rb"\\([\\\"$`\n])")
 _FUNCTION = lazy_regex(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
 """Matches whatever may define a function: possibly too much, never too little."""
 _OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "SHELLOPTS"})
@@ -141,10 +143,13 @@ class ShellSession:
 
     def local(self) -> tuple[str, ...]:
         """Return the programs that the PATH finds in the workspace; `*` if it may be any."""
+        from agent_cli.fs.real_path import RealPaths
+
         names: set[str] = set()
         before: list[str] = []
+        start, real = str(self.start), RealPaths()
         for folder in self.env.get("PATH", "").split(os.pathsep):
-            place = os.path.realpath(os.path.join(self.start, folder))
+            place = real(os.path.join(start, folder))
             if is_inside(place, self._roots):
                 names.update(each for each in _names_in(Path(place)) if not _is_found(each, before))
             else:
@@ -277,6 +282,7 @@ class ShellSession:
         return f"too large to last: {', '.join(sorted(left_out))}" if left_out else ""
 
 
+@lru_cache(maxsize=1024)
 def _is_the_users(name: str) -> bool:
     """Return True if a variable is worth keeping between commands and bash reports it."""
     return name not in _OWN and not name.startswith("BASH") and name.isidentifier() and name.isascii()
@@ -314,7 +320,7 @@ def _variables(text: bytes) -> tuple[dict[str, str], dict[str, bytes]] | None:
             if b"r" not in flags and name not in _OWN_LOCAL and _is_the_users(name):
                 local[name] = match.group()
         elif quoted is not None:
-            env[name] = os.fsdecode(re.sub(rb"\\([\\\"$`\n])", rb"\1", quoted))
+            env[name] = os.fsdecode(_ESCAPED.sub(rb"\1", quoted) if b"\\" in quoted else quoted)
         elif ansi is not None:
             env[name] = _ansi_c(ansi)
     return env, local

@@ -15,12 +15,12 @@ from agent_cli.fleet.batch.events import (
     BatchEvent,
     BatchPaused,
     BatchStopping,
+    BatchWaiting,
 )
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
 TOTALS_EVERY_S = 60.0
-_RETRY = b'{"type":"retry_scheduled"'
 
 
 class Watcher(Protocol):
@@ -70,6 +70,7 @@ class Tally:
         self.repeats = 0
         self.cost_usd = 0.0
         self.pauses: dict[str, float] = {}
+        self.waits_for_workers = False
         self.slots = 0
         self.stopping = ""
         self._since = time.monotonic()
@@ -82,6 +83,7 @@ class Tally:
             case AttemptBegan():
                 step = self.running.setdefault(_key(event), Step(event.attempt, time.monotonic()))
                 step.host = event.host or step.host
+                self.waits_for_workers = False
             case AttemptProgressed():
                 self._progress(event)
             case AttemptEnded(result=result):
@@ -92,6 +94,8 @@ class Tally:
             case BatchPaused():
                 self.pauses[event.provider] = time.monotonic() + event.seconds
                 self.slots = event.slots
+            case BatchWaiting():
+                self.waits_for_workers = True
             case BatchStopping():
                 self.stopping = event.why
 
@@ -139,7 +143,10 @@ class Tally:
         return (time.monotonic() - self._since) / done * (waiting - done)
 
     def pause(self) -> str:
-        """Return the pause that a provider requests; empty if none does."""
+        """Return why nothing more starts now: no worker, or the pause that a provider requests; empty if
+        neither."""
+        if self.waits_for_workers:
+            return "waiting: no worker is left; attempts start when one joins"
         now = time.monotonic()
         for provider, until in self.pauses.items():
             if until > now:
@@ -208,7 +215,7 @@ class PlainLines:
                 )
             case AttemptEnded():
                 print(ended_line(event), flush=True)
-            case BatchPaused():
+            case BatchPaused() | BatchWaiting():
                 print(self._tally.pause(), flush=True)
             case BatchStopping():
                 print(f"stopping: {clean(event.why)}", flush=True)
