@@ -249,7 +249,9 @@ class Turn:
             return None
         if self._services.session_hooks:
             await self._session.flush()
-            if more := await self._services.session_hooks.on_stop(text, self.scope):
+            with self._services.undo.effect(lambda: False):
+                more = await self._services.session_hooks.on_stop(text, self.scope)
+            if more:
                 self._say("hook", more)
                 return None
         if reminder := self._services.reminders.unfinished() or self._tools.rules.missing():
