@@ -26,14 +26,23 @@ def load_msgspec() -> None:
     del sys.modules["typing_extensions"]
 
 
+def _print_version() -> None:
+    from agent_cli import __version__
+
+    try:
+        print(f"agent-cli {__version__}", flush=True)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"agent: cannot write to standard output: {error.strerror}", file=sys.stderr)
+        os._exit(1)  # without writing the rest again
+    sys.exit(0)
+
+
 def main() -> None:
     """Run the command line; never returns."""
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
-        from agent_cli import __version__
-
-        print(f"agent-cli {__version__}")
-        sys.exit(0)
+        _print_version()
     gc.set_threshold(50_000, 20, 50)  # collecting among what is loaded, which stays, takes a tenth of the start
     take_signals()
     is_ours = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler

@@ -429,7 +429,7 @@ NEWER = 5 if sys.version_info >= (3, 12) else 0
 START = "import agent_cli.__main__ as start\nstart.load_msgspec()\nimport agent_cli.cli.main"
 PATHS: list[tuple[str, str, int, set[str]]] = [
     ("--version", "import sys; sys.argv = ['agent', '--version']\nimport agent_cli.__main__ as m\ntry: m.main()\nexcept SystemExit: pass", 80, {"asyncio", "msgspec"}),
-    ("run", f"{START}, agent_cli.cli.run, agent_cli.model.wire.chat.dialect, agent_cli.model.transport.http", 415, {"prompt_toolkit", "httpx", "httpcore", "anyio", "email", "typing_extensions"}),
+    ("run", f"{START}, agent_cli.cli.run, agent_cli.model.wire.chat.dialect, agent_cli.model.transport.http", 416, {"prompt_toolkit", "httpx", "httpcore", "anyio", "email", "typing_extensions"}),
     ("sdk", "from agent_cli import Agent", 195, {"prompt_toolkit", "httpx", "httpcore", "anyio", "h11", "yaml"}),
     ("first paint", f"{START}, agent_cli.cli.interactive", 205, {"asyncio", "platformdirs", "tempfile", "json", "yaml", "prompt_toolkit"}),
     ("repl", "import agent_cli.cli.main, agent_cli.cli.repl_sessions", 596, {"httpx"}),

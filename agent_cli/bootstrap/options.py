@@ -19,7 +19,9 @@ COMMANDS = frozenset(
         *"skills plugin serve acp config setup doctor bug demo help".split(),
     )
 )
-"""The sub-commands other than `run` and `resume`, handled by Typer."""
+"""The sub-commands other than those of `PARSED_HERE`, handled by Typer."""
+PARSED_HERE = frozenset({"run", "resume"})
+"""The sub-commands that must start fast."""
 
 
 class UsageError(Exception):
@@ -204,9 +206,9 @@ def _check_words(command: str, words: Sequence[str], *, is_text: bool) -> None:
     """
     if not is_text:
         _refuse_other_commands(command, words)
-    if len(words) > 1 and words[0] in COMMANDS:
-        raise UsageError(f"options go after the command: agent {' '.join(words)} …")
     known = (*COMMANDS, *TABLES)
+    if len(words) > 1 and words[0] in (PARSED_HERE | COMMANDS if command == "agent" else COMMANDS):
+        raise UsageError(f"options go after the command: agent {' '.join(words)} …")
     is_prompt = command != "agent" or is_text or not words or words[0] in known
     if not is_prompt and (near := nearest(words[0], known, 0.8)):
         as_prompt = f" As a prompt: `agent -- {words[0]}`" if len(words) == 1 else ""
@@ -235,7 +237,10 @@ OTHER_COMMANDS = {
     "completion": "`agent --install-completion` completes commands in your shell",
     "e": _RUN,
     "exec": _RUN,
+    "export": "`agent sessions export ID` exports a session",
     "history": "`agent sessions list` lists saved sessions",
+    "hooks": "/hooks in a session lists hooks; `agent help hooks` explains them",
+    "import": "`agent sessions import FILE` imports a session",
     "init": "`agent config init` writes a configuration; /init in a session has the model write AGENTS.md",
     "login": _KEY,
     "logout": "there is no login to end; `agent mcp logout NAME` ends one at a server",

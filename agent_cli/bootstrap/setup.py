@@ -48,6 +48,7 @@ _FLAG_KEYS = {
 }
 
 
+_LONGEST_TEXT_CHARS = 50_000_000
 NO_OPTIONS = ParsedOptions("agent", {})
 """For commands that take none of the options of a session."""
 
@@ -327,10 +328,14 @@ def text_of(option: str, name: str) -> str:
     """Return the text of a file.
 
     Raises:
-        UsageError: it is missing, unreadable, or not UTF-8 text.
+        UsageError: it is missing, unreadable, too large, or not UTF-8 text.
     """
     try:
-        return Path(name).read_text(encoding="utf-8-sig")
+        with Path(name).open(encoding="utf-8-sig") as file:
+            text = file.read(_LONGEST_TEXT_CHARS + 1)
+        if len(text) <= _LONGEST_TEXT_CHARS:
+            return text
+        why = f"longer than {_LONGEST_TEXT_CHARS:,} characters"
     except FileNotFoundError:
         why = "there is no such file; check the path"
     except IsADirectoryError:

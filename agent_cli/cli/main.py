@@ -4,8 +4,9 @@ are handled by Typer, which is imported only then. Errors become one line and an
 import sys
 from collections.abc import Callable, Sequence
 
-from agent_cli.bootstrap.options import COMMANDS, ParsedOptions, UsageError, asks_to_print, parse
+from agent_cli.bootstrap.options import COMMANDS, PARSED_HERE, ParsedOptions, UsageError, asks_to_print, parse
 from agent_cli.config.layer import ConfigError
+from agent_cli.fs.standard_output import OutputError, finish_output
 from agent_cli.policy.rules.rule import RuleError
 from agent_cli.protocol.stop_reason import USAGE
 from agent_cli.store.catalog import NoSession
@@ -29,12 +30,16 @@ def run(arguments: Sequence[str]) -> int:
 
             if not _wants_completion():
                 make_safe("stdout")
-            return serve(["--help"] if helps and first not in (*COMMANDS, "run", "resume") else arguments)
+            code = serve(["--help"] if helps and first not in (*COMMANDS, "run", "resume") else arguments)
+            finish_output()
+            return code
         return _fast(first, arguments)
     except (UsageError, ConfigError, RuleError, NoSession) as error:
         return _fail(str(error), USAGE)
     except StoreError as error:
         return _fail(f"{error}{_way_out(error)}", 1)
+    except OutputError as error:
+        return _fail(str(error), 1)
     except BrokenPipeError:
         return 1
     except KeyboardInterrupt:
@@ -51,7 +56,7 @@ def _fast(first: str, arguments: Sequence[str]) -> int:
     if first == "resume":
         return interactive_command(parse("resume", arguments[1:]))
     chosen = parse("agent", arguments)
-    if chosen.positional in COMMANDS and "--" not in arguments:
+    if chosen.positional in COMMANDS | PARSED_HERE and "--" not in arguments:
         raise UsageError(f"`{chosen.positional}` comes first: agent {chosen.positional} …; its options follow it")
     return _in_place(interactive_command, chosen)
 

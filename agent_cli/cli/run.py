@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -304,7 +305,11 @@ def _write_file(chosen: ParsedOptions, result: RunResult) -> bool:
     if name is None:
         return True
     try:
-        Path(name).write_text(result.text, encoding="utf-8", errors="backslashreplace")
+        # Without a reader, opening a named pipe would wait for ever; this way it fails.
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        os.set_blocking(descriptor, True)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(result.text)
     except OSError as error:
         print(f"agent: cannot write {name}: {error.strerror}", file=sys.stderr)
         return False

@@ -277,14 +277,12 @@ class Agent:
         return runs or self._stop_next
 
     def _queue(self, submission: Submission, user_input: UserInput) -> None:
-        """Queue a prompt. A prompt that must wait is saved first; if that fails, the prompt is rejected with an
-        error."""
+        """Queue a prompt. A prompt that must wait is saved first; if that fails, it is returned with an error."""
         if user_input.text.strip() and (self._active is not None or not self._turns.empty()):
             try:
                 self._dispatcher.services.inbox.queue(user_input.text, user_input.images)
             except StoreError as error:
-                self._dispatcher.outcomes.failed(submission, error)
-                self._waiting.pop(submission.id, None)
+                self._reject(submission, user_input.text, error)
                 return
         self._turns.put_nowait(submission)
 
@@ -292,14 +290,19 @@ class Agent:
         try:
             taken = self._dispatcher.steer(steer.text)
         except StoreError as error:
-            self._dispatcher.outcomes.failed(submission, error)
-            self._waiting.pop(submission.id, None)
+            self._reject(submission, steer.text, error)
             return
         if taken:
             self._complete(submission, True, "")
             return
         self._waiting[submission.id] = self._handed_in[submission.id] = prompt = UserInput(steer.text)
         self._queue(Submission(submission.id, prompt), prompt)
+
+    def _reject(self, submission: Submission, text: str, error: StoreError) -> None:
+        """Return input that cannot be saved, and say why."""
+        self._bus.emit(InputReturned(texts=(text,), submission_id=submission.id))
+        self._dispatcher.outcomes.failed(submission, error)
+        self._waiting.pop(submission.id, None)
 
     def _interrupt(self, submission: Submission, reason: StopReason) -> None:
         """Stop the running work. If the user stopped it, nothing else starts: queued input is returned, except for

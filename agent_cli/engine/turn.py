@@ -19,6 +19,7 @@ from agent_cli.protocol.records import InputDequeued, Marked
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.protocol.usage import CallKind
 from agent_cli.session.turn_scope import TurnScope
+from agent_cli.store.session_file import StoreError
 
 from .context.compaction import ContextFull
 from .context.prompt_parts import NOTHING_NEW, PromptAdditions
@@ -248,7 +249,9 @@ class Turn:
             return None
         if self._services.session_hooks:
             await self._session.flush()
-            if more := await self._services.session_hooks.on_stop(text, self.scope):
+            with self._services.undo.effect(lambda: False):
+                more = await self._services.session_hooks.on_stop(text, self.scope)
+            if more:
                 self._say("hook", more)
                 return None
         if reminder := self._services.reminders.unfinished() or self._tools.rules.missing():
@@ -368,6 +371,15 @@ class Turn:
                 text, completed = await self._completed(user_input)
                 brought = completed.joined(brought)
         finally:
+            self._save_prompt(user_input, text, brought)
+        if brought and brought.counted:
+            from agent_cli.session.replay import attached_event
+
+            for each in brought.counted:
+                self.scope.emit(attached_event(each))
+
+    def _save_prompt(self, user_input: UserInput, text: str, brought: "Attachments | None") -> None:
+        try:
             self._say(
                 "human",
                 text,
@@ -376,11 +388,9 @@ class Turn:
                 brought=brought,
                 beside=self._services.inbox.take(user_input.text, prompt=True),
             )
-        if brought and brought.counted:
-            from agent_cli.session.replay import attached_event
-
-            for each in brought.counted:
-                self.scope.emit(attached_event(each))
+        except StoreError:  # it is nowhere else, and continuing would continue without it
+            self.scope.emit(InputReturned(texts=(user_input.text,)))
+            raise
 
     async def _completed(self, user_input: UserInput) -> "tuple[str, Attachments]":
         """Return the text of a prompt with the output of its commands, and the texts sent along with it. Mentions

@@ -328,7 +328,8 @@ class Steered(Event, frozen=True, kw_only=True, tag="steered"):
 
 
 class InputReturned(Event, frozen=True, kw_only=True, tag="input_returned"):
-    """Queued input has been returned to the user. It did not run and will not run."""
+    """Input that was queued, or could not be saved, has been returned to the user. It did not run and will not
+    run."""
 
     texts: tuple[str, ...] = ()
     """Prompts and messages, oldest first, as they were typed."""

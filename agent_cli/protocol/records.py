@@ -114,6 +114,8 @@ class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag
     """True if taken after a crash: changes made in the meantime may be somebody else's."""
     uncovered: tuple[str, ...] = ()
     """Files that the turn was about to write and the checkpoint does not contain, as real paths."""
+    foreign: tuple[str, ...] = ()
+    """Files that somebody else changed during the turn, as displayed. Undo leaves them alone."""
 
 
 class CompactionSaved(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
+from agent_cli.fs.files import make_private
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange, MemoryChange
 
@@ -275,7 +276,7 @@ def _put(real: str, shown: str, whole: str, expected_hash: str) -> None:
         raise FileError(f"{shown} was deleted in the meantime")
     mode = None
     if there is None:
-        os.makedirs(os.path.dirname(real), mode=0o700, exist_ok=True)
+        make_private(Path(real).parent)
         mode = _MODE
     from .files.atomic_write import write_atomic
 

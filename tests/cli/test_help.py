@@ -105,6 +105,8 @@ WRONG = (
     (["one", "two"], "unexpected 'two'; put a prompt of several words in quotes"),
     (["run", "one", "two"], "unexpected 'two'; put a task of several words in quotes"),
     (["resume", "one", "two"], "unexpected 'two'; it takes one id; put a title of several words in quotes"),
+    (["--mode", "plan", "run", "hi"], "options go after the command: agent run hi …"),
+    (["--mode", "plan", "resume"], "`resume` comes first: agent resume …; its options follow it"),
     (["run", ""], "the task is empty"),
     (["--mode", "fast"], "--mode: 'fast' is not one of plan, ask, auto-edit, yolo"),
     (["run", "x", "-C", "nowhere"], "{here}/nowhere is not a directory"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.world import World, finish
+from tests.e2e.world import World, finish, shell
 from tests.model.server import Reply
 
 
@@ -54,3 +54,15 @@ def test_what_the_program_keeps_is_the_user_s_alone(world: World) -> None:
     assert world.state.stat().st_mode & 0o777 == 0o700
     files = [path for path in world.state.rglob("*") if path.is_file() and path.stat().st_mode & 0o077]
     assert len(folders) > 2 and not files, files
+
+
+def test_folders_made_in_an_open_state_folder_are_the_user_s_alone(world: World) -> None:
+    world.measured()
+    world.state.chmod(0o755)
+    (world.work / "a.txt").write_text("old", encoding="utf-8")
+    world.script(shell("seq 1 50000; echo new > a.txt"), Reply(text="ok"))
+    assert world.run("run", "hello", "--mode", "yolo", "--sandbox", "workspace-write").code == 0
+    made = [path for path in world.state.iterdir() if path.is_dir()]
+    made += [path for depth in ("*", "*/*") for path in (world.state / "projects").glob(depth) if path.is_dir()]
+    assert {path.name for path in made} >= {"spill", "projects", "sessions", "checkpoints", "cache"}
+    assert [path for path in made if path.stat().st_mode & 0o077] == []

@@ -218,6 +218,19 @@ def test_a_full_disk(world: World, size_bytes: int) -> None:
         assert (world.work / "marker").read_text(encoding="utf-8") == "1\n"
 
 
+def test_a_prompt_that_cannot_be_saved_is_given_back(world: World) -> None:
+    """Else the session would continue without it, and the user would have to type it again."""
+    world.script(Reply(text="one", delay_s=1.0), Reply(text="two"))
+    first, waiting = "f" * 40_000, "w" * 40_000
+    texts = (first, "short", waiting)
+    lines = "".join(json.dumps({"type": "user_input", "text": text}) + "\n" for text in texts)
+    done = world.run("run", "--input-format", "stream-json", text=lines, before=files_up_to(30_000))
+    returned = [line["texts"] for line in done.lines if line["type"] == "input_returned"]
+    assert sorted(returned) == [[first], [waiting]], done.err
+    assert done.err.count("cannot write session") >= 2 and "Traceback" not in done.err
+    assert [record["text"] for record in world.records("user")] == ["short"]
+
+
 @pytest.mark.parametrize("left", [b"", pytest.param(b"[\n]\n", marks=pytest.mark.long), b'[\n{"type":"sess'])
 def test_a_session_that_came_to_nothing_is_passed_over(world: World, left: bytes) -> None:
     """What a crash or a full disk at the first write leaves behind."""
@@ -246,6 +259,22 @@ def test_a_file_for_the_answer_that_cannot_be_written(world: World) -> None:
     done = world.run("run", "ask", "--no-session", "-o", "out.txt", before=files_up_to(1000))
     assert done.code == 1 and done.out == "x" * 4000 + "\n"
     assert "cannot write out.txt" in done.err and "Traceback" not in done.err
+
+
+def test_a_named_pipe_for_the_answer_that_nobody_reads(world: World) -> None:
+    """Opening it would wait for ever, and no signal would end the wait."""
+    os.mkfifo(world.work / "pipe")
+    world.script(Reply(text="an answer"))
+    done = world.run("run", "ask", "-o", "pipe")
+    assert done.code == 1 and done.out == "an answer\n"
+    assert "cannot write pipe" in done.err and "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("option", ["--system-prompt", "--output-schema", "--image"])
+def test_a_file_without_an_end_is_refused(world: World, option: str) -> None:
+    done = world.run("run", "ask", option, "/dev/zero")
+    assert done.code == 2 and " than 50,000,000 " in done.err, done.err
+    assert world.bodies() == []
 
 
 def test_lines_piped_into_the_conversation(world: World) -> None:

@@ -1,7 +1,9 @@
 """`agent config`: show the effective configuration and its sources, and change it."""
 
 import sys
+import tempfile
 import textwrap
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
@@ -138,11 +140,23 @@ def edit() -> int:
     try:
         rewrite(path, changed, place=rejected)
     except (ConfigError, UsageError) as error:
-        replace_file(rejected, text.encode())
-        raise UsageError(f"{error}. {path} is unchanged; `agent config edit` opens your text again") from error
+        raise UsageError(f"{error}. {path} is unchanged; {_keep(text, rejected)}") from error
     rejected.unlink(missing_ok=True)
     print(f"Wrote {path}")
     return 0
+
+
+def _keep(text: str, rejected: Path) -> str:
+    """Save text that cannot be the configuration, on another disk if that one is full. Return where it is."""
+    try:
+        replace_file(rejected, text.encode())
+        return "`agent config edit` opens your text again"
+    except OSError:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="agent-", suffix=".yaml", encoding="utf-8", delete=False
+        ) as file:
+            file.write(text)
+        return f"your text is in {file.name}"
 
 
 class _Known(msgspec.Struct, frozen=True):

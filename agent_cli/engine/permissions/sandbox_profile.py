@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_cli.fs.files import make_private
 from agent_cli.policy.rules.path_verdict import Policy, is_instruction, watched
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Rule, matches_path
 from agent_cli.policy.rules.secret_paths import is_secret
@@ -280,5 +281,5 @@ def _some(path: Path | None) -> tuple[str, ...]:
 def _made(folder: Path) -> str:
     """Create a folder for a command and return it. A failure is ignored; the folder is then missing."""
     with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
     return str(folder)

@@ -1,7 +1,8 @@
 """Checkpoints of a sub-agent, for its own turn and for the parent turn it works for, so that undoing the parent
 turn also reverts the sub-agent's changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from agent_cli.protocol.events import AnyEvent
 from agent_cli.session.session import Session
@@ -29,6 +30,12 @@ class ChildUndo(TurnUndo):
         super().__init__(session, snapshots, emit, memory)
         self._parent = parent
         self._child = child
+
+    @contextmanager
+    def effect(self, goes_on: Callable[[], bool]) -> Iterator[None]:
+        """Return a context for an effect, which is the parent's too."""
+        with self._parent.undo.effect(goes_on), super().effect(goes_on):
+            yield
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Ensure that its turn and its parent's turn can be undone. Between turns there is no parent turn."""

@@ -8,6 +8,7 @@ exception in a tool, a cancellation. A call with a recorded result is never run 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -289,6 +290,11 @@ class ToolRunner:
             pending.result = late
             return
         self.rules.record_start(pending.name, authorized.actions)
+        with nullcontext() if authorized.reads_only else self._undo.effect(self._context.jobs.any_runs):
+            await self._carry_out(pending)
+
+    async def _carry_out(self, pending: PendingCall) -> None:
+        authorized = pending.authorized
         started, waited_before = time.monotonic(), pending.waited_s
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None

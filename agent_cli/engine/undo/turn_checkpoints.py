@@ -122,6 +122,7 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
     """
     pairs, moves = checkpoint_pairs(records), list[Move]()
     late = {each.turn_id for each in records if isinstance(each, CheckpointTaken) and each.late}
+    foreign = {each.turn_id: frozenset(each.foreign) for each in records if isinstance(each, CheckpointTaken)}
     written = written_files(records)
     acted = {each.turn_id for each in records if isinstance(each, CallStarted)}
     for turn_id in turn_ids:
@@ -134,7 +135,8 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
             )
         if before:
             only = written.get(turn_id, frozenset()) if turn_id in late else None
-            moves.append(Move(after, before, only) if undo else Move(before, after, only))
+            left, target = (after, before) if undo else (before, after)
+            moves.append(Move(left, target, only, foreign=foreign.get(turn_id, frozenset())))
     return moves
 
 

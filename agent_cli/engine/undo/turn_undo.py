@@ -10,6 +10,8 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -44,6 +46,8 @@ from .turn_checkpoints import (
 
 if TYPE_CHECKING:
     from agent_cli.workspace.memory import Memory
+
+    from .effect_times import EffectTimes
 
 _MOST_NAMED = 5
 _SILENT_S = 1.0
@@ -85,6 +89,17 @@ class TurnUndo:
             self._made = self._make()
         return self._made
 
+    @cached_property
+    def _effects(self) -> "EffectTimes":
+        from .effect_times import EffectTimes
+
+        return EffectTimes()
+
+    def effect(self, goes_on: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Return a context for an effect of the agent: what changes during a turn at other times, and not while
+        `goes_on` is true, somebody else changes."""
+        return self._effects.effect(goes_on)
+
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Ensure that the turn can be undone before something changes. `paths` are the files about to be written.
         Files that cannot be covered are reported and do not stop the call."""
@@ -95,6 +110,8 @@ class TurnUndo:
         turn_id = scope.turn_id
         if self._before.get(turn_id) == "":
             return
+        if turn_id not in self._before:
+            self._effects.forget()
         try:
             checkpoint = self._before.get(turn_id) or await self._take(scope)
         except CheckpointError as error:
@@ -151,9 +168,10 @@ class TurnUndo:
         except CheckpointError as error:
             self._scope.notice(f"This turn cannot be undone: {error}.")
             return ()
-        await self._save(turn_id, "after", after, late=late)
+        foreign = () if late else self._effects.foreign(self._session.root, changes)
+        await self._save(turn_id, "after", after, late=late, foreign=foreign)
         self._maintain_soon()
-        return changes
+        return tuple(change for change in changes if change.path not in foreign)
 
     async def close_crashed_turns(self) -> None:
         """After a crash, save the current state as the state after the crashed turn."""
@@ -389,12 +407,14 @@ class TurnUndo:
         *,
         late: bool = False,
         uncovered: tuple[str, ...] = (),
+        foreign: tuple[str, ...] = (),
     ) -> None:
         await self._session.save(
             CheckpointTaken(
-                id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late, uncovered=uncovered
+                id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late, uncovered=uncovered,
+                foreign=foreign,
             )
-        )
+        )  # fmt: skip
 
     def _report_left_out(self, scope: TurnScope) -> None:
         """Report files that no checkpoint contains because of their size, each once."""

@@ -61,10 +61,9 @@ def classify(status: int | None, body: Any, headers: Mapping[str, str] | None = 
     kind = _kind(shown, read, waits=wait is not None)
     if kind in _MAY_WAIT:
         wait = retry_after_s(headers, read.message, read.fields, limited=False)
-    silent = f"HTTP {stated} without a word" if stated else "it said nothing more"
     error = ModelError(
         kind,
-        join_surrogates(read.message) or silent,
+        join_surrogates(read.message) or "no reason was given",
         status=stated,
         retry_after_s=wait if kind in _WAITS | _MAY_WAIT else None,
         request_id=request_id(headers, body),

@@ -70,7 +70,11 @@ def read_image(path: Path) -> Image:
         PictureError: it cannot be read or used; the message begins with the path.
     """
     try:
-        fitted = fit(path.read_bytes())
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise PictureError(f"larger than {MAX_FILE_BYTES:,} bytes")
+        fitted = fit(data)
     except (OSError, PictureError) as error:
         why = f"{error.strerror}; check the path" if isinstance(error, OSError) else error
         raise PictureError(f"{path}: {why}") from error

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.fs.files import create_file, read_regular
+from agent_cli.fs.files import create_file, make_private, read_regular
 from agent_cli.protocol.sanitize import Sanitizer
 from agent_cli.protocol.usage import CHARS_PER_TOKEN
 
@@ -99,7 +99,7 @@ def keep_whole(folder: Path, name: str, text: str, redactor: "Redactor | None" =
     saved."""
     path = spill_path(folder, name)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         if not path.exists():
             masked = redactor.mask(text) if redactor else text
             create_file(path, masked.encode("utf-8", "replace")[:_MAX_SPILL_BYTES])
@@ -242,7 +242,7 @@ class OutputLog:
     def _open_spill(self) -> None:
         """Create the file with all output so far, which is all in `_head`."""
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._folder)
             for suffix in ("", *(f"-{os.urandom(4).hex()}" for _ in range(3))):
                 path = self._wanted.with_stem(f"{self._wanted.stem}{suffix}")
                 if not path.exists():

@@ -112,6 +112,10 @@ class Jobs:
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
 
+    def any_runs(self) -> bool:
+        """Return True if a job is still running."""
+        return any(job.is_running for job in self)
+
     @property
     def are_too_many(self) -> bool:
         """True if no further command may continue in the background."""

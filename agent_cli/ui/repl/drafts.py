@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import make_private
+
 _MAX_CHARS = 8 << 20
 _MAX_BYTES = 64 << 20
 _KEPT_S = 30 * 86400.0
@@ -64,7 +66,7 @@ class DraftFile:
             os.close(descriptor)
 
     def _open(self) -> int:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._folder)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return descriptor

@@ -30,6 +30,7 @@ from prompt_toolkit.layout.processors import AfterInput, Processor, Transformati
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.widgets.toolbars import SearchToolbar
 
+from agent_cli.fs.files import make_private
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.sanitize import clean, visible
 
@@ -475,7 +476,7 @@ class InputHistory(History):
         if len(string) > _SAVED_CHARS:
             return
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._path.parent)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(json.dumps(string) + "\n")

@@ -113,7 +113,7 @@ class Copies:
         """Do nothing: copies need no maintenance."""
 
     def _net(self, moves: Sequence[Move]) -> dict[str, Change]:
-        steps = ((self._differences(move.left, move.target), move.only) for move in moves)
+        steps = ((self._differences(move.left, move.target), move.refusal) for move in moves)
         return plan_changes(self.root, chains(steps, printable))
 
     def _differences(self, left: str, right: str) -> dict[str, tuple[Entry, Entry]]:

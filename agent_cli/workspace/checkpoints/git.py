@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent_cli.fs.files import replace_file
+from agent_cli.fs.files import make_private, replace_file
 from agent_cli.fs.git_files import BARE_CONFIG, RAW_ATTRIBUTES
 from agent_cli.fs.which import RunProgram, outside, program
 
@@ -109,7 +109,7 @@ class PrivateGit:
             CheckpointError: it cannot be written.
         """
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.folder)
             for name in _FOLDERS:
                 (self.folder / name).mkdir(exist_ok=True)
             for name, content in {**_FILES, "info/exclude": exclusions}.items():

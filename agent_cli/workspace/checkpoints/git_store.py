@@ -13,7 +13,7 @@ import contextlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,8 @@ from agent_cli.protocol.operations import Choice
 
 from . import maintenance
 from .git import GitFailed, PrivateGit, index_of, ref_of, too_slow
-from .restore import UNKNOWN, Change, Entry, chains, join_reports, kind_of_change, plan_changes, printable, restore
-from .types import CheckpointError, Move
+from .restore import Change, Entry, chains, join_reports, kind_of_change, plan_changes, printable, restore
+from .types import UNKNOWN, CheckpointError, Move
 from .user_git_state import UserGitState, note_on, repository_around
 
 if TYPE_CHECKING:  # loaded with the first checkpoint, which may never be taken
@@ -362,8 +362,8 @@ class Checkpoints:
         for move in moves:
             compared = await self._compare(move.left, move.target)
             touched = Touched([await self._compare(each.left, each.target) for each in move.within])
-            only = None if move.only is None else move.only.union(map(self._shown, compared.own))
-            steps.append((await touched.files(await compared.files()), only))
+            refusal = partial(move.refusal, own=frozenset(map(self._shown, compared.own)))
+            steps.append((await touched.files(await compared.files()), refusal))
             gits.append(compared.users_git)
             out |= {} if move.within else {each.path: each for each in compared.not_held(self._shown)}
             more = await touched.folders(await compared.folders())

@@ -148,7 +148,7 @@ def _part(move: Move, folder: str) -> Move:
     within = tuple(part for each in move.within if (part := _part(each, folder)).left and part.target)
     if move.within and not within:  # nothing in this folder
         return Move("", "")
-    return Move(left, target, only, within)
+    return Move(left, target, only, within, frozenset(_paths_in(folder, move.foreign)))
 
 
 def _lacks(move: Move, folder: str) -> bool:

@@ -11,17 +11,17 @@ from typing import Literal
 
 import msgspec
 
-from agent_cli.fs.files import replace_file, replace_link, sweep_drafts
+from agent_cli.fs.files import replace_link, sweep_drafts
 from agent_cli.fs.nofollow import DirEntryFd, dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
+from agent_cli.workspace.files.atomic_write import restore_file
 
 LINK = "120000"
 NESTED = "160000"
 LARGEST_BYTES = 100_000_000
 """Larger files are not saved in checkpoints."""
 CHANGED = "modified after this turn"
-UNKNOWN = "changed around a crash; it is not known by whom"
 _NESTED = "not covered by undo: commits, branches and index of a nested repository"
 _LINK_ON_THE_WAY = "its folder is now a link to somewhere else"
 _FILES = ("100644", "100755")
@@ -52,20 +52,20 @@ class Change(msgspec.Struct, frozen=True):
     """Why it does not become `wanted`; empty if it does."""
 
 
-Steps = list[tuple[Entry, Entry, bool]]
-"""States of one path before and after each relevant move, and whether the move is allowed."""
+Steps = list[tuple[Entry, Entry, str]]
+"""States of one path before and after each relevant move, and why it does not move; empty if it does."""
 
 
 def chains(
-    moves: Iterable[tuple[Mapping[str, tuple[Entry, Entry]], Collection[str] | None]],
+    moves: Iterable[tuple[Mapping[str, tuple[Entry, Entry]], Callable[[str], str]]],
     shown: Callable[[str], str] = str,
 ) -> dict[str, Steps]:
-    """Arrange moves by path. A move is given as the differing paths with their states before and after. If there
-    is a collection, only these paths (as displayed) may move."""
+    """Arrange moves by path. A move is given as the differing paths with their states before and after, and a
+    function that returns why a path, as displayed, does not move."""
     found: dict[str, Steps] = {}
-    for differences, only in moves:
+    for differences, refusal in moves:
         for path, (old, new) in differences.items():
-            found.setdefault(path, []).append((old, new, only is None or shown(path) in only))
+            found.setdefault(path, []).append((old, new, refusal(shown(path))))
     return found
 
 
@@ -90,13 +90,13 @@ def plan_changes(root: Path, steps: Mapping[str, Steps]) -> dict[str, Change]:
 
 def _settled(now: Entry, steps: Steps) -> Change:
     state, base, reason = now, steps[0][0], ""
-    for old, new, allowed in steps:
+    for old, new, refusal in steps:
         if state == new:
             continue
-        if state == old and allowed:
+        if state == old and not refusal:
             state = new
         elif not reason:
-            base, reason = old, CHANGED if allowed else UNKNOWN
+            base, reason = old, refusal or CHANGED
     wanted = steps[-1][1]
     return Change(now, state, base, wanted, "" if state == wanted else reason)
 
@@ -225,7 +225,7 @@ class _Place:
 
 
 def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
-    """Replace a path with a file or symbolic link atomically.
+    """Replace a path with a file or symbolic link atomically. A file keeps its owner and attributes.
 
     Raises:
         OSError: it cannot be written, or a folder is there.
@@ -233,7 +233,7 @@ def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:
     if entry.kind == LINK:
         replace_link(at.name, os.fsdecode(data), dir_fd=at.folder)
     else:
-        replace_file(at.name, data, mode=entry.mode, dir_fd=at.folder)
+        restore_file(at, data, entry.mode)
 
 
 def is_as(at: DirEntryFd, entry: Entry) -> bool:

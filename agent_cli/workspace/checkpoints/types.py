@@ -10,19 +10,31 @@ from agent_cli.protocol.events import RestoreReport
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
 
+UNKNOWN = "changed around a crash; it is not known by whom"
+FOREIGN = "changed during this turn, but not by the agent"
+
 
 class CheckpointError(Exception):
     """The workspace could not be saved or restored; the message says why."""
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A move from one checkpoint to another; `only` limits it to given paths, as displayed."""
+    """A move from one checkpoint to another; `only` limits it to given paths, as displayed. `foreign` are paths
+    that somebody else changed in between."""
 
     left: str
     target: str
     only: frozenset[str] | None = None
     within: tuple["Move", ...] = ()
     """If not empty, only paths that one of these touches move."""
+    foreign: frozenset[str] = frozenset()
+
+    def refusal(self, path: str, own: Collection[str] = ()) -> str:
+        """Return why a path, as displayed, stays as it is; empty if it may move. `own` are paths that may move
+        besides those in `only`."""
+        if path in self.foreign:
+            return FOREIGN
+        return UNKNOWN if self.only is not None and path not in self.only and path not in own else ""
 
 
 class Snapshots(Protocol):

@@ -4,6 +4,7 @@ in the store of a package manager. Writers in one folder take turns. All operati
 so that no link put there in the meantime can redirect them (`fs.nofollow`)."""
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -81,6 +82,42 @@ def _created(at: DirEntryFd, shown: str, data: bytes, mode: int | None, like: st
             _check_unchanged(at, shown, None)
             os.replace(name, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
         return stamp(at.status())
+
+
+def restore_file(at: DirEntryFd, data: bytes, mode: int) -> None:
+    """Give a path this content and mode, atomically. Owner, group and attributes of a file that is there stay; one
+    that only its owner could replace so is written in place.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with draft(at.name, data, dir_fd=at.folder) as (name, fd):
+        status = _status_of_file(at)
+        if status is not None:
+            _liken(fd, status)
+            _keep_attributes(at, fd)
+        os.fchmod(fd, stat.S_IMODE(mode))  # last: attributes and a change of owner have a say in it
+        if status is not None and _is_anothers(status, os.fstat(fd)) and _is_only_content(status, mode):
+            os.unlink(name, dir_fd=at.folder)  # makes room for the backup
+            try:
+                _write_in_place(at, at.name, data, stamp(status))
+            except FileError as error:
+                raise OSError(errno.EBUSY, str(error)) from error
+        else:
+            os.replace(name, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
+
+
+def _status_of_file(at: DirEntryFd) -> os.stat_result | None:
+    try:
+        status = at.status()
+    except FileNotFoundError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def _is_only_content(status: os.stat_result, mode: int) -> bool:
+    """Return True if writing in place changes nothing else, and no other name of the file."""
+    return status.st_nlink == 1 and stat.S_IMODE(status.st_mode) == stat.S_IMODE(mode)
 
 
 def remove(real: str, shown: str, expected: Stamp, folders: tuple[str, ...] = ()) -> None:

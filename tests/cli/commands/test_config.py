@@ -181,6 +181,15 @@ def test_edit_replaces_the_file_by_one_without_mistakes(world: World) -> None:
     assert file.read_text(encoding="utf-8") == "mode: ask # yet\nmodel: x\n" and not rejected.exists()
 
 
+def test_edit_keeps_a_text_that_has_no_place_in_the_configuration_folder(world: World) -> None:
+    """As on a full disk: the folder is gone when the editor is left."""
+    script = f'echo "mode: plan" > "$1"; rm -r "{world.config}"; touch "{world.config}"'
+    done = world.run("config", "edit", env=editor(world, script))
+    assert done.code == 2 and "Traceback" not in done.err and "cannot write" in done.err
+    (kept,) = world.home.glob("agent-*.yaml")
+    assert f"your text is in {kept}" in done.err and kept.read_text(encoding="utf-8") == "mode: plan\n"
+
+
 def test_edit_repairs_a_file_that_stops_every_other_command(world: World) -> None:
     file = world.config / "config.yaml"
     file.write_text("modle: x\n", encoding="utf-8")

@@ -49,9 +49,10 @@ class Talk:
         self.session.append(UserMessage(id=f"m{number}", turn_id=turn_id, text=f"prompt {number}", origin="human"))
         if files:
             paths = tuple(str(self.root / name) for name in files)
-            await self.undoing.before_effect(TurnScope(lambda event: None, turn_id=turn_id), paths)
-            for name, text in files.items():
-                self.write(name, text)
+            with self.undoing.effect(lambda: False):
+                await self.undoing.before_effect(TurnScope(lambda event: None, turn_id=turn_id), paths)
+                for name, text in files.items():
+                    self.write(name, text)
             await self.undoing.after_turn(turn_id)
 
     def write(self, name: str, text: str | None) -> None:

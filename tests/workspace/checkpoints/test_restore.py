@@ -11,6 +11,7 @@ from agent_cli.fs.files import draft
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.restore import Entry, blob_hash, restore
 from agent_cli.workspace.checkpoints.types import CheckpointError
+from tests.fs.ordinary import ordinary_user
 
 FILE = Entry(blob_hash(b"kept"), "100644", 0o600)
 LINK = Entry(blob_hash(b"target"), "120000")
@@ -86,3 +87,45 @@ def test_what_a_killed_restore_left_behind_is_removed_by_the_next(tmp_path: Path
     with draft(tmp_path / "d" / "own", b"being written") as (own, _):
         assert len(restore(tmp_path, {"d/f": (Entry(), FILE)}, lambda blob: b"kept").restored) == 1
         assert not left.exists() and Path(own).exists() and other.exists()
+
+
+def test_attributes_of_a_restored_file_survive(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"new")
+    path.chmod(0o600)
+    try:
+        os.setxattr(path, "user.origin", b"here")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    new = Entry(blob_hash(b"new"), "100644", 0o600)
+    assert restore(tmp_path, {"f": (new, FILE)}, lambda blob: b"kept").conflicts == ()
+    assert path.read_bytes() == b"kept" and os.getxattr(path, "user.origin") == b"here"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.parametrize("mode", [0o755, 0o4755])
+def test_the_owner_of_a_restored_file_stays(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"new")
+    os.chown(path, 1234, 4321)
+    path.chmod(0o644)
+    states = Entry(blob_hash(b"new"), "100644", 0o644), Entry(blob_hash(b"kept"), "100755", mode)
+    assert restore(tmp_path, {"f": states}, lambda blob: b"kept").conflicts == ()
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (1234, 4321, mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_file_of_another_user_is_restored_in_place() -> None:
+    states = Entry(blob_hash(b"new"), "100644", 0o666), Entry(blob_hash(b"kept"), "100644", 0o666)
+    with ordinary_user() as folder:
+        path = folder / "f"
+        path.write_bytes(b"new")
+        path.chmod(0o666)
+        us = os.geteuid()
+        os.seteuid(0)
+        os.chown(path, 1234, 4321)
+        os.seteuid(us)
+        report = restore(folder, {"f": states}, lambda blob: b"kept")
+        assert report.conflicts == () and os.listdir(folder) == ["f"]
+        assert path.read_bytes() == b"kept" and path.stat().st_uid == 1234

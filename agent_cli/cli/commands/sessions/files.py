@@ -11,6 +11,7 @@ import typer
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.fs.files import create_file, replace_file
+from agent_cli.fs.standard_output import silence, stop_writing
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import one_line
 from agent_cli.store.child_sessions import agent_names
@@ -21,7 +22,7 @@ from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.text.lines import number
 
 from ...services.completion import session_ids
-from .output import emit, setup_for_sessions, size, stop_writing, when
+from .output import emit, setup_for_sessions, size, when
 from .pruning import forgetting
 
 Mask = Callable[[str], str]
@@ -88,7 +89,7 @@ def _print(text: str) -> None:
     """Print through the sanitizing stream on a terminal, byte for byte anywhere else.
 
     Raises:
-        StoreError: the text cannot be written.
+        OutputError: the text cannot be written.
     """
     try:
         if sys.stdout.isatty():
@@ -97,6 +98,8 @@ def _print(text: str) -> None:
             sys.stdout.flush()
             sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
+    except BrokenPipeError:
+        silence()
     except OSError as error:
         stop_writing(error)
 

@@ -1,6 +1,6 @@
 """Common parts of the session commands: parsing and formatting of times, masked output, and progress messages."""
 
-import os
+import contextlib
 import re
 import sys
 import time
@@ -10,7 +10,6 @@ import msgspec
 
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
-from agent_cli.store.session_file import StoreError
 
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 _QUIET_S = 1.0
@@ -38,40 +37,16 @@ class Progress:
 
 
 def emit(lines: Iterable[str]) -> None:
-    """Print lines. A reader that closes the pipe early, such as `head`, is not an error.
-
-    Raises:
-        StoreError: writing failed, such as on a full disk.
-    """
-    try:
+    """Print lines. A reader that closes the pipe early, such as `head`, is not an error."""
+    with contextlib.suppress(BrokenPipeError):
         for line in lines:
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
-    except OSError as error:
-        stop_writing(error)
 
 
 def print_json(value: object) -> None:
     """Print a value as indented JSON."""
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-
-
-def stop_writing(error: OSError) -> None:
-    """Handle a failed write to standard output.
-
-    Raises:
-        StoreError: writing failed for a reason other than a closed pipe.
-    """
-    hush()
-    if not isinstance(error, BrokenPipeError):
-        raise StoreError(f"cannot write to standard output: {error.strerror}") from error
-
-
-def hush() -> None:
-    """Redirect standard output to the null device: nobody reads the rest."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 def when(seconds: float) -> str:

@@ -1,0 +1,70 @@
+"""When the agent was changing something. What changed during a turn at another time, somebody else changed: the
+user in an editor, another session, a program that watches files. Undo leaves that alone.
+
+Files are told apart by the time of their last change, which the kernel sets and nobody can set back. If the agent
+and somebody else have changed a file, the last one counts; what is deleted has no time and counts as the agent's.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent_cli.protocol.messages import FileChange
+
+_CLOCK_S = 0.02
+"""Seconds by which file times may differ from the clock."""
+_COARSE_S = 2.0
+"""The same for file systems that store whole seconds."""
+_MOST_FOREIGN = 5_000
+"""If more files changed at other times, such as by a checkout of the user, no file is told apart."""
+
+
+class EffectTimes:
+    """The times of the effects of one session."""
+
+    def __init__(self) -> None:
+        self._past: list[tuple[float, float]] = []
+        self._since: float | None = None
+        """Start of the effects that go on; None if there is none."""
+        self._running = 0
+
+    def forget(self) -> None:
+        """Forget effects that have ended, when a turn begins."""
+        self._past.clear()
+
+    @contextmanager
+    def effect(self, goes_on: Callable[[], bool]) -> Iterator[None]:
+        """Count the time of the block as an effect, and the time after it while `goes_on` returns True at the end
+        of each effect."""
+        self._running += 1
+        self._since = time.time() if self._since is None else self._since
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running and not goes_on():
+                self._past.append((self._since, time.time()))
+                self._since = None
+
+    def foreign(self, root: Path, changes: Sequence[FileChange]) -> tuple[str, ...]:
+        """Return the files that somebody else changed last, of those that changed during a turn; none where the
+        times of files are not those of our clock."""
+        from agent_cli.fs.file_times import are_local
+
+        found = [change.path for change in changes if change.kind != "deleted" and not self._is_own(root, change)]
+        return tuple(found) if len(found) <= _MOST_FOREIGN and found and are_local(root) else ()
+
+    def _is_own(self, root: Path, change: FileChange) -> bool:
+        if change.path.endswith("/"):
+            return True
+        try:
+            changed_ns = os.lstat(root / change.path).st_ctime_ns
+        except (OSError, ValueError):  # it is gone, or its name cannot be shown
+            return True
+        margin_s = _CLOCK_S if changed_ns % 1_000_000_000 else _COARSE_S
+        changed_s = changed_ns / 1e9
+        if self._since is not None and changed_s >= self._since - margin_s:
+            return True
+        return any(start - margin_s <= changed_s <= end + margin_s for start, end in self._past)

@@ -1,0 +1,31 @@
+"""Commands whose output cannot be written: one line and an exit code of the table, in place of a traceback."""
+
+import pytest
+
+from tests.e2e.world import Done, World, finish
+
+
+def to(world: World, place: str, unbuffered: str | None, *arguments: str) -> Done:
+    line = ("bash", "-c", f'"$@" {place}', "bash")
+    return finish(world.start(*arguments, before=line, env={"PYTHONUNBUFFERED": unbuffered}))
+
+
+@pytest.mark.parametrize("unbuffered", [None, "1"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["--version", "--help", "config get mode", "config schema", "help permissions", "sessions list", "models gpt"],
+)
+def test_a_full_device_is_told_in_one_line(world: World, arguments: str, unbuffered: str | None) -> None:
+    done = to(world, ">/dev/full", unbuffered, *arguments.split())
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "agent: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", ["config get mode", "config schema", "help permissions", "sessions list"])
+def test_a_reader_that_has_left_is_told_nothing(world: World, arguments: str) -> None:
+    done = to(world, "| true", None, *arguments.split())
+    assert done == Done(0, "", "")
+
+
+def test_a_complaint_that_cannot_be_written_keeps_its_exit_code(world: World) -> None:
+    assert to(world, "2>/dev/full", None, "config", "get", "nope").code == 2
