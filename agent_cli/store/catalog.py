@@ -16,6 +16,7 @@ import msgspec
 from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.records import ModelCalled, Named, storable
 from agent_cli.protocol.usage import Totals
+from agent_cli.session.costs import totals_of
 
 from .file_names import GIVEN_ID, NAME, Progress, SessionFileStat, id_in, seconds
 from .session_file import SessionFile, SessionLocked, StoreError, read_session, write_session
@@ -414,14 +415,9 @@ def totals(path: Path) -> tuple[int, Totals]:
     Raises:
         StoreError: the file is not a session.
     """
-    sums = Totals()
-    prompts = 0
-    for record in read_session(path).records:
-        if isinstance(record, ModelCalled):
-            sums = sums.plus(record.usage, record.cost_usd)
-        elif isinstance(record, UserMessage) and record.origin == "human":
-            prompts += 1
-    return prompts, sums
+    records = read_session(path).records
+    prompts = sum(isinstance(record, UserMessage) and record.origin == "human" for record in records)
+    return prompts, totals_of(record for record in records if isinstance(record, ModelCalled))
 
 
 def _info(path: Path, size_bytes: int, updated: float, outline: "SessionSummary") -> SessionInfo:

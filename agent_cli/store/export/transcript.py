@@ -20,6 +20,7 @@ from agent_cli.protocol.records import (
     TurnsUndone,
 )
 from agent_cli.protocol.usage import Totals
+from agent_cli.session.costs import totals_of
 from agent_cli.session.titles import title_of
 from agent_cli.session.undo_state import taken_back
 
@@ -108,15 +109,12 @@ def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
         turn.undone = bool(turn.turn_id) and turn.turn_id in undone
     plans = [each.plan for each in records if isinstance(each, ToolResult) and each.plan is not None]
     called = [each for each in records if isinstance(each, ModelCalled)]
-    sums = Totals()
-    for call in called:
-        sums = sums.plus(call.usage, call.cost_usd)
     return Transcript(
         header,
         _title(records),
         tuple(turn for turn in turns if turn.number or turn.items),
         plans[-1] if plans else (),
-        sums,
+        totals_of(called),
         tuple(dict.fromkeys(call.model for call in called)) or (header.model,),
         max((record.time for record in records), default=header.time),
     )

@@ -26,7 +26,7 @@ def render_chart(totals: Totals, parts: Sequence[CostLine], theme: Theme, width:
 
 def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme, width: int) -> list[str]:
     by_money = not totals.unpriced and bool(totals.cost_usd)
-    sizes = [(part.totals.cost_usd or 0.0) if by_money else float(_tokens(part.totals)) for part in parts]
+    sizes = [(part.totals.cost_usd or 0.0) if by_money else float(part.totals.known) for part in parts]
     whole = sum(sizes)
     if not whole:
         return []
@@ -62,11 +62,6 @@ def _prompts(totals: Totals, theme: Theme, width: int) -> list[str]:
     row = f"  {bar}  {legend}"
     rows = [row] if lines.cells(row) <= width else [f"  {bar}", *lines.wrap(f"  {legend}", width)]
     return [theme.paint("muted", "  Of what was sent:"), *rows]
-
-
-def _tokens(totals: Totals) -> int:
-    fields = (totals.input, totals.output, totals.cache_read, totals.cache_write)
-    return sum(count or 0 for count in fields)
 
 
 def _bar(share: float, most: int) -> str:

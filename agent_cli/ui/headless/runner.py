@@ -26,17 +26,10 @@ from agent_cli.protocol.operations import (
     Shutdown,
     UserInput,
 )
-from agent_cli.protocol.run_outcome import (
-    ChangedFile,
-    CommandRun,
-    Denied,
-    RunOutcome,
-    UsageTotals,
-    known_cost,
-    usage_of,
-)
+from agent_cli.protocol.run_outcome import ChangedFile, CommandRun, Denied, RunOutcome, known_cost, usage_of
 from agent_cli.protocol.sanitize import clean, escape_json
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason
+from agent_cli.protocol.usage import UsageTotals
 
 from ..text import lines
 from ..text.theme import NONE, is_plain

@@ -184,10 +184,7 @@ def number(count: int, noun: str, plural: str = "") -> str:
 
 def tokens(totals: Totals) -> str:
     """Return tokens sent and received, including cached ones: `12.3k in, 800 out`."""
-    sent = totals.input
-    if sent is not None:
-        sent += (totals.cache_read or 0) + (totals.cache_write or 0)
-    return f"{count(sent)} in, {count(totals.output)} out"
+    return f"{count(totals.sent)} in, {count(totals.output)} out"
 
 
 def money(totals: Totals) -> str:
