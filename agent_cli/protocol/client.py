@@ -69,6 +69,26 @@ class RewindPoint(msgspec.Struct, frozen=True):
     has_checkpoint: bool
 
 
+class ServerStatus(msgspec.Struct, frozen=True):
+    """State of an MCP server."""
+
+    name: str
+    state: str
+    """`idle`, `starting`, `ready`, `failed`, `login needed`, `off`, `untrusted` or `broken`."""
+    address: str
+    source: str
+    """The file that defines it."""
+    tools: tuple[str, ...] = ()
+    tokens: int = 0
+    """Estimated size of the definitions of all its tools in a request."""
+    error: str = ""
+    server: str = ""
+    """Name, version and protocol revision that it reports."""
+    prompts: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    """Its last lines on stderr."""
+
+
 class JobState(msgspec.Struct, frozen=True):
     """A background command, running or ended."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from agent_cli.protocol.agent_types import AgentType
-from agent_cli.protocol.client import AgentTranscript
+from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 
@@ -132,26 +132,6 @@ class CommandEnd(msgspec.Struct, frozen=True):
     exit_code: int = 0
     job: str = ""
     """Number of the background job; empty if the command has ended."""
-
-
-class ServerLine(msgspec.Struct, frozen=True):
-    """An MCP server."""
-
-    name: str
-    state: str
-    """`idle`, `starting`, `ready`, `failed`, `login needed`, `off`, `untrusted` or `broken`."""
-    address: str
-    source: str
-    """The file that defines it."""
-    tools: tuple[str, ...] = ()
-    tokens: int = 0
-    """Estimated size of its tool definitions."""
-    error: str = ""
-    server: str = ""
-    """Name, version and protocol revision that it reports."""
-    prompts: tuple[str, ...] = ()
-    log: tuple[str, ...] = ()
-    """Its last lines on stderr."""
 
 
 class HookLine(msgspec.Struct, frozen=True):
@@ -309,7 +289,7 @@ class FrontEndServices(Protocol):
         """Return the tools offered to the model, in order."""
         ...
 
-    def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
+    def servers(self) -> tuple[tuple[ServerStatus, ...], tuple[str, ...]]:
         """Return the MCP servers, and the problems of their definitions."""
         ...
 
