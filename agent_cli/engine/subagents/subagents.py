@@ -62,18 +62,14 @@ class Subagents:
         """Names of the sub-agents started for this prompt."""
         self._children: dict[str, Child] = {}
         self._tasks: dict[str, asyncio.Task[ChildResult]] = {}
-        self._scope = TurnScope(lambda event: None)
+        self.scope = TurnScope(lambda event: None)
+        """The current or most recent turn of the session."""
         self.services: SessionServices | None = None
 
     @property
     def depth(self) -> int:
         """Nesting depth of this session; 0 for the one that the user talks to."""
         return 0 if self._above is None else self._above.depth + 1
-
-    @property
-    def scope(self) -> TurnScope:
-        """The current or most recent turn of the session."""
-        return self._scope
 
     def begin(self, services: "SessionServices") -> None:
         """Attach the session of these sub-agents, and restore sub-agents of its earlier runs."""
@@ -108,13 +104,13 @@ class Subagents:
 
     def begin_turn(self, scope: TurnScope) -> None:
         """Begin a turn. A prompt of the user resets the allowance."""
-        self._scope = scope
+        self.scope = scope
         if self._above is None:
             self._started.clear()
 
     def end_turn(self) -> None:
         """End the turn; background sub-agents continue."""
-        self._scope = TurnScope(self._scope.emit)
+        self.scope = TurnScope(self.scope.emit)
 
     def lines(self) -> tuple[AgentLine, ...]:
         """Return a line for each sub-agent, oldest first."""
@@ -294,7 +290,7 @@ class Subagents:
                 from .isolation import merge_child
 
                 assert self.services is not None
-                return await merge_child(child, self.services, self._scope)
+                return await merge_child(child, self.services, self.scope)
             case other:
                 assert_never(other)
 

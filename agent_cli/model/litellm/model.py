@@ -74,14 +74,10 @@ class LiteLLMModel(Unconnected):
         self._provider = provider or route.name.partition("/")[0]
         own = self._provider == route.name.partition("/")[0]
         self._key = route.api_key or (None if own else _NO_KEY)
-        self._info = info
+        self.info = info
+        """Known facts about the model."""
         self._told = False
         self._masks = ErrorRedactor(route)
-
-    @property
-    def info(self) -> ModelInfo:
-        """Known facts about the model."""
-        return self._info
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Make one call.
@@ -150,7 +146,7 @@ class LiteLLMModel(Unconnected):
         body = with_signatures(chat_body(route, request, LearnedLimits()).body, request, route)
         if "claude" in route.model:
             mark_cached(body["messages"])
-            body.setdefault("max_tokens", self._info.max_output_tokens)
+            body.setdefault("max_tokens", self.info.max_output_tokens)
         responses = "responses/" if route.wire == "openai_responses" else ""
         return body | {
             "model": f"{self._provider}/{responses}{route.model}",
