@@ -17,17 +17,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import ContextPicture, RewindPoint, Snapshot, WaitingInput
-from agent_cli.protocol.events import (
-    AnyEvent,
-    ErrorInfo,
-    InputReturned,
-    OperationCompleted,
-    OperationFailed,
-    SessionClosed,
-    ToolCallFinished,
-    TurnFailed,
-)
 from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
 from agent_cli.protocol.operations import (
@@ -96,7 +87,7 @@ class Agent:
         self._submissions.put_nowait(submission)
         return submission.id
 
-    def events(self) -> AsyncIterator[AnyEvent]:
+    def events(self) -> AsyncIterator[ev.AnyEvent]:
         """Yield all events in order and end after `SessionClosed`. Supports one consumer only."""
         return self._bus.events()
 
@@ -136,7 +127,7 @@ class Agent:
         """Return the current contents of the context window."""
         return self._dispatcher.services.snapshots.context()
 
-    def replay(self) -> Iterator[tuple[AnyEvent, ...]]:
+    def replay(self) -> Iterator[tuple[ev.AnyEvent, ...]]:
         """Yield the turns so far, newest first, each as the events it emitted."""
         from agent_cli.session.replay import replay
 
@@ -164,7 +155,7 @@ class Agent:
 
     async def run(self) -> None:
         """Process submissions until `Shutdown`. Never raises for a failing task; always ends the event stream."""
-        error: ErrorInfo | None = None
+        error: ev.ErrorInfo | None = None
         worker = asyncio.create_task(self._work())
         loop = asyncio.create_task(self._serve())
         try:
@@ -335,7 +326,7 @@ class Agent:
         commands = tuple(as_typed(each) for each in returned if not isinstance(each, UserInput | Steer))
         with contextlib.suppress(StoreError):
             self._dispatcher.services.inbox.drop(*texts)
-        self._bus.emit(InputReturned(texts=texts, commands=commands, submission_id=submission_id))
+        self._bus.emit(ev.InputReturned(texts=texts, commands=commands, submission_id=submission_id))
         return True
 
     async def _change(self, submission: Submission, change: ChangeSettings) -> None:
@@ -367,9 +358,9 @@ class Agent:
         if done:
             self._bus.emit(msgspec.structs.replace(_completed(submission), detail=detail))
         else:
-            error = ErrorInfo(kind="not_applicable", message=otherwise)
+            error = ev.ErrorInfo(kind="not_applicable", message=otherwise)
             name = type(submission.operation).__name__
-            self._bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
+            self._bus.emit(ev.OperationFailed(operation=name, error=error, submission_id=submission.id))
         self._waiting.pop(submission.id, None)
 
     async def _shut_down(self, submission: Submission) -> None:
@@ -381,20 +372,22 @@ class Agent:
                 await asyncio.wait_for(asyncio.wait({self._active}), _SHUTDOWN_S)
         self._complete(submission, True, "")
 
-    async def _end(self, error: ErrorInfo | None) -> None:
+    async def _end(self, error: ev.ErrorInfo | None) -> None:
         """Emit a terminal event for every open submission, release all resources, and close the event stream."""
         self._closed = True
-        told = error or ErrorInfo(kind="closed", message="the session was closed before this was done")
+        told = error or ev.ErrorInfo(kind="closed", message="the session was closed before this was done")
         for submission_id, operation in self._waiting.items():
             if isinstance(operation, UserInput | Steer):
-                self._bus.emit(TurnFailed(stop_reason="internal_error", error=told, submission_id=submission_id))
+                self._bus.emit(
+                    ev.TurnFailed(stop_reason="internal_error", error=told, submission_id=submission_id)
+                )
             else:
                 name = type(operation).__name__
-                self._bus.emit(OperationFailed(operation=name, error=told, submission_id=submission_id))
+                self._bus.emit(ev.OperationFailed(operation=name, error=told, submission_id=submission_id))
         self._waiting.clear()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._dispatcher.aclose(), _SHUTDOWN_S)
-        self._bus.emit(SessionClosed(session_id=self._dispatcher.session.header.session_id, error=error))
+        self._bus.emit(ev.SessionClosed(session_id=self._dispatcher.session.header.session_id, error=error))
 
 
 def _shown(operation: UserInput | Steer | HistoryOperation) -> WaitingInput:
@@ -408,7 +401,7 @@ def _shown(operation: UserInput | Steer | HistoryOperation) -> WaitingInput:
             return WaitingInput("command", as_typed(operation))
 
 
-def _result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ToolCallFinished:
+def _result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ev.ToolCallFinished:
     """Return the event for the result of an earlier turn. Its title is the tool's name if the tool cannot parse
     the call."""
     tool, title = registry.get(call.name), ""
@@ -417,12 +410,12 @@ def _result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> Too
     return finished_event(result, title or call.name, tool)
 
 
-def _completed(submission: Submission) -> OperationCompleted:
-    return OperationCompleted(operation=type(submission.operation).__name__, submission_id=submission.id)
+def _completed(submission: Submission) -> ev.OperationCompleted:
+    return ev.OperationCompleted(operation=type(submission.operation).__name__, submission_id=submission.id)
 
 
-def _died(failure: BaseException) -> ErrorInfo:
-    return ErrorInfo(
+def _died(failure: BaseException) -> ev.ErrorInfo:
+    return ev.ErrorInfo(
         kind="internal_error",
         message=f"the engine stopped unexpectedly: {type(failure).__name__}: {failure}",
         hints=(Hint("own_fault"), Hint("restart")),

@@ -5,13 +5,7 @@ import contextlib
 from collections.abc import Awaitable
 
 from agent_cli.model.types.base import ModelError
-from agent_cli.protocol.events import (
-    Notice,
-    SessionStarted,
-    SettingsChanged,
-    TurnCompleted,
-    TurnStarted,
-)
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import FileChange, new_id
 from agent_cli.protocol.operations import (
     ChangeSettings,
@@ -54,7 +48,7 @@ class Dispatcher:
         """Emit the first event of the stream."""
         model, mode, _ = self.session.view.settings
         self.bus.emit(
-            SessionStarted(
+            ev.SessionStarted(
                 session_id=self.session.header.session_id,
                 model=model,
                 cwd=str(self.services.tools.workspace.root),
@@ -91,7 +85,9 @@ class Dispatcher:
         turn = self._turn = self._new_turn(submission.id)
         if self.services.agents is not None:
             self.services.agents.begin_turn(turn.scope)
-        self.bus.emit(TurnStarted(turn_id=turn.scope.turn_id, text=user_input.text, submission_id=submission.id))
+        self.bus.emit(
+            ev.TurnStarted(turn_id=turn.scope.turn_id, text=user_input.text, submission_id=submission.id)
+        )
         stop: Stop | None = None
         failure: Exception | None = None
         try:
@@ -112,7 +108,7 @@ class Dispatcher:
             self.outcomes.aborted(submission, changes, self.session.partial_text(turn.scope.turn_id))
         else:
             self.bus.emit(
-                TurnCompleted(
+                ev.TurnCompleted(
                     stop_reason=stop.reason,
                     text=stop.text,
                     steps=turn.steps,
@@ -246,7 +242,7 @@ class Dispatcher:
             raise
         self.services.permissions.mode = mode
         self.services.models.effort = effort
-        self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
+        self.bus.emit(ev.SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
 
     async def control_job(self, change: ControlJob) -> str:
         """Stop or keep a background job; see `control`."""
@@ -294,7 +290,7 @@ class Dispatcher:
         ended = self.services.tools.jobs.last_words()
         await self.services.tools.processes.aclose()
         for words in (*ended, *self.services.tools.jobs.take_changes()):
-            self.bus.emit(Notice(level="info", text=words))
+            self.bus.emit(ev.Notice(level="info", text=words))
         self.services.tools.shell.close()
         self.services.permissions.close()
         await self.services.models.aclose()
