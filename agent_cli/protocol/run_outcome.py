@@ -100,8 +100,6 @@ class RunOutcome:
                 self._ended(event)
             case ev.SessionClosed() if event.error:
                 self.failed("internal_error", event.error)
-            case _:
-                pass
 
     def needs_correction(self, structure: Callable[[str], object]) -> bool:
         """Parse the answer with `structure`, which raises ValueError if it does not fit, and store it in

@@ -82,8 +82,6 @@ def _events(turn: Sequence[AnyRecord], shown: Shown) -> Iterator[ev.AnyEvent]:
                 yield ev.Compacted(before=record.before, after=record.after, how=record.how)
             case TurnEnded():
                 yield _end(record)
-            case _:
-                pass
 
 
 def attached_event(attached: AttachmentSummary) -> ev.Attached:

@@ -264,5 +264,3 @@ class ModelCaller:
                     )
                 )
                 attempt.shown = 0
-            case _:
-                pass

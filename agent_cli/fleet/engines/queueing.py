@@ -20,7 +20,6 @@ class RunningJob(Protocol):
 
     async def stop(self, grace_s: float) -> None:
         """Cancel the job, and kill its processes after `grace_s`. Returns when they are gone, and `end` is set."""
-        ...
 
 
 class _Typed(msgspec.Struct):

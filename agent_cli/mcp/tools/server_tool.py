@@ -42,7 +42,6 @@ class Link(Protocol):
 
     def current(self, name: str) -> ToolDefinition | None:
         """Return a tool as the server describes it now; None if it no longer offers it."""
-        ...
 
     def approved(self, name: str) -> ToolDefinition | None: ...
 

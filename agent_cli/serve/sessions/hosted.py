@@ -48,8 +48,6 @@ class HostedSession:
                     self._pending[request_id] = event
                 case ev.ApprovalResolved(request_id=request_id) | ev.QuestionResolved(request_id=request_id):
                     self._pending.pop(request_id, None)
-                case _:
-                    pass
             self.log.append(event)
 
 

@@ -172,8 +172,6 @@ def _items(record: AnyRecord, results: dict[str, ToolResult]) -> Iterator[Item]:
             yield Note("A message is held back from here on", record.reason)
         case TurnEnded(error=error) if error or record.stop_reason != "end_turn":
             yield Note(f"The turn ended: {record.stop_reason}", error)
-        case _:
-            pass
 
 
 def _account(turn: Turn, record: AnyRecord) -> None:

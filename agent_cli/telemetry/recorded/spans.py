@@ -214,8 +214,6 @@ class _Builder:
                 }  # fmt: skip
                 span_id = _id(16, trace_id, saved.id)
                 yield self._span(trace_id, span_id, root, "compaction", "compaction", interval, common | sizes)
-            case _:
-                pass
 
     def _span(
         self,

@@ -50,8 +50,6 @@ class PartialAnswer:
                     return self._changed(event)
             case ev.AnswerCompleted():
                 return self._changed(event)
-            case _:
-                pass
         return None
 
     def _changed(self, event: ev.AnyEvent) -> PartialOutput | None:

@@ -143,7 +143,6 @@ class Output(Protocol):
 
     def write(self, text: str) -> None:
         """Write and flush; do nothing after a failure."""
-        ...
 
 
 class Run:
@@ -265,8 +264,6 @@ class Run:
                 self._progress(lines.attachment_line(event))
             case ev.SessionClosed():
                 self._closed = True
-            case _:
-                pass
 
     async def _asked(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """Refuse the request: nobody can answer."""

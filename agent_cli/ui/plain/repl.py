@@ -213,8 +213,6 @@ class PlainRepl:
                         self.say(f"· Taken back, not sent: {clean(text)}")
                 case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
                     await self._turn_over()
-                case _:
-                    pass
             self._flush()
             self._invite()
             self._changed.set()

@@ -20,15 +20,12 @@ class Watcher(Protocol):
 
     def watch(self, event: events.BatchEvent) -> None:
         """Handle an event."""
-        ...
 
     def tick(self) -> None:
         """Show changes that depend only on time; called every second."""
-        ...
 
     def close(self) -> None:
         """Restore the screen."""
-        ...
 
 
 class Step(msgspec.Struct):
@@ -204,8 +201,6 @@ class PlainLines:
                 print(self._tally.pause(), flush=True)
             case events.BatchStopping():
                 print(f"stopping: {clean(event.why)}", flush=True)
-            case _:
-                pass
 
     def tick(self) -> None:
         """Print the totals once a minute."""

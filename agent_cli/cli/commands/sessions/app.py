@@ -152,8 +152,6 @@ def _conversation(records: tuple[AnyRecord, ...], mask: Mask) -> list[str]:
                 lines.append(f"\n{clean(mask(text))}")
             case ToolResult(tool=tool, status=status, text=text):
                 lines.append(f"  [{tool}: {status}] {clean(mask(text)).strip().partition(chr(10))[0][:100]}")
-            case _:
-                pass
     return lines
 
 
