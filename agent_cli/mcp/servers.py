@@ -90,8 +90,7 @@ class Servers:
 
     def _by_name(self) -> dict[str, Entry]:
         """Return the tools of all servers in use; the list is rebuilt only if the known state of one has
-        changed.
-        """
+        changed."""
         usable = self.usable()
         now = tuple(part for each in usable for part in (each, each.known))
         if len(now) != len(self._listed_from) or any(map(operator.is_not, now, self._listed_from)):
@@ -103,8 +102,7 @@ class Servers:
 
     def unknown(self, name: str) -> str:
         """Return the message that there is no such tool, with the names probably meant, or that its server is
-        switched off.
-        """
+        switched off."""
         import difflib
 
         for each in self.connections.values():

@@ -131,8 +131,7 @@ def _here(record: AnyRecord) -> AnyRecord:
 
 def _closed(records: Sequence[AnyRecord]) -> Iterator[AnyRecord]:
     """Yield the records, adding a result for each call without one, because no call from elsewhere continues
-    here.
-    """
+    here."""
     answered = {record.call_id for record in records if isinstance(record, ToolResult)}
     for record in records:
         yield record

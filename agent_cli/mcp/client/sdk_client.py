@@ -55,8 +55,7 @@ class SdkClient:
         process: ServerProcess | None,
     ) -> None:
         """Create a connection. `transport` receives a callback for messages that cannot be delivered, and opens
-        the two streams.
-        """
+        the two streams."""
         self.offer = Offer()
         self.closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._definition = definition

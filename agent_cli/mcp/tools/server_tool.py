@@ -121,8 +121,7 @@ class ServerTool:
 
     async def run(self, params: Arguments, context: ToolContext) -> ToolOutcome:
         """Call the tool. If its definition has changed, it runs only with the user's approval of that exact
-        change.
-        """
+        change."""
         now = self._now
         if changed := self._changed():
             if now.digest not in params.shown:

@@ -68,8 +68,7 @@ class LiteLLMModel(Unconnected):
 
     def __init__(self, route: Route, info: ModelInfo, provider: str = "") -> None:
         """Create a client. `provider` is LiteLLM's name for it, if that differs from the first part of the model's
-        name.
-        """
+        name."""
         self._route = route
         self._provider = provider or route.name.partition("/")[0]
         own = self._provider == route.name.partition("/")[0]

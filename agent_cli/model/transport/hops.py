@@ -240,8 +240,7 @@ def _alternating(addresses: Sequence[str]) -> list[str]:
 
 async def _first(attempts: Sequence[Callable[[], Coroutine[None, None, ByteStream]]]) -> ByteStream:
     """Return the result of the first attempt that succeeds. The next one starts when one fails or takes too
-    long.
-    """
+    long."""
     running: set[asyncio.Task[ByteStream]] = set()
     waiting, errors, winners = list(attempts), list[BaseException](), list[ByteStream]()
     try:

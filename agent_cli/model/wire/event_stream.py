@@ -173,8 +173,7 @@ class SurrogateJoiner:
 
 class TextBuffer:
     """A text that arrives in pieces. Adding a piece costs no more than its own length, however long the text
-    is.
-    """
+    is."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []

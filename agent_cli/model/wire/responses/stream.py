@@ -98,8 +98,7 @@ class ResponsesStream(EventStream):
 
     def _item(self, chunk: Json) -> _Item:
         """Return the item of an event: by output index, else by item id, else by the id of the item it
-        contains.
-        """
+        contains."""
         key = chunk.get("output_index")
         if key is None:
             key = chunk.get("item_id") or object_of(chunk.get("item")).get("id")
