@@ -82,7 +82,7 @@ class Dispatcher:
         self.services.budget.begin_input()
         if self.services.parent is None:
             self.services.prompt_calls.used = 0
-        turn = self._turn = self._new_turn(submission.id)
+        turn = self._turn = Turn(self.services, self.services.scope(submission.id, new_id("turn")))
         if self.services.agents is not None:
             self.services.agents.begin_turn(turn.scope)
         self.bus.emit(
@@ -129,9 +129,6 @@ class Dispatcher:
         resumed."""
         for text in self.take_leftover_steers():
             self._warn(f"Not delivered, because the turn was interrupted: {text}", submission_id)
-
-    def _new_turn(self, submission_id: str) -> Turn:
-        return Turn(self.services, self.services.scope(submission_id, new_id("turn")))
 
     async def _end_turn(
         self, turn: Turn, reason: StopReason, *, failure: Exception | None, within_s: float | None

@@ -41,7 +41,7 @@ class EventQueue:
         """Append an event."""
         self._number += 1
         name: str | int = self._number
-        if isinstance(event, Progress) and _type_of(event) != "retry_scheduled":
+        if isinstance(event, Progress) and msgspec.json.decode(event.event, type=_Typed).type != "retry_scheduled":
             name = event.key
             self._waiting.pop(name, None)
         self._waiting[name] = event
@@ -61,10 +61,6 @@ class EventQueue:
                 return
             self._changed.clear()
             await self._changed.wait()
-
-
-def _type_of(progress: Progress) -> str:
-    return msgspec.json.decode(progress.event, type=_Typed).type
 
 
 class Engine(ABC):

@@ -8,7 +8,7 @@ from agent_cli.telemetry.recorded.figures import ToolFigures
 from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import Theme
-from agent_cli.ui.text.time_shares import duration, percent, render_shares
+from agent_cli.ui.text.time_shares import draw_bar, duration, percent, render_shares
 
 from ..sessions.output import when
 
@@ -90,7 +90,7 @@ def table(by: Grouping, found: Statistics, out: Written, *, is_alone: bool) -> l
         line = _padded(_shortened(names[at], name_width, at_end=by != "project"), name_width)
         line += "".join(f"  {cells[each.head][at]:>{wide[each.head]}}" for each in columns)
         if bar >= _NARROWEST_BAR:
-            line += f"  {out.theme.paint('accent', _bar(weight(row) / most, bar))}"
+            line += f"  {out.theme.paint('accent', draw_bar(weight(row) / most, bar))}"
         written.append(line.rstrip())
     if len(shown) < len(rows):
         written.append(out.theme.paint("muted", f"{len(rows) - len(shown)} more; --by {by} shows all."))
@@ -181,7 +181,3 @@ def _shortened(text: str, width: int, *, at_end: bool) -> str:
     if lines.cells(text) <= width or at_end:
         return lines.truncate(text, width)
     return "…" + text[-(width - 1) :] if text.isascii() else lines.truncate(text, width)
-
-
-def _bar(share: float, width: int) -> str:
-    return "▪" * max(1, round(width * share)) if share > 0 else ""
