@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agent_cli.protocol.messages import UserMessage
-from agent_cli.protocol.records import AnyRecord, Header, InputDequeued, InputQueued, Named
+from agent_cli.protocol.records import AnyRecord, InputDequeued, InputQueued, Named, header_of
 
 from .session_file import StoreError
 
@@ -22,8 +22,7 @@ def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None =
     Raises:
         NoPrompt: there is no such prompt.
     """
-    header = records[0]
-    assert isinstance(header, Header)
+    header = header_of(records)
     kept = records if at is None else _before(records, at)
     taken = {name for record in kept if isinstance(record, InputDequeued) for name in record.queued_ids}
     waiting = {record.id for record in kept if isinstance(record, InputQueued)} - taken

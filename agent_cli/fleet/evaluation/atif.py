@@ -21,6 +21,7 @@ from agent_cli.protocol.records import (
     SettingsSet,
     TurnEnded,
     TurnsUndone,
+    header_of,
 )
 from agent_cli.protocol.usage import NON_CONVERSATION_KINDS
 from agent_cli.session.costs import totals_of
@@ -39,8 +40,7 @@ def trajectory(records: Sequence[AnyRecord], children: Children | None = None) -
         records: the session; the first one is its header.
         children: sessions of all descendant sub-agents.
     """
-    header = records[0]
-    assert isinstance(header, Header)
+    header = header_of(records)
     known = children or {}
     steps = list(_steps(header, records, known)) or [_step(header, "system", "")]
     started = (known.get(record.call_id, ()) for record in records if isinstance(record, ToolResult))

@@ -18,6 +18,7 @@ from agent_cli.protocol.records import (
     TurnEnded,
     TurnsRedone,
     TurnsUndone,
+    header_of,
 )
 from agent_cli.protocol.usage import Totals
 from agent_cli.session.costs import totals_of
@@ -95,8 +96,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
 def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
     """Build the transcript from the records of a session; the first one is its header."""
-    header = records[0]
-    assert isinstance(header, Header)
+    header = header_of(records)
     results = {each.call_id: each for each in reversed(records) if isinstance(each, ToolResult)}
     undone = taken_back(records).messages
     turns = [Turn(0, "", header.time)]
