@@ -39,7 +39,7 @@ def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme, width: int) -
     most = max(_LEAST_BAR, min(_BAR, width - widest - 10))
     rows = [theme.paint("muted", f"  By {'money' if by_money else 'tokens, since not every price is known'}:")]
     rows += [
-        f"  {name}{' ' * (widest - lines.cells(name))}  {draw_bar(size / whole, most):<{most}}  {percent(size / whole)}"
+        f"  {lines.pad(name, widest)}  {draw_bar(size / whole, most):<{most}}  {percent(size / whole)}"
         for name, (_, size) in zip(names, shown, strict=True)
     ]
     if rest:

@@ -177,6 +177,11 @@ def count(tokens: int | None) -> str:
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
+def pad(text: str, width: int) -> str:
+    """Return the text, filled with spaces to `width` columns."""
+    return text + " " * (width - cells(text))
+
+
 def number(count: int, noun: str, plural: str = "") -> str:
     """Return `1 line`, `3 lines`; `plural` for an irregular plural."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"

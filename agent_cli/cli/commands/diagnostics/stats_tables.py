@@ -82,12 +82,12 @@ def table(by: Grouping, found: Statistics, out: Written, *, is_alone: bool) -> l
     taken = sum(wide[each.head] + 2 for each in columns)
     name_width = max(min(longest, out.width - taken), min(_NARROWEST_NAME, out.width - taken), 1)
     bar = min(_BAR, out.width - taken - name_width - 2)
-    head = f"{_padded(by, name_width)}" + "".join(f"  {each.head:>{wide[each.head]}}" for each in columns)
+    head = f"{lines.pad(by, name_width)}" + "".join(f"  {each.head:>{wide[each.head]}}" for each in columns)
     if bar >= _NARROWEST_BAR:
         head += f"  by {unit}"[: bar + 2]
     written = [out.theme.paint("muted", head)]
     for at, row in enumerate(shown):
-        line = _padded(_shortened(names[at], name_width, at_end=by != "project"), name_width)
+        line = lines.pad(_shortened(names[at], name_width, at_end=by != "project"), name_width)
         line += "".join(f"  {cells[each.head][at]:>{wide[each.head]}}" for each in columns)
         if bar >= _NARROWEST_BAR:
             line += f"  {out.theme.paint('accent', draw_bar(weight(row) / most, bar))}"
@@ -170,10 +170,6 @@ def _count(count: int) -> str:
 
 def _name(by: Grouping, row: Row) -> str:
     return f"{row.key}  {row.title}" if by == "session" else row.key or "(unknown)"
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - lines.cells(text))
 
 
 def _shortened(text: str, width: int, *, at_end: bool) -> str:
