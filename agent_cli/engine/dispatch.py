@@ -28,7 +28,7 @@ from .model_calls.budget import OverBudget
 from .outcomes import Outcomes, stop_reason_of
 from .services import SessionServices
 from .turn import Steers, Stop, Turn
-from .undo.history_operations import OperationRefused
+from .undo.history_operations import HistoryOperations, OperationRefused
 
 
 class Dispatcher:
@@ -70,8 +70,6 @@ class Dispatcher:
             case UserInput() as user_input:
                 await self._take_turn(submission, user_input)
             case operation if isinstance(operation, HistoryOperation):
-                from .undo.history_operations import HistoryOperations
-
                 await HistoryOperations(self.services).carry_out(operation, self.services.scope(submission.id))
             case _:
                 raise TypeError(f"{type(submission.operation).__name__} is not a task")

@@ -1,6 +1,7 @@
 """A bug report: a file in the state folder, for the user to read and to pass on, or not. Nothing is sent, no
 network is used, and known secrets are masked throughout."""
 
+import asyncio
 import io
 import os
 import platform
@@ -93,8 +94,6 @@ async def write_report(
         OSError: it cannot be written.
         StoreError: the session cannot be read.
     """
-    import asyncio
-
     versions = {name: await _version(setup, processes, name) for name in _PROGRAMS}
     return await asyncio.to_thread(_written, setup, redactor, session, {**facts, **versions})
 

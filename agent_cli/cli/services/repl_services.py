@@ -17,8 +17,10 @@ from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
 from agent_cli.store.catalog import MOST_LISTED, totals
 from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui import services
 from agent_cli.ui.text.lines import ago
+from agent_cli.workspace.git.repository import current_branch
 
 if TYPE_CHECKING:
     from .review.repl_review import ReplReviews
@@ -161,7 +163,6 @@ class SessionHost:
 
     async def agent_diff(self, agent: str) -> str:
         from agent_cli.engine.subagents.isolation import diff_of
-        from agent_cli.tools.kit.base import ToolError
 
         if self._opened.agents is None:
             return ""
@@ -196,8 +197,6 @@ class SessionHost:
         return config(self._setup, self._opened.redactor)
 
     def branch(self) -> str:
-        from agent_cli.workspace.git.repository import current_branch
-
         return current_branch(self._setup.root)
 
     async def doctor(self, width: int) -> AsyncGenerator[str, None]:

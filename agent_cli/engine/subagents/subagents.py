@@ -19,7 +19,7 @@ from agent_cli.tools.kit.base import ToolError
 
 from .built_in import BUILT_IN, GENERAL
 from .child import BuildChild, Child, ChildPlan, ChildResult
-from .results import read_at
+from .results import read_at, report
 
 if TYPE_CHECKING:
     from ..context.mentions import Attachments
@@ -252,8 +252,6 @@ class Subagents:
         found = [each for each in over if each.plan.background and each.result is not None]
         if not found:
             return {}
-        from .results import report
-
         for each in found:
             each.is_reported = True
         return {each.plan.name: report(each) for each in found}

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -57,8 +57,6 @@ def target_of(url: str) -> Target:
     Raises:
         ModelError: `not_found`: the URL is not usable.
     """
-    from urllib.parse import unquote
-
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme.lower(), parts.hostname or "", parts.port

@@ -9,6 +9,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath, WritePath
 from agent_cli.protocol.messages import ResultKind
+from agent_cli.workspace.editing.unified_diff import unified_diff
 from agent_cli.workspace.files.encoding import codec_for_new
 from agent_cli.workspace.files.reader import TextFile, stamp_of
 from agent_cli.workspace.paths import Resolved
@@ -115,8 +116,6 @@ def _merged(
     from agent_cli.workspace.editing.three_way import merge_texts
 
     both = merge_texts(base, content, before.text)
-    from agent_cli.workspace.editing.unified_diff import unified_diff
-
     theirs = unified_diff(base, before.text, place.relative).text.split("\n")[2:]
     shown = "\n".join(theirs[:_MAX_SHOWN_LINES])
     whole = len(theirs) <= _MAX_SHOWN_LINES

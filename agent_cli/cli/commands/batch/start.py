@@ -20,6 +20,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import Setup
+from agent_cli.config.api_keys import keyed
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.attempts.run import batch_place
 from agent_cli.fleet.batch.events import BatchEnd
@@ -205,7 +206,6 @@ def _check_prices(request: BatchRequest, batch: Batch) -> None:
     """
     if request.budget is None or request.allow_unknown_cost:
         return
-    from agent_cli.config.api_keys import keyed
     from agent_cli.model.routing import probe_of, resolve
 
     setup = Setup(ParsedOptions("run", {}))

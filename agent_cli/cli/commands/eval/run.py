@@ -18,6 +18,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import Setup
+from agent_cli.config.api_keys import keyed
 from agent_cli.fleet.batch.folder import read_batch, read_results
 from agent_cli.fleet.evaluation.folder import (
     Record,
@@ -172,7 +173,6 @@ def _tools(enabled: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 def _prices(model: str) -> dict[str, Any] | None:
     """Return the price table used to compute costs."""
-    from agent_cli.config.api_keys import keyed
     from agent_cli.model.routing import probe_of, resolve
     from agent_cli.model.types.base import ModelError
 

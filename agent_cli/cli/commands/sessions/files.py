@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -153,8 +154,6 @@ def prune_command(
     mb: Annotated[int | None, typer.Option(min=0, help="Instead of sessions.keep_mb.")] = None,
 ) -> int:
     """Delete old sessions as configured. Those in use and those with a name of their own stay."""
-    import time
-
     setup = setup_for_sessions()
     keep = setup.config.sessions
     planned = plan(

@@ -13,7 +13,7 @@ from typing import Literal
 from agent_cli.bootstrap.sandbox_setup import measured_for, wanted_for
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
-from agent_cli.config.dirs import defines_servers, has_plugins
+from agent_cli.config.dirs import defines_servers, has_plugins, worktrees_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.which import program
 from agent_cli.model import routing
@@ -237,7 +237,6 @@ async def _state(setup: Setup) -> str:
 
 def _worktrees(setup: Setup) -> str:
     """Return the worktrees kept beside the state: those of users and sub-agents, and trees of batches."""
-    from agent_cli.config.dirs import worktrees_dir
     from agent_cli.workspace.worktrees.worktree import worktrees
 
     folder = worktrees_dir(setup.state)
