@@ -14,8 +14,10 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
+
+from agent_cli.net.causes import causes
 
 from ..transport.error_redaction import ErrorRedactor
 from ..types.base import (
@@ -264,7 +266,7 @@ def _model_error(error: BaseException) -> ModelError:
 def _kind(error: BaseException, message: str, answered: ErrorKind) -> ErrorKind:
     if _NO_PROVIDER in message:
         return "not_found"
-    names = {cls.__name__ for cause in _causes(error) for cls in type(cause).__mro__}
+    names = {cls.__name__ for cause in causes(error) for cls in type(cause).__mro__}
     for name, kind in _BY_CLASS.items():
         if name in names:
             return kind
@@ -272,14 +274,6 @@ def _kind(error: BaseException, message: str, answered: ErrorKind) -> ErrorKind:
     if _MALFORMED.search(message) and (broken or answered == "server"):
         return "malformed"
     return "connection" if broken else answered
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes; LiteLLM reports a refused connection as a server error."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
 
 
 def _answer(error: BaseException) -> Json:

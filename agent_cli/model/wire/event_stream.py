@@ -237,6 +237,18 @@ def word_of(value: Any) -> str:
     return join_surrogates(text_of(value))
 
 
+def usage_of(sent: Any, answered: Any, read: int | None, written: int | None, reasoning: Any) -> Usage:
+    """Return token counts as reported; `sent` includes the tokens read from and written to the cache."""
+    total = count_of(sent)
+    return Usage(
+        input=None if total is None else max(0, total - (read or 0) - (written or 0)),
+        output=count_of(answered),
+        cache_read=read,
+        cache_write=written,
+        reasoning=count_of(reasoning),
+    )
+
+
 def count_of(value: Any) -> int | None:
     """Return a field that should be a token count; None if it is not, or is implausible."""
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
