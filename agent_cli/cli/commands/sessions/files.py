@@ -26,7 +26,7 @@ from .output import emit, setup_for_sessions, size, stop_writing, when
 from .pruning import forgetting
 
 Mask = Callable[[str], str]
-_Id = Annotated[
+SessionId = Annotated[
     str,
     typer.Argument(
         metavar="ID", help="The beginning of the session's id, or its title.", autocompletion=session_ids
@@ -35,7 +35,7 @@ _Id = Annotated[
 
 
 def export(
-    identifier: _Id,
+    identifier: SessionId,
     format: Annotated[
         str | None,
         typer.Option("--format", "-f", help="md, json or html; default: by the file's ending, else md."),
@@ -179,7 +179,7 @@ def _pruned(done: Pruned, verb: str) -> list[str]:
     return [*lines, f"{verb} {count}, {size(done.size_bytes)} of {size(done.total_bytes)}."]
 
 
-def repair_command(identifier: _Id) -> int:
+def repair_command(identifier: SessionId) -> int:
     """Repair a damaged session file. What cannot be read is left out; the file as it was is kept beside it."""
     setup = setup_for_sessions()
     done = repair(setup.sessions.find(identifier))
