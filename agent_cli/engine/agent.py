@@ -96,9 +96,7 @@ class Agent:
         waiting = tuple(map(_shown, self._waiting_inputs().values()))
         compacting = self._active is not None and self._running == ""
         shown = tuple(each for each in waiting if each.text)
-        return self._dispatcher.services.snapshots.snapshot(
-            busy=self.is_busy, compacting=compacting, waiting=shown
-        )
+        return self.services.snapshots.snapshot(busy=self.is_busy, compacting=compacting, waiting=shown)
 
     def _waiting_inputs(self, before: str = "") -> dict[str, UserInput | Steer | HistoryOperation]:
         """Return input that has neither begun nor been delivered, by submission, oldest first: all of it, or what
@@ -125,26 +123,26 @@ class Agent:
 
     def context(self) -> ContextPicture:
         """Return the current contents of the context window."""
-        return self._dispatcher.services.snapshots.context()
+        return self.services.snapshots.context()
 
     def replay(self) -> Iterator[tuple[ev.AnyEvent, ...]]:
         """Yield the turns so far, newest first, each as the events it emitted."""
         from agent_cli.session.replay import replay
 
-        session, registry = self._dispatcher.session, self._dispatcher.services.registry
+        session, registry = self._dispatcher.session, self.services.registry
         return map(self._bus.replayed, replay(session.records, session.in_full, partial(_result_shown, registry)))
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that count, oldest first."""
-        return self._dispatcher.services.undo.points()
+        return self.services.undo.points()
 
     async def diff(self) -> str:
         """Return a unified diff of the workspace against its state before the session's first change."""
-        return await self._dispatcher.services.undo.session_diff()
+        return await self.services.undo.session_diff()
 
     def notify_turn_ended(self, text: str) -> None:
         """Notify hooks that the front end is waiting for the next prompt and has alerted the user."""
-        services = self._dispatcher.services
+        services = self.services
         if services.session_hooks is not None:
             services.session_hooks.notify("idle_prompt", text, services.scope())
 
@@ -189,15 +187,12 @@ class Agent:
                 case Interrupt(reason=reason):
                     self._interrupt(submission, reason)
                 case ApprovalAnswer() as answer:
-                    self._complete(
-                        submission, self._dispatcher.services.approvals.answer(answer), "no longer open"
-                    )
+                    self._complete(submission, self.services.approvals.answer(answer), "no longer open")
                 case QuestionAnswer(request_id=request_id, text=text):
-                    self._complete(
-                        submission, self._dispatcher.services.approvals.reply(request_id, text), "no longer open"
-                    )
+                    self._complete(submission, self.services.approvals.reply(request_id, text), "no longer open")
                 case ChangeSettings() as change:
-                    await self._change(submission, change)
+                    changed = self._dispatcher.change_settings(change, submission.id)
+                    await self._complete_after(submission, changed)
                 case ControlJob() as job:
                     self._run_in_background(self._complete_after(submission, self._dispatcher.control_job(job)))
                 case ControlAgent() as change:
@@ -272,7 +267,7 @@ class Agent:
         error."""
         if user_input.text.strip() and (self._active is not None or not self._turns.empty()):
             try:
-                self._dispatcher.services.inbox.queue(user_input.text, user_input.images)
+                self.services.inbox.queue(user_input.text, user_input.images)
             except StoreError as error:
                 self._dispatcher.outcomes.failed(submission, error)
                 self._waiting.pop(submission.id, None)
@@ -283,8 +278,7 @@ class Agent:
         try:
             taken = self._dispatcher.steer(steer.text)
         except StoreError as error:
-            self._dispatcher.outcomes.failed(submission, error)
-            self._waiting.pop(submission.id, None)
+            self._fail(submission, error)
             return
         if taken:
             self._complete(submission, True, "")
@@ -325,18 +319,9 @@ class Agent:
         texts = tuple(each.text for each in returned if isinstance(each, UserInput | Steer) and each.text.strip())
         commands = tuple(as_typed(each) for each in returned if not isinstance(each, UserInput | Steer))
         with contextlib.suppress(StoreError):
-            self._dispatcher.services.inbox.drop(*texts)
+            self.services.inbox.drop(*texts)
         self._bus.emit(ev.InputReturned(texts=texts, commands=commands, submission_id=submission_id))
         return True
-
-    async def _change(self, submission: Submission, change: ChangeSettings) -> None:
-        try:
-            await self._dispatcher.change_settings(change, submission.id)
-        except Exception as error:  # an unusable model or mode changes nothing
-            self._dispatcher.outcomes.failed(submission, error)
-            self._waiting.pop(submission.id, None)
-            return
-        self._complete(submission, True, "")
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something slow without blocking the submission loop."""
@@ -344,14 +329,17 @@ class Agent:
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
 
-    async def _complete_after(self, submission: Submission, work: Coroutine[Any, Any, str]) -> None:
+    async def _complete_after(self, submission: Submission, work: Coroutine[Any, Any, str | None]) -> None:
         try:
             said = await work
         except Exception as error:  # reported to the submitter; the loop continues
-            self._dispatcher.outcomes.failed(submission, error)
-            self._waiting.pop(submission.id, None)
-            return
-        self._complete(submission, True, "", said)
+            self._fail(submission, error)
+        else:
+            self._complete(submission, True, "", said or "")
+
+    def _fail(self, submission: Submission, error: Exception) -> None:
+        self._dispatcher.outcomes.failed(submission, error)
+        self._waiting.pop(submission.id, None)
 
     def _complete(self, submission: Submission, done: bool, otherwise: str, detail: str = "") -> None:
         """End a submission that needs no turn."""
