@@ -133,7 +133,7 @@ def _stays_among_servers(action: CallExternal, policy: Policy) -> bool:
     """Return True if all untrusted text came from the called server or from servers that a rule allows: the user
     has allowed these to be used together."""
     names = [_external_name(source) for source in policy.untrusted_sources]
-    allows = [rule for rule in policy.rules if rule.effect == "allow" and rule.kind == "mcp"]
+    allows = policy.rules.of("allow", "mcp")
     return bool(names) and all(
         name.partition("/")[0] == action.server or any(matches_words(rule, name) for rule in allows)
         for name in names
@@ -171,16 +171,14 @@ def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
 
 
 def _outside(policy: Policy, kind: Kind, name: str, reason: str, grant: str) -> Verdict:
-    for effect in ("deny", "ask", "allow"):
-        for rule in policy.rules:
-            if rule.effect == effect and rule.kind == kind and matches_words(rule, name):
-                if effect == "deny":
-                    return Deny(str(rule), f"{name} is denied")
-                if policy.mode == "plan":
-                    break
-                return Ask(str(rule), reason) if effect == "ask" else Allow(str(rule))
+    if rule := policy.rules.first("deny", kind, (name,)):
+        return Deny(str(rule), f"{name} is denied")
     if policy.mode == "plan":
         return Deny("mode plan", reason, by_mode=True)
+    if rule := policy.rules.first("ask", kind, (name,)):
+        return Ask(str(rule), reason)
+    if rule := policy.rules.first("allow", kind, (name,)):
+        return Allow(str(rule))
     if policy.mode == "yolo":
         return Allow("mode yolo", by_mode=True)
     return Ask(f"mode {policy.mode}", reason, grant, by_mode=True)

@@ -12,6 +12,7 @@ HintKind = Literal[
     "check_model",
     "load_model",
     "read_message",
+    "use_responses",
     "shorten_conversation",
     "shorten_request",
     "wait",

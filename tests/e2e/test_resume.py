@@ -76,3 +76,19 @@ def test_an_undone_turn_is_not_shown_and_an_interrupted_one_says_so(world: World
         person.wait("(?m)^▌ three$")
         person.wait("! Interrupted. Nothing lost – /retry continues.")
         assert "First answer." in person.text and "Second answer." not in person.text
+
+
+def test_a_session_whose_turns_are_all_undone_can_be_resumed_and_redone(world: World) -> None:
+    world.script(Reply(text="First answer."))
+    with Person(world, "--mode", "yolo") as person:
+        person.ask("one")
+        person.say("/undo")
+        person.wait("Undid 1 turn: one")
+        person.leave()
+        assert "Resume with: agent resume" in person.text
+    with Person(world, "-c") as person:
+        person.say("/redo")
+        person.wait("Redid 1 turn")
+        person.leave()
+    with Person(world, "-c") as person:
+        person.wait("First answer.")

@@ -28,7 +28,14 @@ _BLOCKS: dict[str, dict[str, tuple[set[str], set[str]]]] = {
 }
 """Needed and allowed fields of each block, by role."""
 _EFFORTS = {"low", "medium", "high", "xhigh", "max"}
-_THINKING = {"adaptive": {"display", "block_binding"}, "enabled": {"budget_tokens", "display"}, "disabled": set()}
+_THINKING = {
+    "adaptive": {"display", "block_binding"},
+    "enabled": {"budget_tokens", "display"},
+    "disabled": set(),
+    "between_tools": set(),
+}
+_NEVER_DISABLED = re.compile(r"fable-5-1|mythos-5-1|(opus|sonnet)-5-[1-9]")
+_BETWEEN_TOOLS = re.compile(r"sonnet-5-5")
 _NO_BUDGET = re.compile(r"opus-(4-[78]|[5-9])|sonnet-[5-9]|haiku-[5-9]|fable|mythos")
 _NO_ADAPTIVE = re.compile(r"claude-3|haiku-4|(opus|sonnet)-4-[015]|sonnet-4-2|opus-4-2")
 _MOST_MARKS = 4
@@ -61,8 +68,9 @@ def _settings_complaint(body: Json) -> str:
     kind, model = thinking.get("type"), body["model"]
     if kind not in _THINKING or thinking.keys() - {"type"} - _THINKING[kind]:
         return f"thinking: Extra inputs are not permitted: {thinking}"
-    refused = _NO_BUDGET if kind == "enabled" else _NO_ADAPTIVE if kind == "adaptive" else None
-    if refused is not None and refused.search(model):
+    refused = {"enabled": _NO_BUDGET, "adaptive": _NO_ADAPTIVE, "disabled": _NEVER_DISABLED}.get(kind)
+    is_refused = refused.search(model) if refused else not _BETWEEN_TOOLS.search(model)
+    if "thinking" in body and is_refused:
         return f'"thinking.type.{kind}" is not supported for this model.'
     if kind == "enabled" and thinking.get("budget_tokens", 0) < 1024:
         return "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.policy.authorize import Policy
-from agent_cli.policy.rules.rule import BUILT_IN
+from agent_cli.policy.rules.rule import BUILT_IN, Rules
 from agent_cli.protocol.actions import Deny, Mode, Reach, Verdict
 from tests.policy.test_authorize import policy
 
@@ -17,7 +17,7 @@ MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "yolo")
 def ruled(*rules: str, mode: Mode = "auto-edit", sandboxed: bool = True, **facts: Any) -> Policy:
     """A policy with the built-in rules and those given as `effect rule`."""
     given = policy(*rules, mode=mode, sandboxed=sandboxed)
-    return msgspec.structs.replace(given, rules=(*BUILT_IN, *given.rules), **facts)
+    return msgspec.structs.replace(given, rules=Rules((*BUILT_IN, *given.rules)), **facts)
 
 
 def corpus(name: str, key: str = "commands") -> list[dict[str, str]]:

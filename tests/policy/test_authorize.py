@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.policy.authorize import Policy, authorize, strictest
-from agent_cli.policy.rules.rule import Rule, RuleError, parse_rule
+from agent_cli.policy.rules.rule import Rule, RuleError, Rules, parse_rule
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -39,7 +39,7 @@ def policy(*rules: str, mode: Mode = "ask", sandboxed: bool = False) -> Policy:
         parsed.append(parse_rule(rule, effect, "test"))  # type: ignore[arg-type]
     return Policy(
         mode=mode,
-        rules=tuple(parsed),
+        rules=Rules(parsed),
         roots=(ROOT,),
         protected=("/home/u/.config/agent-cli", "/home/u/.local/state/agent-cli"),
         readable=("/home/u/.local/state/agent-cli/spill/s1",),

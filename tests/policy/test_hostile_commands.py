@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.policy.authorize import Policy, authorize
 from agent_cli.policy.rules.globs import globs_meet
-from agent_cli.policy.rules.rule import BUILT_IN, RuleError, parse_rule
+from agent_cli.policy.rules.rule import BUILT_IN, RuleError, Rules, parse_rule
 from agent_cli.policy.shell.parser import Unsure, parse
 from agent_cli.protocol.actions import Allow, Ask, Mode, RunCommand
 from agent_cli.sandbox.profile.environment import child_env
@@ -18,7 +18,7 @@ from tests.rows import each_row
 
 def with_secrets(*rules: str, mode: Mode = "ask") -> Policy:
     given = policy(*rules, mode=mode)
-    return msgspec.structs.replace(given, rules=(*BUILT_IN, *given.rules))
+    return msgspec.structs.replace(given, rules=Rules((*BUILT_IN, *given.rules)))
 
 
 @each_row(

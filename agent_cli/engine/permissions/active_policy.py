@@ -16,7 +16,7 @@ from agent_cli.fs.files import read_regular
 from agent_cli.fs.git_files import may_be_repository
 from agent_cli.policy.authorize import Policy, authorize, combine, may_leave
 from agent_cli.policy.rules.path_verdict import watched
-from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, parse_rule
+from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, Rules, parse_rule
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -348,9 +348,9 @@ class Permissions:
 
         return tuple(path for root in self._workspace.roots for path in run_by_git(str(root)))
 
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> Rules:
         """Return all rules in force."""
-        return (*self.restrictions, *self._rules, *self.granted(), *self._turn_rules)
+        return Rules((*self.restrictions, *self._rules, *self.granted(), *self._turn_rules))
 
     def granted(self) -> tuple[Rule, ...]:
         """Return the rules that the user allowed, in this session and its parents."""

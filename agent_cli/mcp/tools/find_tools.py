@@ -9,7 +9,7 @@ import msgspec
 
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import visible
-from agent_cli.tools.kit.base import BasicTool, Tool, ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.base import BasicTool, ForeignTool, NamesTool, Tool, ToolContext, ToolError, ToolOutcome
 
 from ..types.offer import Entry
 from .server_tool import described, object_schema
@@ -90,7 +90,7 @@ class CallParams(msgspec.Struct, frozen=True):
     arguments: dict[str, Any] = {}
 
 
-class CallTool(BasicTool):
+class CallTool(BasicTool, ForeignTool, NamesTool):
     """Calls a tool that was found; from then on the call counts as that tool's."""
 
     name = "call_tool"
@@ -102,7 +102,10 @@ class CallTool(BasicTool):
         """Create the tool. `unknown` returns the message for an unknown name."""
         self._find = find
         self._unknown = unknown
-        self.schema: dict[str, Any] = {
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {
             "type": "object",
             "properties": {
                 "name": {"type": "string"},

@@ -9,7 +9,14 @@ import msgspec
 from agent_cli.protocol.actions import Action, CallExternal
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import visible, visible_line
-from agent_cli.tools.kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.base import (
+    ForeignTool,
+    NeedsPreparation,
+    Preview,
+    ToolContext,
+    ToolError,
+    ToolOutcome,
+)
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 
 from ..catalog.changes import changed_parts, definition_diff
@@ -58,7 +65,7 @@ class Arguments(msgspec.Struct, frozen=True):
     """The digest of a changed definition, once the user has been shown the change with this call."""
 
 
-class ServerTool:
+class ServerTool(ForeignTool, NeedsPreparation):
     """A tool of a server."""
 
     Params = Arguments

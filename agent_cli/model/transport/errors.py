@@ -85,6 +85,8 @@ def _hint(error: ModelError, provider: str, failure: _Failure) -> Hint:
         return Hint("load_model")
     if isinstance(error, Unreachable):
         return error.hint
+    if error.kind == "bad_request" and "/v1/responses" in error.message:  # newer OpenAI models behind a gateway
+        return Hint("use_responses", provider)
     match failure.about:
         case "":
             return Hint(failure.hint)

@@ -118,13 +118,13 @@ _ROWS = {
     "openai": ProviderSpec(
         base_url="https://api.openai.com/v1",
         base_url_vars=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-        default_model="gpt-5.6",
+        default_model="gpt-6.1-sol",
         quirks=Quirks(max_tokens_field="max_completion_tokens", schema_beside_tools=True),
     ),
     "gemini": ProviderSpec(
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         key_vars=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        default_model="gemini-3.1-pro-preview",
+        default_model="gemini-4-argon",
         quirks=Quirks(efforts=("minimal", "low", "medium", "high"), thought_signatures=True),
     ),
     "openrouter": ProviderSpec(

@@ -9,7 +9,7 @@ from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, Reach, Verdict, w
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
-from .rule import BUILT_IN_PLACE, Effect, Kind, Rule, matches_path, may_match_path
+from .rule import BUILT_IN_PLACE, Effect, Kind, Rule, Rules, matches_path, may_match_path
 from .secret_paths import is_secret, names_a_secret, seen_path
 
 _INVISIBLE = lazy_regex(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
@@ -22,7 +22,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Everything a decision depends on."""
 
     mode: Mode
-    rules: tuple[Rule, ...]
+    rules: Rules
     roots: tuple[str, ...]
     """Real paths of the workspace root and the folders added to it."""
     protected: tuple[str, ...]
@@ -189,13 +189,9 @@ def _path_rule(
     covers = may_match_path if glob else matches_path
     known = policy.names(path) if glob else names
     lacks_secrets = known is not None and not any(is_secret(name, policy.home) for name in known)
-    for rule in policy.rules:
-        if rule.effect != effect or rule.kind != kind:
-            continue
-        is_built_in = rule.place == BUILT_IN_PLACE
-        if (is_built_in and lacks_secrets) or not any(covers(rule, name, policy.root) for name in names):
-            continue
-        if not (is_built_in and _lifted(policy, path, glob)):
+    for rule in policy.rules.of(effect, kind, built_in=not lacks_secrets):
+        is_covered = any(covers(rule, name, policy.root) for name in names)
+        if is_covered and not (rule.place == BUILT_IN_PLACE and _lifted(policy, path, glob)):
             return rule
     return None
 
@@ -203,11 +199,8 @@ def _path_rule(
 def _lifted(policy: Policy, path: str, glob: bool) -> bool:
     """Return True if an allow rule that names secrets permits reading this one."""
     return not glob and any(
-        rule.effect == "allow"
-        and rule.kind == "read"
-        and matches_path(rule, path, policy.root)
-        and names_a_secret(rule.pattern)
-        for rule in policy.rules
+        matches_path(rule, path, policy.root) and names_a_secret(rule.pattern)
+        for rule in policy.rules.of("allow", "read")
     )
 
 

@@ -4,7 +4,8 @@ rule records where it was written."""
 
 import os
 import re
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
 import msgspec
@@ -46,6 +47,28 @@ class Rule(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.effect} {self.text} ({self.place})"
+
+
+class Rules(tuple[Rule, ...]):
+    """The rules in force, in the order in which they are looked at."""
+
+    def of(self, effect: Effect, kind: Kind, *, built_in: bool = True) -> Sequence[Rule]:
+        """Return the rules of an effect and a kind; without `built_in` only those that somebody wrote."""
+        return self._groups.get((effect, kind, built_in), ())
+
+    def first(self, effect: Effect, kind: Kind, texts: Sequence[str]) -> Rule | None:
+        """Return the first rule of an effect and a kind that covers any of these commands, hosts or tools."""
+        return next(
+            (rule for rule in self.of(effect, kind) if any(matches_words(rule, text) for text in texts)), None
+        )
+
+    @cached_property
+    def _groups(self) -> dict[tuple[Effect, Kind, bool], list[Rule]]:
+        found: dict[tuple[Effect, Kind, bool], list[Rule]] = {}
+        for rule in self:
+            for built_in in (True,) if rule.place == BUILT_IN_PLACE else (True, False):
+                found.setdefault((rule.effect, rule.kind, built_in), []).append(rule)
+        return found
 
 
 def parse_rule(text: str, effect: Effect, place: str) -> Rule:

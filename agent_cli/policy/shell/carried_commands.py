@@ -33,7 +33,7 @@ _MOST_TEXTS = 2_000
 
 def carried_commands(part: SimpleCommand, cwd: str, policy: Policy) -> tuple[str, ...]:
     """Return the texts inside a command that may be commands; empty if no rule denies or asks about commands."""
-    if not part.words or not any(rule.kind == "shell" and rule.effect != "allow" for rule in policy.rules):
+    if not part.words or not (policy.rules.of("deny", "shell") or policy.rules.of("ask", "shell")):
         return ()
     pieces = (
         piece.strip(" \t@-+") for text in _texts(part, cwd, policy) for piece in _ENDS.split(_LIST.sub(" ", text))

@@ -12,14 +12,14 @@ import msgspec
 from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict, narrowest, widest
 
 from ..rules.path_verdict import Policy, strictest, weightiest
-from ..rules.rule import Effect, Rule, matches_words
+from ..rules.rule import Effect, Rule
 from . import destructive
 from .carried_commands import carried_commands
 from .grants import grant_for
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand
 from .readonly_commands import Reading, reading
-from .rule_matching import all_texts_of, allowing_rule, is_doubtful, on_leaving, rule_on, rule_on_fed
+from .rule_matching import all_texts_of, allowing_rule, is_doubtful, on_leaving, rule_on_fed
 from .sandbox_needs import SandboxNeed, need_of
 from .wrappers import TRANSPARENT, UnwrappedCommand, program
 
@@ -107,18 +107,15 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: boo
 
 def _forbidding(part: SimpleCommand, cwd: str, policy: Policy, effect: Effect) -> Rule | None:
     """Return the rule of an effect that covers a command in any form, or a command it carries."""
-    if not any(rule.kind == "shell" and rule.effect == effect for rule in policy.rules):
+    if not policy.rules.of(effect, "shell"):
         return None
-    return rule_on((*all_texts_of(part), *carried_commands(part, cwd, policy)), policy, effect)
+    return policy.rules.first(effect, "shell", (*all_texts_of(part), *carried_commands(part, cwd, policy)))
 
 
 def _on_hosts(part: SimpleCommand, policy: Policy, effect: Effect) -> Rule | None:
     """Return a rule about a host that a command names in a URL."""
     hosts = [host.lower() for word in part.argv[1:] for host in _HOST.findall(word)]
-    for rule in policy.rules:
-        if rule.effect == effect and rule.kind == "fetch" and any(matches_words(rule, host) for host in hosts):
-            return rule
-    return None
+    return policy.rules.first(effect, "fetch", hosts) if hosts else None
 
 
 def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Policy) -> Deny | None:

@@ -16,7 +16,7 @@ from ..rules.rule import BUILT_IN_PLACE
 from . import destructive
 from .command import CommandInPlace, CommandVerdict, judge_step
 from .parser import SimpleCommand, Unsure, Word, parse
-from .rule_matching import lines_of, on_leaving, rule_on
+from .rule_matching import lines_of, on_leaving
 from .sandbox_needs import unread_need
 from .wrappers import program, unwrap
 
@@ -54,7 +54,7 @@ def outside_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
             on_leaving(command, policy) for step in steps(line, cwd, policy) for command in step.inside.commands
         ]
     except Unsure as doubt:
-        denied = rule_on(lines_of(line), policy, "deny", "outside")
+        denied = policy.rules.first("deny", "outside", lines_of(line))
         if denied:
             return Deny(str(denied), "the command may not run outside the sandbox")
         return Ask("sandbox", f"the command cannot be checked ({doubt})", reach="outside")
@@ -120,7 +120,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     """Return the verdict on input for a running command. Its effect cannot be known, so no table and no rule
     allows it; deny and ask rules on commands apply to each line of the input."""
     lines = (text.strip(), *lines_of(text))
-    if rule := rule_on(lines, policy, "deny"):
+    if rule := policy.rules.first("deny", "shell", lines):
         return Deny(str(rule), "the command is denied")
     if policy.unwritable:
         return Deny("unwritable workspace", policy.unwritable)
@@ -129,7 +129,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
         return Deny("mode plan", reason, by_mode=True)
     if any(map(destructive.catastrophic, lines)):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore")
-    if rule := rule_on(lines, policy, "ask"):
+    if rule := policy.rules.first("ask", "shell", lines):
         return Ask(str(rule), reason)
     if policy.is_unbounded or (policy.mode in ("auto-edit", "yolo") and policy.sandboxed):
         return Allow(
@@ -171,7 +171,7 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
     might forbid it.
     """
     reason = f"the command cannot be checked ({doubt})"
-    if rule := rule_on((line.strip(),), policy, "deny"):
+    if rule := policy.rules.first("deny", "shell", (line.strip(),)):
         return Deny(str(rule), "the command is denied")
     if policy.unwritable:
         return Deny("unwritable workspace", f"{reason}, and {policy.unwritable}")
@@ -194,7 +194,7 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
 def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
     """Apply the rules against leaving the sandbox to the verdict on an unparsed line."""
     leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
-    if leaves and (denied := rule_on((line.strip(), *lines_of(line)), policy, "deny", "outside")):
+    if leaves and (denied := policy.rules.first("deny", "outside", (line.strip(), *lines_of(line)))):
         return Deny(str(denied), "the command may not run outside the sandbox")
     return verdict
 

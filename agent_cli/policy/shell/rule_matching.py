@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from ..rules.path_verdict import Policy
-from ..rules.rule import Effect, Kind, Rule, matches_words
+from ..rules.rule import Kind, Rule, matches_words
 from . import destructive
 from .parser import SimpleCommand
 from .readonly_commands import git_extras_are_known
@@ -51,14 +51,6 @@ def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forms))
 
 
-def rule_on(texts: tuple[str, ...], policy: Policy, effect: Effect, kind: Kind = "shell") -> Rule | None:
-    """Return the first rule of an effect that covers any form of a command."""
-    for rule in policy.rules:
-        if rule.effect == effect and rule.kind == kind and any(matches_words(rule, text) for text in texts):
-            return rule
-    return None
-
-
 def rule_on_fed(part: SimpleCommand, policy: Policy) -> Rule | None:
     """Return the first deny or ask rule that a command may match through words not visible here: `xargs git` may
     become `git push`."""
@@ -81,12 +73,8 @@ def allowing_rule(part: SimpleCommand, policy: Policy, kind: Kind = "shell") -> 
     if part.assigns or is_redefined(part, policy):
         return None
     text = " ".join(part.argv)
-    for rule in policy.rules:
-        if rule.effect != "allow" or rule.kind != kind or not matches_words(rule, text):
-            continue
-        if "*" not in rule.pattern:
-            return rule
-        if _still_means(part, rule, policy):
+    for rule in policy.rules.of("allow", kind):
+        if matches_words(rule, text) and ("*" not in rule.pattern or _still_means(part, rule, policy)):
             return rule
     return None
 
@@ -103,8 +91,8 @@ def on_leaving(part: SimpleCommand, policy: Policy) -> MatchedRules:
     allow.
     """
     texts = texts_of(part)
-    denied = rule_on(texts, policy, "deny", "outside")
-    asked = None if denied else rule_on(texts, policy, "ask", "outside")
+    denied = policy.rules.first("deny", "outside", texts)
+    asked = None if denied else policy.rules.first("ask", "outside", texts)
     return MatchedRules(denied, asked, None if denied or asked else allowing_rule(part, policy, "outside"))
 
 

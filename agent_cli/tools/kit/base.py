@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -276,14 +276,15 @@ class Tool(Protocol):
         """
 
 
-@runtime_checkable
-class ForeignTool(Protocol):
+class ForeignTool(ABC):
     """A tool whose parameters are described by an external schema."""
 
     @property
+    @abstractmethod
     def schema(self) -> dict[str, Any]:
         """JSON Schema of its parameters."""
 
+    @abstractmethod
     def read_arguments(self, arguments: dict[str, Any]) -> Any:
         """Parse the parameters of a call.
 
@@ -292,10 +293,10 @@ class ForeignTool(Protocol):
         """
 
 
-@runtime_checkable
-class NamesTool(Protocol):
+class NamesTool(ABC):
     """A tool that calls another tool named in its parameters."""
 
+    @abstractmethod
     def meant_call(self, params: Any) -> "tuple[Tool, Any]":
         """Return the other tool and its parameters.
 
@@ -304,10 +305,10 @@ class NamesTool(Protocol):
         """
 
 
-@runtime_checkable
-class NeedsPreparation(Protocol):
+class NeedsPreparation(ABC):
     """A tool that must query an external system before a call can be judged."""
 
+    @abstractmethod
     async def make_ready(self, context: ToolContext) -> None:
         """Bring the tool up to date.
 

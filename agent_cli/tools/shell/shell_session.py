@@ -6,12 +6,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
 from agent_cli.fs.files import create_file, read_regular
-from agent_cli.fs.real_path import RealPaths
 from agent_cli.fs.which import with_checkouts
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
@@ -143,6 +143,8 @@ class ShellSession:
 
     def local(self) -> tuple[str, ...]:
         """Return the programs that the PATH finds in the workspace; `*` if it may be any."""
+        from agent_cli.fs.real_path import RealPaths
+
         names: set[str] = set()
         before: list[str] = []
         start, real = str(self.start), RealPaths()
@@ -280,6 +282,7 @@ class ShellSession:
         return f"too large to last: {', '.join(sorted(left_out))}" if left_out else ""
 
 
+@lru_cache(maxsize=1024)
 def _is_the_users(name: str) -> bool:
     """Return True if a variable is worth keeping between commands and bash reports it."""
     return name not in _OWN and not name.startswith("BASH") and name.isidentifier() and name.isascii()

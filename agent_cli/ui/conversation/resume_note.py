@@ -41,8 +41,10 @@ def what_stopped(now: Snapshot) -> str:
 
 
 def resume_line(snapshot: Snapshot) -> str:
-    """Return the command that resumes this session; empty if there is nothing to resume."""
-    return f"agent resume {snapshot.session_id}" if snapshot.session_path and snapshot.turns else ""
+    """Return the command that resumes this session; empty if there is nothing to resume. Where all turns were
+    undone, a redo brings them back."""
+    has_turns = snapshot.turns or snapshot.totals.requests
+    return f"agent resume {snapshot.session_id}" if snapshot.session_path and has_turns else ""
 
 
 def what_was_queued(now: Snapshot) -> str:

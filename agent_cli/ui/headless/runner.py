@@ -285,9 +285,14 @@ class Run:
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self._progress(lines.tool_line(event, NONE))
+        said = (event.display or event.text).strip()
         if event.status == "denied":
-            why = lines.one_line(event.display or event.text, 1000)
-            self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))
+            why = lines.one_line(said, 1000)
+        elif event.status == "failed" and event.exit_code is None:
+            why = lines.one_line(said.partition("\n")[0], 200)
+        else:
+            return
+        self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))
 
     def _agent_changed(self, event: ev.AgentChanged) -> None:
         """Report that a sub-agent begins or has ended."""

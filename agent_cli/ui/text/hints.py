@@ -60,6 +60,12 @@ _WORDS: dict[HintKind, _Words] = {
         "Change what the message names, or choose another model with /model.",
         "Change what the message names, or choose another model with --model.",
     ),
+    "use_responses": _Words(
+        "Set `providers.{}.wire` to `openai_responses` if the server has that address, or choose another model "
+        "with /model.",
+        "Set `providers.{}.wire` to `openai_responses` if the server has that address, or choose another model "
+        "with --model.",
+    ),
     "shorten_conversation": _Words(
         "Shorten it with /compact, or choose a model with a larger window with /model.",
         "Choose a model with a larger window (--model), offer fewer tools (--tools core), or compact the "

@@ -154,5 +154,12 @@ def test_a_web_page_of_a_gateway_that_fails_is_a_failure_to_wait_for() -> None:
     assert told.message.startswith("openai failed (HTTP 502): an HTML page") and "Try again" in next_step(told)
 
 
+def test_a_model_that_takes_tools_in_another_format_only_names_the_setting() -> None:
+    said = "Function tools are not supported for gpt-6.1-sol in /v1/chat/completions. Use /v1/responses instead."
+    assert "`providers.openai.wire` to `openai_responses`" in next_step(
+        explain(ModelError("bad_request", said), "openai/m")
+    )
+
+
 def test_a_wrong_model_or_address_names_where_the_address_is_set() -> None:
     assert "in `providers.mine.base_url`" in next_step(explain(ModelError("not_found", "no"), "mine/m"))

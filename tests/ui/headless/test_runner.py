@@ -160,6 +160,16 @@ async def test_a_denied_call_says_why_on_standard_error() -> None:
     assert (await run(script, quiet=True))[2] == ""
 
 
+async def test_a_failed_call_says_why_in_one_line_unless_its_exit_code_does() -> None:
+    async def script(client: FakeClient, submission: str, text: str) -> None:
+        failed = finished("failed", tool="edit_file", title="a.py", text="a.py does not exist.\nNothing was run.")
+        client.emit(failed, submission)
+        client.emit(finished("failed", text="no tests ran", command="pytest -q", exit_code=5), submission)
+
+    _, _, err = await run(script)
+    assert err == "✗ edit_file a.py\n  a.py does not exist.\n✗ shell pytest -q  exit 5\n"
+
+
 @pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
 async def test_last_words_of_the_engine_are_progress_and_no_output(output_format: Any) -> None:
     client, out, err = FakeClient(simple), io.StringIO(), io.StringIO()

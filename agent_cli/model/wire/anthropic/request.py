@@ -145,8 +145,8 @@ def _thinking(
 def _adaptive(thinking: Thinking, wanted: str, learned: LearnedLimits) -> Json:
     binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     shown = {"type": "adaptive", "display": "summarized"} | (binding if "prefix" in learned.refused else {})
-    if wanted == "none" and thinking.can_stop:
-        return {"thinking": {"type": "disabled"}} if thinking.by_default else {}
+    if wanted == "none" and thinking.off:
+        return {"thinking": {"type": thinking.off}} if thinking.by_default else {}
     effort = known_effort(wanted, learned.efforts or thinking.efforts)
     if effort:
         return {"thinking": shown, "output_config": {"effort": effort}}

@@ -21,14 +21,16 @@ class Thinking(msgspec.Struct, frozen=True):
     """Supported efforts; others are mapped to the nearest lower one."""
     by_default: bool = False
     """True if it thinks unless told otherwise, without showing it unless asked."""
-    can_stop: bool = True
-    """True if thinking can be switched off."""
+    off: Literal["disabled", "between_tools", ""] = "disabled"
+    """The type that switches thinking off; empty if it cannot be. `between_tools` leaves the short notes between
+    tool calls."""
 
 
 _ALL = ("low", "medium", "high", "xhigh", "max")
 _FAMILIES: tuple[tuple[str, Thinking], ...] = (
     (r"haiku-5", Thinking("adaptive", _ALL, by_default=True)),
-    (r"fable|mythos|(opus|sonnet)-5-[1-9]", Thinking("adaptive", _ALL, by_default=True, can_stop=False)),
+    (r"sonnet-5-5", Thinking("adaptive", _ALL, by_default=True, off="between_tools")),
+    (r"fable|mythos|(opus|sonnet)-5-[1-9]", Thinking("adaptive", _ALL, by_default=True, off="")),
     (r"(opus|sonnet)-5", Thinking("adaptive", _ALL, by_default=True)),
     (r"opus-4-[78]", Thinking("adaptive", _ALL)),
     (r"(opus|sonnet)-4-6", Thinking("adaptive", ("low", "medium", "high", "max"))),

@@ -117,7 +117,7 @@ def chat_messages(
         lambda message: _message(message, quirks, route.provider, pictures),
     )
     for message, sent in zip(request.messages, written, strict=True):
-        if not isinstance(message, ToolResult) and shown:
+        if shown and not isinstance(message, ToolResult):
             yield source, _user("[images from the results above]", tuple(shown), quirks, pictures)
             shown = []
         yield message.id, sent

@@ -172,7 +172,8 @@ def test_every_block_knows_its_message() -> None:
     ("model", "effort", "sent"),
     [
         ("claude-sonnet-5-5", "", {"thinking": {"type": "adaptive", "display": "summarized"}}),
-        ("claude-sonnet-5-5", "none", {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "low"}}),
+        ("claude-sonnet-5-5", "none", {"thinking": {"type": "between_tools"}}),
+        ("claude-opus-5-5", "none", {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "low"}}),
         ("claude-opus-5", "none", {"thinking": {"type": "disabled"}}),
         ("claude-haiku-5-5", "none", {"thinking": {"type": "disabled"}}),
         ("claude-opus-4-8", "", {}),
