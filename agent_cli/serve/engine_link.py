@@ -93,15 +93,11 @@ class EngineLink:
         await self._client.submit(Interrupt())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
-                await self._until_end(submission, _nobody, _silently)
+                await self._until_end(submission, _unheard, _unheard)
 
 
-async def _nobody(question: Question) -> None:
-    return None
-
-
-async def _silently(text: str) -> None:
-    return None
+async def _unheard(said: object) -> None:
+    """Answer nothing."""
 
 
 def asker(event: ev.ApprovalRequested | ev.QuestionAsked) -> str:

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -17,13 +17,11 @@ from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.child_sessions import child_sessions
 from agent_cli.tools.kit.base import ToolError
 
+from ..context.mentions import Attachments
+from ..services import SessionServices
 from .built_in import BUILT_IN, GENERAL
 from .child import BuildChild, Child, ChildPlan, ChildResult
 from .results import read_at, report
-
-if TYPE_CHECKING:
-    from ..context.mentions import Attachments
-    from ..services import SessionServices
 
 _STOP_S = 3.0
 
@@ -71,13 +69,13 @@ class Subagents:
         """Nesting depth of this session; 0 for the one that the user talks to."""
         return 0 if self._above is None else self._above.depth + 1
 
-    def begin(self, services: "SessionServices") -> None:
+    def begin(self, services: SessionServices) -> None:
         """Attach the session of these sub-agents, and restore sub-agents of its earlier runs."""
         self.services = services
         if services.settings.resumed and services.settings.session_path:
             self._adopt(services, Path(services.settings.session_path))
 
-    def _adopt(self, services: "SessionServices", path: Path) -> None:
+    def _adopt(self, services: SessionServices, path: Path) -> None:
         read = read_at(services.session.records)
         for saved in child_sessions(path):
             kind = self.types.get(saved.type) or AgentType(name=saved.type, description="")
@@ -246,7 +244,7 @@ class Subagents:
         await child.steer(text)
         return False
 
-    def reports(self) -> dict[str, "Attachments"]:
+    def reports(self) -> dict[str, Attachments]:
         """Return the results of background sub-agents that have ended since the last call, by name."""
         over = [each for each in self._children.values() if each.is_over and not each.is_reported]
         found = [each for each in over if each.plan.background and each.result is not None]

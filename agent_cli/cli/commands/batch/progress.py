@@ -191,10 +191,7 @@ class PlainLines:
             case events.BatchBegan():
                 print(began_line(event), flush=True)
             case events.AttemptBegan(host=""):
-                print(
-                    f"start     {event.id}" + (f" (attempt {event.attempt})" if event.attempt > 1 else ""),
-                    flush=True,
-                )
+                print(f"start     {event.id}{_numbered(event.attempt)}", flush=True)
             case events.AttemptEnded():
                 print(ended_line(event), flush=True)
             case events.BatchPaused():
