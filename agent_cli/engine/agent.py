@@ -130,7 +130,7 @@ class Agent:
         from agent_cli.session.replay import replay
 
         session, registry = self._dispatcher.session, self.services.registry
-        return map(self._bus.replayed, replay(session.records, session.in_full, partial(_result_shown, registry)))
+        return map(self._bus.replayed, replay(session.records, session.in_full, partial(result_shown, registry)))
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that count, oldest first."""
@@ -389,7 +389,7 @@ def _shown(operation: UserInput | Steer | HistoryOperation) -> WaitingInput:
             return WaitingInput("command", as_typed(operation))
 
 
-def _result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ev.ToolCallFinished:
+def result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ev.ToolCallFinished:
     """Return the event for the result of an earlier turn. Its title is the tool's name if the tool cannot parse
     the call."""
     tool, title = registry.get(call.name), ""

@@ -4,7 +4,14 @@ resumed session. Turns are generated lazily, the newest first."""
 from collections.abc import Callable, Iterator, Sequence
 
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.messages import AssistantMessage, AttachmentSummary, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    AttachmentSummary,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+    is_prompt,
+)
 from agent_cli.protocol.records import AnyRecord, CompactionReverted, CompactionSaved, TurnEnded
 
 from .undo_state import taken_back
@@ -38,7 +45,7 @@ def _turns(records: Sequence[AnyRecord]) -> list[list[int]]:
             continue
         if record.turn_id in undone or record.id in reverted:
             continue
-        if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id != turn_id:
+        if is_prompt(record) and record.turn_id != turn_id:
             if turn_id is not None:
                 turns.append([])
             turn_id = record.turn_id

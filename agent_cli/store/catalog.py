@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from agent_cli.protocol.messages import UserMessage, new_id
+from agent_cli.protocol.messages import is_prompt, new_id
 from agent_cli.protocol.records import ModelCalled, Named, storable
 from agent_cli.protocol.usage import Totals
 from agent_cli.session.costs import totals_of
@@ -416,7 +416,7 @@ def totals(path: Path) -> tuple[int, Totals]:
         StoreError: the file is not a session.
     """
     records = read_session(path).records
-    prompts = sum(isinstance(record, UserMessage) and record.origin == "human" for record in records)
+    prompts = sum(is_prompt(record) for record in records)
     return prompts, totals_of(record for record in records if isinstance(record, ModelCalled))
 
 

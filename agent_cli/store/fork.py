@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.messages import is_prompt
 from agent_cli.protocol.records import AnyRecord, InputDequeued, InputQueued, Named, header_of
 
 from .session_file import StoreError
@@ -37,11 +37,7 @@ def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None =
 
 def prompts(records: Sequence[AnyRecord]) -> list[int]:
     """Return the indexes of the user prompts in order; the first is number 1."""
-    return [
-        place
-        for place, record in enumerate(records)
-        if isinstance(record, UserMessage) and record.origin == "human"
-    ]
+    return [place for place, record in enumerate(records) if is_prompt(record)]
 
 
 def _before(records: Sequence[AnyRecord], at: str | int) -> list[AnyRecord]:

@@ -19,7 +19,7 @@ from agent_cli.bootstrap.setup import Setup
 from agent_cli.fs.files import create_file, make_private, read_regular
 from agent_cli.fs.which import program
 from agent_cli.protocol.client import Snapshot
-from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.messages import is_prompt
 from agent_cli.protocol.records import AnyRecord, Header, ModelCalled, SettingsSet, TurnEnded, encode, header_of
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner
@@ -74,7 +74,7 @@ def saved(path: Path) -> ReportedSession:
     loaded = read_session(path)
     header = header_of(loaded.records)
     settings = [each for each in loaded.records if isinstance(each, Header | SettingsSet)][-1]
-    prompts = sum(isinstance(each, UserMessage) and each.origin == "human" for each in loaded.records)
+    prompts = sum(is_prompt(each) for each in loaded.records)
     facts = {
         "model": f"{settings.model} {settings.effort}".strip(),
         "mode": settings.mode,

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from agent_cli.net.proxies import Proxy
+from agent_cli.net.proxies import Proxy, bracketed
 
 from ..types.base import ModelError
 from .byte_stream import ByteStream
@@ -43,12 +43,12 @@ class Target(msgspec.Struct, frozen=True):
     @property
     def place(self) -> str:
         """HOST:PORT for display."""
-        return f"{_bracketed(self.host)}:{self.port}"
+        return f"{bracketed(self.host)}:{self.port}"
 
     @property
     def host_header(self) -> str:
         """Value of the Host header."""
-        return _bracketed(self.host) if self.port == _PORTS[self.scheme] else self.place
+        return bracketed(self.host) if self.port == _PORTS[self.scheme] else self.place
 
 
 def target_of(url: str) -> Target:
@@ -267,7 +267,3 @@ def _is_address(host: str) -> bool:
     with contextlib.suppress(ValueError):
         return bool(ipaddress.ip_address(host))
     return False
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

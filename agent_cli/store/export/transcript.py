@@ -5,7 +5,15 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.messages import AssistantMessage, Image, PlanItem, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    Image,
+    PlanItem,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+    is_prompt,
+)
 from agent_cli.protocol.records import (
     AnyRecord,
     CompactionSaved,
@@ -137,7 +145,7 @@ def is_diff(text: str) -> bool:
 
 def _begins(record: AnyRecord, turn: Turn) -> bool:
     """Return True if a record is the prompt of a turn other than this one."""
-    human = isinstance(record, UserMessage) and record.origin == "human"
+    human = is_prompt(record)
     return human and (record.turn_id != turn.turn_id or not turn.number)
 
 
@@ -187,7 +195,7 @@ def _title(records: Sequence[AnyRecord]) -> str:
     names = [each.title for each in records if isinstance(each, Named)]
     if names and names[-1].strip():
         return names[-1].strip()
-    prompts = (each for each in records if isinstance(each, UserMessage) and each.origin == "human")
+    prompts = (each for each in records if is_prompt(each))
     return next((title for each in prompts if (title := title_of(each.text))), "Session")
 
 
